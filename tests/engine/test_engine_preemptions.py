@@ -180,7 +180,7 @@ def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, 
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_more(is_gone: bool) -> None:
+def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_more(*, is_gone: bool) -> None:
     fleet = Fleet([node("a", cards("a", 1))])
     keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
     keeps = policy("keeps", keep)

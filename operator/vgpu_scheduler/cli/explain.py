@@ -145,6 +145,7 @@ def _explained(
 
 
 def _told(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
+    print_pod_warnings(world, [told.pod])
     if told.is_bound:
         return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), _FITS_NOWHERE * told.is_announced)
     return _waiting(world, told, waits, output)
@@ -182,7 +183,6 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
 
 def _waiting(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
     pod, ours, found = told.pod, told.ours, told.found
-    print_pod_warnings(world, [pod])
     lines = told.lines(wide=output == WIDE)
     lines += _notes(world, pod, waits, fits=ours and bool(found.answer.node))
     return PodExplanation(

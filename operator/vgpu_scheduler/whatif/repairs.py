@@ -175,7 +175,8 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
     owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
     if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
         if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
-            why = f"it has not answered pod {owner.key} for {rounded_duration(age.total_seconds())}; deleting that pod opens the node, too"
+            silent = rounded_duration(age.total_seconds())
+            why = f"it has not answered pod {owner.key} for {silent}; deleting that pod opens the node, too"
             return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"
         served = f"the device plugin of node {name} has served pod {owner.key}, for which the node is locked"
         return RemedyKind.WAIT, f"wait until {served} ({annotation})"

@@ -123,8 +123,9 @@ def _opening(summary: Summary) -> str:
             f" Of {counted(summary.unseen, 'pod')} it is not known how long they waited: they were bound, or went,"
             " while nobody watched."
         )
+    lasted = measured_duration(summary.until - summary.since)
     return (
-        f"From {_time(summary.since)} to {_time(summary.until)}: {measured_duration(summary.until - summary.since)}{without}."
+        f"From {_time(summary.since)} to {_time(summary.until)}: {lasted}{without}."
         f" {counted(summary.arrived, 'pod')} of {summary.beside} asked for cards: {summary.placed} were bound,"
         f" {summary.waiting} wait at the end, and {summary.gave_up} went without having been bound.{unseen}"
     )
@@ -285,9 +286,9 @@ def _rests_on(record: Record, summary: Summary) -> Iterator[str]:
         " if the pods had named it. It looked about once a second: what came and went between two looks was not seen."
     )
     yield (
-        f"What lasted for less than {measured_duration(summary.min_duration)} is left out, but for locks, which the doctor judges"
-        " by the time that is written on them. What happened before, or while nobody watched, is not known: pods that"
-        " were bound by then count as tenants alone."
+        f"What lasted for less than {measured_duration(summary.min_duration)} is left out, but for locks, which"
+        " the doctor judges by the time that is written on them. What happened before, or while nobody watched, is not"
+        " known: pods that were bound by then count as tenants alone."
     )
 
 
