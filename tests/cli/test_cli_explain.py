@@ -10,6 +10,7 @@ import yaml
 from kubernetes_asyncio.config import kube_config
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.typos import letters_off
+from tests.kube import storage_objects as storage
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.apiclient import client
@@ -187,6 +188,29 @@ def test_explain_a_pod_that_names_no_scheduler_that_is_there(api: Api, settings:
         assert (result.exit_code, "its turn comes" in result.stdout) == (1, False)
     plain["spec"]["schedulerName"] = "vgpu-scheduler"
     assert run("explain", "plain").exit_code == 0
+
+
+def test_explain_says_which_claim_of_a_decided_pod_waits_for_its_volume(api: Api) -> None:
+    claim = storage.claim("data", "default", meta={"annotations": {storage.SELECTED_NODE: "a"}})
+    volumes = [storage.claim_volume("data")]
+    api.objects += [
+        {"kind": "StorageClass", **storage.storage_class("sc", wait=True)},
+        {"kind": "PersistentVolumeClaim", **claim},
+        node("b"),
+        pod("decided", {GPU: 1, MEMORY: 100}, volumes=volumes, schedulerName="vgpu-scheduler"),
+    ]
+    text = run("explain", "decided").stdout
+    assert "Its claim default/data waits for the volume that is made for node a: the events of the claim say" in text
+    assert "its turn comes" not in text
+
+
+def test_explain_warns_of_what_looks_like_a_mistake_in_a_bound_pod_too(api: Api) -> None:
+    bare = running("bare", "a", "GPU-a-0", 100)
+    bare["spec"]["containers"][0]["resources"]["limits"] = {GPU: 0, MEMORY: 1000}
+    api.objects.append(bare)
+    found = run("explain", "bare")
+    assert "default/bare is bound to a" in found.stdout
+    assert f"{GPU} is 0, so it gets no card, whatever else it asks" in found.stderr
 
 
 def test_explain_a_bound_pod(api: Api) -> None:

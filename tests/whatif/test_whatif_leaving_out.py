@@ -201,6 +201,10 @@ def claim(**spec: Any) -> dict[str, Any]:
     return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**requests, **spec}}
 
 
+def leaving(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
 STORAGE = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "x", "volumeBindingMode": "Immediate"}
 
 
@@ -211,6 +215,15 @@ STORAGE = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "
         ((claim(),), "have PersistentVolumeClaim data bound: it names no storage class"),
         ((claim(storageClassName="none"),), "have storage class none made, or make PersistentVolumeClaim data anew"),
         ((claim(storageClassName="now"), STORAGE), "wait until PersistentVolumeClaim data is bound, or see its events"),
+        (
+            (claim(storageClassName="now", volumeName="disk"), STORAGE),
+            "wait until PersistentVolumeClaim data is bound to",
+        ),
+        (
+            (claim(volumeName="disk") | {"status": {"phase": "Lost"}},),
+            "make PersistentVolumeClaim data anew: its volume",
+        ),
+        ((leaving(claim(storageClassName="now")), STORAGE), "make PersistentVolumeClaim data anew once it is gone"),
     ],
 )
 @pytest.mark.parametrize("memory", [100, 30000])
@@ -224,6 +237,25 @@ def test_claims_that_are_missing_or_unbound_are_told_as_without_rights(
     text = found.text()
     assert "This comes first; where the pod goes then depends on the volume:" in text
     assert "No change was found" not in text
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        (None, "wait until PersistentVolumeClaim asked-v of its ephemeral volume v is made; if it is not, the events"),
+        ("uid-other", "delete PersistentVolumeClaim asked-v, which was not made for this pod, or call the pod or its"),
+    ],
+)
+def test_the_claim_of_an_ephemeral_volume_is_nobody_elses_and_not_made_by_asking(owner: str | None, told: str) -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "now"}}}}]
+    foreign = claim(storageClassName="now")
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "asked", "uid": owner, "controller": True}]
+    foreign["metadata"] |= {"name": "asked-v", "ownerReferences": owners}
+    objects = [foreign] if owner else []
+    made, waiting = world_of(node("a"), STORAGE, *objects, pod("asked", {GPU: 1, MEMORY: 100}, volumes=volumes))
+    found = explain_pod(made, waiting)
+    assert not found.answer.node
+    assert [remedy.text.startswith(told) for remedy in found.remedies] == [True]
 
 
 NAMES = {

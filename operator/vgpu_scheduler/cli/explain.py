@@ -36,7 +36,7 @@ from vgpu_scheduler.reading import (
     namespaces_to_delete_pods_in,
     why_no_more,
 )
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, awaited_volumes
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _NO_PODS: Final = re.compile(
@@ -199,7 +199,11 @@ def _notes(world: World, pod: Pod, waits: Forecast | Unknown | None, *, fits: bo
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
-        lines.append(f"It fits now: its turn comes, or its node is being waited for.{before}")
+        awaited = [
+            f"Its claim {claim} waits for the volume that is made for node {where}: the events of the claim say more."
+            for claim, where in awaited_volumes(world, pod)
+        ]
+        lines += awaited or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
     condition = pod.scheduled_condition
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")

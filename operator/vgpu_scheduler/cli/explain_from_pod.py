@@ -35,7 +35,6 @@ from vgpu_scheduler.whatif import (
     NamespaceObjects,
     World,
     WorldError,
-    claim_problems,
     counted_for_quotas,
     held_cards,
     left_to_cards,
@@ -157,7 +156,7 @@ def _told(
         standing = ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
-        last += claim_problems(found, seen)
+        last += seen.claim_problems(found)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     first = [*([anew] if anew else []), *of_group]
     reason = str(condition.get("reason", ""))

@@ -24,7 +24,6 @@ from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_pree
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
     NamespaceObjects,
-    claim_problems,
     counted_for_quotas,
     known_problems,
     left_to_cards,
@@ -34,6 +33,7 @@ from vgpu_scheduler.whatif.tenant import (
 from vgpu_scheduler.whatif.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.victims import nameless, victim_row
+from vgpu_scheduler.whatif.volume_causes import awaited_volumes
 from vgpu_scheduler.whatif.workloads import (
     WORKLOADS,
     PodSet,
@@ -75,10 +75,10 @@ __all__ = [
     "WorldError",
     "aligned",
     "ask",
+    "awaited_volumes",
     "capacity_of",
     "card_name",
     "check_case",
-    "claim_problems",
     "claims_of",
     "copy_of",
     "counted_for_quotas",

@@ -33,7 +33,7 @@ from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
-from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
+from vgpu_scheduler.whatif.tenant import NamespaceObjects
 from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World
 
@@ -150,7 +150,7 @@ def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
 def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
-    for text in claim_problems(waiting.written, seen):
+    for text in seen.claim_problems(waiting.written):
         yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
 
 

@@ -297,10 +297,14 @@ def ask(world: World, pod: Pod) -> PodResult:
 
 
 def created(world: World, pod: Pod, uid: str) -> Pod:
-    """Return a pod as it was when it was created, with the claims of its ephemeral volumes made."""
+    """Return a pod as it was when it was created, with the claims of its ephemeral volumes made.
+
+    Those of a pod that waits are what they are: it waits for its claims, too.
+    """
     world.ensure_namespace(pod.namespace)
     ours = _created(world, pod, uid)
-    world.make_ephemeral_claims(ours, pod.uid)
+    if uid not in world.pending:
+        world.make_ephemeral_claims(ours, pod.uid)
     return ours
 
 

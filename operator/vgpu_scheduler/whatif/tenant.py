@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import (
+    DecodeError,
+    Object,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    decode_storage_class,
+    decode_volume_claim,
+)
 from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.whatif.claim_problems import claim_problems
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import OtherMembers, with_some_memory
@@ -16,7 +26,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "NamespaceObjects",
-    "claim_problems",
     "counted_for_quotas",
     "known_problems",
     "left_to_cards",
@@ -28,7 +37,6 @@ __all__ = [
 _NOTHING: Final[Mapping[str, int]] = {}
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
-_LATER: Final = "WaitForFirstConsumer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +51,8 @@ class NamespaceObjects:
         Whether the policies of the cluster were read.
     """
 
-    claims: Mapping[str, Object] | None = None
-    classes: Mapping[str, Object] | None = None
+    claims: Mapping[str, PersistentVolumeClaim] | None = None
+    classes: Mapping[str, StorageClass] | None = None
     cluster_policies: bool = False
 
     @classmethod
@@ -56,33 +64,45 @@ class NamespaceObjects:
         missing
             The kinds that could not be.
         """
-        found: dict[str, dict[str, Object]] = {_CLAIM: {}, _CLASS: {}}
+        claims: dict[str, PersistentVolumeClaim] = {}
+        classes: dict[str, StorageClass] = {}
         for obj in objects:
-            if (kind := str(obj.get("kind"))) in found:
-                found[kind][str((obj.get("metadata") or {}).get("name", ""))] = obj
+            with suppress(DecodeError):  # what nobody can read is not there for anybody
+                if obj.get("kind") == _CLAIM:
+                    claim = decode_volume_claim(obj)
+                    claims[claim.name] = claim
+                elif obj.get("kind") == _CLASS:
+                    found = decode_storage_class(obj)
+                    classes[found.name] = found
         unread = set(missing)
-        claims, classes = (None if kind in unread else found[kind] for kind in (_CLAIM, _CLASS))
-        return cls(claims, classes, CLUSTER_KIND not in unread)
+        return cls(
+            None if _CLAIM in unread else claims, None if _CLASS in unread else classes, CLUSTER_KIND not in unread
+        )
 
     @classmethod
     def in_world(cls, world: World, namespace: str) -> NamespaceObjects:
         """Find the claims and storage classes among what a world has taken in."""
         known = world.engine.state.volumes.objects
-        claims = {
-            claim.name: {"spec": {"storageClassName": claim.class_name, "volumeName": claim.volume_name}}
-            for claim in known.claims
-            if claim.namespace == namespace
-        }
-        classes = {each.name: {"volumeBindingMode": each.binding_mode} for each in known.classes}
-        return cls(claims, classes, cluster_policies=True)
+        claims = {claim.name: claim for claim in known.claims if claim.namespace == namespace}
+        return cls(claims, {each.name: each for each in known.classes}, cluster_policies=True)
+
+    def claim_problems(self, written: Object, *, waits: bool = True) -> Iterator[str]:
+        """Yield what has to be done about the claims of a pod; see :func:`claim_problems`."""
+        yield from claim_problems(written, self.claims, self.classes, waits=waits)
 
 
-def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
+def known_problems(world: World, pod: Pod, seen: NamespaceObjects, *, waits: bool) -> Iterator[str]:
+    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it.
+
+    Parameters
+    ----------
+    waits
+        Whether it is there already.
+    """
     if texts := corrected(world, world.written(pod)).texts:
         yield " and ".join(texts)
     yield from gate_remedies(pod)
-    yield from claim_problems(world.written(pod), seen)
+    yield from seen.claim_problems(world.written(pod), waits=waits)
 
 
 def quotas_in_the_way(
@@ -137,45 +157,3 @@ def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------
-
-
-def claim_problems(written: Object, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what has to be done about claims of a pod that are not there, or that should be bound before and are not.
-
-    Parameters
-    ----------
-    written
-        The pod.
-    """
-    if seen.claims is None:
-        return
-    pod = str((written.get("metadata") or {}).get("name", ""))
-    for volume in (written.get("spec") or {}).get("volumes") or ():
-        named = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        made = f"{pod}-{volume.get('name', '')}" if volume.get("ephemeral") else None
-        claim = seen.claims.get(str(named or made))
-        if named and claim is None:
-            yield f"create the PersistentVolumeClaim {named}, or correct the name"
-        elif claim is not None and not (claim.get("spec") or {}).get("volumeName"):
-            yield from _unbound(str(named or made), claim.get("spec") or {}, seen.classes)
-
-
-def _unbound(name: str, spec: Object, classes: Mapping[str, Object] | None) -> Iterator[str]:
-    title, wanted = f"PersistentVolumeClaim {name}", spec.get("storageClassName")
-    if not wanted:
-        yield f"have {title} bound: it names no storage class, so that somebody has to bind it to a volume by hand"
-    elif classes is None:
-        yield (
-            f"wait until {title} is bound, or see its events: its storage class {wanted}, which you may not read, says"
-            " whether it is bound before pods are placed"
-        )
-    elif wanted not in classes:
-        yield (
-            f"have storage class {wanted} made, or make {title} anew with another one: it is not bound, and there is no"
-            " class of that name"
-        )
-    elif classes[wanted].get("volumeBindingMode") != _LATER:
-        yield (
-            f"wait until {title} is bound, or see its events: its storage class {wanted} has it bound before pods are"
-            " placed"
-        )

@@ -10,7 +10,14 @@ from vgpu_scheduler.predicates.volumes.filters import existing_volume_claims
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["volume_causes"]
+__all__ = ["awaited_volumes", "volume_causes"]
+
+
+def awaited_volumes(world: World, pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield the claims of a pod whose volumes are being made, each with the node that was selected for it."""
+    for claim in existing_volume_claims(pod, world.engine.state):
+        if not claim.bound and claim.selected_node:
+            yield claim.key, claim.selected_node
 
 
 def volume_causes(world: World, pod: Pod, told: Mapping[str, int]) -> Iterator[str]:

@@ -1,0 +1,101 @@
+"""What has to be done about the claims of a pod's volumes before it can be placed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from vgpu_scheduler.kube import Object, PersistentVolumeClaim, StorageClass
+
+__all__ = ["claim_problems"]
+
+_LATER: Final = "WaitForFirstConsumer"
+_LOST: Final = "Lost"
+
+
+def claim_problems(
+    written: Object,
+    claims: Mapping[str, PersistentVolumeClaim] | None,
+    classes: Mapping[str, StorageClass] | None,
+    *,
+    waits: bool = True,
+) -> Iterator[str]:
+    """Yield what has to be done about claims of a pod that are not there, or that should be bound before and are not.
+
+    Parameters
+    ----------
+    written
+        The pod.
+    claims, classes
+        The claims of its namespace and the storage classes by name; None where these may not be read.
+    waits
+        Whether it is there; if not, the claims of its ephemeral volumes will be made when it comes.
+    """
+    if claims is None:
+        return
+    metadata = written.get("metadata") or {}
+    for volume in (written.get("spec") or {}).get("volumes") or ():
+        if named := str((volume.get("persistentVolumeClaim") or {}).get("claimName") or ""):
+            if (claim := claims.get(named)) is None:
+                yield f"create the PersistentVolumeClaim {named}, or correct the name"
+            else:
+                yield from _unusable(claim, classes)
+        elif volume.get("ephemeral"):
+            made = f"{metadata.get('name', '')}-{volume.get('name', '')}"
+            if made in claims:
+                yield from _of_ephemeral(volume, claims[made], str(metadata.get("uid") or ""), classes)
+            elif waits:
+                yield (
+                    f"wait until PersistentVolumeClaim {made} of its ephemeral volume {volume.get('name')} is made; if"
+                    " it is not, the events of the pod say why (a quota of claims, as a rule)"
+                )
+
+
+def _of_ephemeral(
+    volume: Object, claim: PersistentVolumeClaim, uid: str, classes: Mapping[str, StorageClass] | None
+) -> Iterator[str]:
+    """Yield what has to be done about the claim of an ephemeral volume; ``uid`` is its pod's."""
+    if claim.controller != uid:
+        yield (
+            f"delete PersistentVolumeClaim {claim.name}, which was not made for this pod, or call the pod or its volume"
+            f" {volume.get('name')} otherwise"
+        )
+    else:
+        yield from _unusable(claim, classes)
+
+
+def _unusable(claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
+    title = f"PersistentVolumeClaim {claim.name}"
+    if claim.phase == _LOST:
+        yield f"make {title} anew: its volume {claim.volume_name} is gone"
+    elif claim.deleting:
+        yield f"make {title} anew once it is gone: it is being deleted"
+    elif claim.bound:
+        return
+    elif claim.volume_name:
+        yield (
+            f"wait until {title} is bound to PersistentVolume {claim.volume_name}, which it names; if it is not, see"
+            " that this volume is there, free and as the claim asks"
+        )
+    else:
+        yield from _unbound(title, claim.class_name, classes)
+
+
+def _unbound(title: str, wanted: str | None, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
+    if not wanted:
+        yield f"have {title} bound: it names no storage class, so that somebody has to bind it to a volume by hand"
+    elif classes is None:
+        yield (
+            f"wait until {title} is bound, or see its events: its storage class {wanted}, which you may not read, says"
+            " whether it is bound before pods are placed"
+        )
+    elif wanted not in classes:
+        yield (
+            f"have storage class {wanted} made, or make {title} anew with another one: it is not bound, and there is no"
+            " class of that name"
+        )
+    elif classes[wanted].binding_mode != _LATER:
+        yield (
+            f"wait until {title} is bound, or see its events: its storage class {wanted} has it bound before pods are"
+            " placed"
+        )
