@@ -57,6 +57,10 @@ def sick_card(objects: Objects) -> None:
     objects["Node"].append(node_object("c", [card("c-gpu-0"), card("c-gpu-1", healthy=False)]))
 
 
+def uncut_card(objects: Objects) -> None:
+    objects["Node"].append(node_object("c", [card("c-gpu-0"), card("c-gpu-1", mode="mig", type="NVIDIA-New")]))
+
+
 def unaccounted(objects: Objects) -> None:
     objects["Pod"].append(pod_object("rogue", started=True, nodeName="a", scheduler="default-scheduler"))
 
@@ -309,6 +313,7 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (renamed_node, {("device-on-two-nodes", "Node c")}),
     (twice_in_a_list, {("plugin-silent", "Node c")}),
     (sick_card, {("card-unhealthy", "Node c")}),
+    (uncut_card, {("card-without-geometry", "Node c")}),
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),
     (unreadable_allocation, {("allocation-unreadable", "Pod default/garbled")}),
     (elsewhere, {("allocation-elsewhere", "Pod default/moved")}),

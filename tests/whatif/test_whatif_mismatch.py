@@ -11,6 +11,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
 
 from vgpu_scheduler.whatif import explain_pod, remedies_from_condition
+from vgpu_scheduler.whatif.cards import Card, VolcanoCards
 
 Object = dict[str, Any]
 
@@ -134,3 +135,19 @@ def test_of_cards_without_a_mode_that_is_said() -> None:
     asked = pod("asked", {name: 1, f"{name}-memory": 6000, f"{name}-core": 10}, metadata=mode)
     found = explain_pod(*world_of(there, asked))
     assert found.models == "No card has a mode that it takes; there are Ascend910C without a mode (4)."
+
+
+@pytest.mark.parametrize("dialect", ["hami", "volcano"])
+def test_of_cards_in_mig_mode_without_a_geometry_that_is_said(dialect: str) -> None:
+    made, name, mode = with_cards(0, "NVIDIA-New", "mig"), GPU, MODE
+    if dialect == "volcano":
+        name, mode = "volcano.sh/vgpu-number", "volcano.sh/vgpu-mode"
+        new = Card("GPU-n0-0", 0, "NVIDIA-New", 16384, 10, 100, 0, "mig", healthy=True)
+        registered = VolcanoCards().register("n0", [new])
+        made["metadata"]["annotations"] = dict(registered.annotations)
+        made["status"]["allocatable"] |= registered.allocatable
+    world, waiting = world_of(made, pod("asked", {name: 1}, metadata={"annotations": {mode: "mig"}}), dialect=dialect)
+    found = explain_pod(world, waiting)
+    (cause,) = found.causes
+    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until knownMigGeom")
+    assert "in mode mig, of which no geometry is known (1)." in found.models or dialect == "hami"

@@ -10,7 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card, CardShare
 from vgpu_scheduler.whatif.forms import annotations_of, device_of
 
@@ -174,3 +174,13 @@ def test_devices_of_several_nodes_may_be_called_alike_where_that_tells_no_card(d
     made = World(EngineOptions([make_dialect("koordinator")]), strict=True)
     made.add(objects)
     assert made.problems == []
+
+
+def test_of_cards_that_there_are_devices_that_are_none_are_left_out() -> None:
+    objects = cluster("koordinator", [[], []])
+    for listed in (each["spec"]["devices"] for each in objects if each["kind"] == "Device"):
+        listed.append({"type": "rdma", "minor": 0, "id": "0000:1f:00.0", "health": True, "resources": {}})
+    asked = pod("asked", {"koordinator.sh/gpu": 100, "example.com/none": 1})
+    made, waiting = world_of(*objects, asked, dialect="koordinator")
+    (cause,) = explain_pod(made, waiting).causes
+    assert re.fullmatch(r"No node offers any example\.com/none; the cards that there are: \S+ \(\d\)\.", cause), cause

@@ -206,6 +206,11 @@ class Device:
     part: bool = False
 
     @property
+    def lacks_geometry(self) -> bool:
+        """Whether it is in MIG mode and nobody says into which pieces: it is given to nobody."""
+        return self.mode == "mig" and not self.pieces
+
+    @property
     def in_service(self) -> bool:
         """Whether it may be given to pods."""
         return self.healthy and not self.cordoned

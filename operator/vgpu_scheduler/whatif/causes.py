@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+_OF_MIG: Final = frozenset(
+    {CardReason.CardMigTopologyInfeasible.text, CardReason.CardTypeMismatch.text, CardReason.ModeNotFit.text}
+)
+"""What cards in MIG mode say of which no geometry is known."""
 _MOST_NODES: Final = 64
 """Nodes whose cards are looked at."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -48,7 +52,24 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     found += volume_causes(world, answer.pod, told)
     if CardReason.CardCordoned.text in told:
         found += _registered_twice(world, answer)
+    if not told.keys().isdisjoint(_OF_MIG):
+        found += _without_geometry(world, answer)
     return (*found, *_not_offered(world, answer))
+
+
+def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
+    """Say which nodes have cards in MIG mode that are given to nobody, because no geometry of them is known."""
+    nodes: dict[str, set[str]] = {}
+    for dialect in world.engine.dialects.owners(answer.pod):
+        for node in answer.decision.verdicts:
+            for device in world.devices(node, dialect.name):
+                if device.lacks_geometry:
+                    nodes.setdefault(device.type, set()).add(node)
+    for model, there in sorted(nodes.items()):
+        yield (
+            f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and given to nobody until"
+            " knownMigGeometries of the file that hami_device_config or volcano_device_config names has that model."
+        )
 
 
 def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
@@ -86,6 +107,7 @@ def _not_offered(world: World, answer: PodResult) -> Iterator[str]:
             for dialect in world.engine.dialects
             for node in world.nodes
             for device in world.devices(node, dialect.name)
+            if device.vendor in dialect.inventory.cards
         ]
         cards = f"the cards that there are: {_models(devices)}" if devices else "there are no cards"
         yield f"No node offers any {' or '.join(names)}; {cards}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.doctor.check import Check
@@ -44,6 +45,14 @@ UNHEALTHY = Diagnosis(
     "The device plugin says that cards are not healthy. They are given to nobody until it says otherwise.",
     "Look for errors of these cards in the log of the device plugin and in the kernel's log of that node.",
 )
+NO_GEOMETRY = Diagnosis(
+    "card-without-geometry",
+    Severity.WARNING,
+    "Cards are in MIG mode, and neither their registration nor a configuration says into which pieces their model is"
+    " cut. They are given to nobody.",
+    "Name the geometries of that model (`knownMigGeometries`) in the ConfigMap that the setting `hami_device_config` or"
+    " `volcano_device_config` names, or take the cards out of MIG mode.",
+)
 _HANDSHAKE = "handshake"
 
 
@@ -71,7 +80,7 @@ def homes(seen: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find nodes that list cards which their kubelet does not offer, and cards that are not healthy."""
+    """Find cards that kubelets do not offer, that are not healthy, or that nobody knows how to cut."""
     for node in seen.nodes:
         if not seen.manages(node):
             continue
@@ -83,6 +92,10 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
                 are = "is" if len(sick) == 1 else "are"
                 message = f"{len(sick)} of {counted(len(devices), f'{vendor} card')} {are} unhealthy: {', '.join(sick)}"
                 yield UNHEALTHY.of(ref, message)
+            uncut = Counter(device.type for device in devices if device.lacks_geometry)
+            if uncut:
+                models = ", ".join(f"{model} ({count})" for model, count in sorted(uncut.items()))
+                yield NO_GEOMETRY.of(ref, f"no geometry is known of its cards in MIG mode: {models}")
             if on_node.offers_none(node):
                 resources = " or ".join(sorted(on_node.resources))
                 message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
@@ -98,5 +111,5 @@ def _handshake(annotations: Mapping[str, str]) -> str:
 CHECKS = (
     Check("registrations", ("Node",), (UNREADABLE, TWICE), registrations),
     Check("card-homes", ("Node",), (ELSEWHERE,), homes),
-    Check("plugins", ("Node",), (SILENT, UNHEALTHY), plugins),
+    Check("plugins", ("Node",), (SILENT, UNHEALTHY, NO_GEOMETRY), plugins),
 )
