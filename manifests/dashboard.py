@@ -182,7 +182,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Watches and lists",
                 "short",
                 (
-                    ("sum(increase(vgpu_scheduler_watch_restarts_total[$__rate_interval]))", "kopf started again"),
+                    ("sum(increase(vgpu_scheduler_kopf_restarts_total[$__rate_interval]))", "kopf started again"),
                     ("sum(increase(vgpu_scheduler_relists_total[$__rate_interval]))", "lists"),
                     ("sum(increase(vgpu_scheduler_swept_objects_total[$__rate_interval]))", "missed deletions"),
                 ),

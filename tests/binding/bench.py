@@ -25,7 +25,7 @@ from vgpu_scheduler.binding import (
     Step,
 )
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
@@ -95,8 +95,8 @@ class Bench:
             on_attempt=self._attempted,
             on_answer=self._answered,
         )
-        port = EventPort()
-        self.observer = Observer(self.engine, self.clock.monotonic, port, self.reporter.problem)
+        signals = ObservationSignals()
+        self.observer = Observer(self.engine, self.clock.monotonic, signals, self.reporter.problem)
         self.context = BindContext(
             api,
             self.engine,
@@ -104,12 +104,12 @@ class Bench:
             self.clock,
             lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
-            port,
+            signals,
             self.withdrawn.append,
         )
         self.binder = Binder(self.context, chosen, hooks)
         self.wake = asyncio.Event()
-        port.decide_again.listen(self.wake.set)
+        signals.decide_again.listen(self.wake.set)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _attempted(self, attempt: BindAttempt) -> None:

@@ -14,7 +14,7 @@ from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Kind, Observer
 from vgpu_scheduler.kube import Pod, decode_event
 from vgpu_scheduler.model import Decision
@@ -129,11 +129,11 @@ class QuickBench:
         self.leads = True
         self.may_write: Callable[[float], bool] = lambda _: self.leads
         self.ended = asyncio.Event()
-        self.port = EventPort()
-        self.observer = Observer(self.engine, self.clock.monotonic, self.port, self.reporter.problem)
+        self.signals = ObservationSignals()
+        self.observer = Observer(self.engine, self.clock.monotonic, self.signals, self.reporter.problem)
         context = self.context = BindContext(
             client, self.engine, self.reporter, self.clock, self._may_write,
-            lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.port,
+            lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.signals,
         )  # fmt: skip
         hooks = BinderHooks(on_attempt=lambda _: self.ended.set())
         if on_step is not None:

@@ -13,7 +13,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import BindContext, EventSource, GroupStatusWriter, Reporter
-from vgpu_scheduler.engine import EventPort
+from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.intake import POD_GROUPS, Observer
 from vgpu_scheduler.kube import Encoded
 
@@ -76,7 +76,7 @@ class Bench:
         self.api, self.time, self.leads = Api(), Time(), True
         pods = [pod(f"p{number}", asks(1, 8000), schedulingGroup={"podGroupName": "team"}) for number in range(2)]
         self.engine = engine_with([node("a", cards("a", 1))], pods)
-        self.observer = Observer(self.engine, self.time.monotonic, EventPort(), lambda _: None)
+        self.observer = Observer(self.engine, self.time.monotonic, ObservationSignals(), lambda _: None)
         api = cast(ApiClient, self.api)
         reporter = Reporter(api, EventSource("s", "i"), self.time)
         context = BindContext(api, self.engine, reporter, self.time, lambda _: self.leads, self.observe)

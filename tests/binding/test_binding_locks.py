@@ -82,7 +82,7 @@ async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> 
         await asyncio.sleep(0.2)
         assert b.sent("get", "pods") == 0
         b.leads = True
-        b.context.port.node_changed("node-a")
+        b.context.signals.node_changed("node-a")
         await b.until(lambda: b.sent("get", "pods"))
 
 
@@ -111,7 +111,7 @@ async def test_a_lock_that_an_earlier_leader_took_for_the_pod_is_no_longer_its_t
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-        assert b.binder.locker.held_off == 1
+        assert b.binder.locker.fenced_pods == 1
         await b.binder.locker.release("node-a", earlier)
         left = (await b.node("node-a"))[LOCK]
         assert left != earlier

@@ -14,7 +14,7 @@ import yaml
 from tests.cli.live_cluster import run
 from tests.engine.builders import cards, engine_with, node
 
-from vgpu_scheduler.engine import EventPort
+from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.kube import Pod, decode_pod, decode_quota
 from vgpu_scheduler.model import ConditionReason, Decision, EventReason
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
@@ -198,7 +198,7 @@ async def in_a_cluster(case: Case) -> list[tuple[object, str]]:
     pod = {**case.pod, "metadata": metadata}
     pod["spec"] = {**pod["spec"], "schedulerName": "vgpu-scheduler"}
     engine, told = engine_with([node("a", cards("a", 1))], [decode_pod(pod)]), ConditionRemedies()
-    loop = SchedulingLoop(engine, DecisionHandlers(told, told, told), told, Metrics().attempts, EventPort())  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(told, told, told), told, Metrics().attempts, ObservationSignals())  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     for _ in range(20):
         await asyncio.sleep(0)

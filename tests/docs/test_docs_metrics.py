@@ -23,7 +23,7 @@ from vgpu_scheduler.binding import (
     Evictor,
     Reporter,
 )
-from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
+from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
@@ -62,7 +62,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     context = BindContext(nobody, engine, reporter, clock, lambda _: True, lambda _: None)  # type: ignore[arg-type]
     hooks = binder_hooks(metrics.attempts)
     binder = Binder(context, BinderOptions(), hooks)
-    observer = Observer(engine, clock.monotonic, EventPort(), reporter.problem)
+    observer = Observer(engine, clock.monotonic, ObservationSignals(), reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading=leading))  # type: ignore[arg-type]
     evictor = Evictor(context, 5.0, binder.leave)
     add_preemption(metrics, engine, evictor)
@@ -74,7 +74,9 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
-    loop = SchedulingLoop(engine, DecisionHandlers(binder, evictor, reporter), clock, metrics.attempts, EventPort())
+    loop = SchedulingLoop(
+        engine, DecisionHandlers(binder, evictor, reporter), clock, metrics.attempts, ObservationSignals()
+    )
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
     decision = engine.attempt(0.0)

@@ -39,7 +39,7 @@ async def test_deep_pods_are_placed_and_stop_no_other(cluster: Cluster) -> None:
         await cluster.create(slice_pod("other", gpu=1, gpumem=1000))
         for name in ("before", "after", "other"):
             await cluster.until(lambda name=name: cluster.bound(name), f"{name} to be bound")  # type: ignore[misc]
-        assert await operator.metric("vgpu_scheduler_watch_restarts_total") == 0
+        assert await operator.metric("vgpu_scheduler_kopf_restarts_total") == 0
     finally:
         operator.stop()
 

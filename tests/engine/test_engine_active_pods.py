@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vgpu_scheduler.engine import QueueName, SchedulingQueue
-from vgpu_scheduler.engine.queued_pods import FREE_EVENTS, QueueEvent
+from vgpu_scheduler.engine.queued_pods import MAX_UNHELPFUL_CHANGES, QueueEvent
 from vgpu_scheduler.model import ClusterEvent
 
 
@@ -99,7 +99,7 @@ def test_nobody_starves_however_often_others_are_tried_again(seed: int) -> None:
             if priority[uid] == priority[popped]:
                 turns[popped] += 1
                 assert popped not in newer[uid] or age[popped] <= age[uid], f"{popped} came later, and is younger"
-                assert turns[popped] <= 2 + looks * FREE_EVENTS, (
+                assert turns[popped] <= 2 + looks * MAX_UNHELPFUL_CHANGES, (
                     f"{popped} was tried {turns[popped]} times before {uid}"
                 )
         now += float(rng.choice([0.001, 11.0]))

@@ -220,7 +220,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     placement = engine.assumed.recheck("uid-x")
     assert placement is not None
     assert placement.containers[0][0].amounts == (1, 1000, 100)
-    restated = engine.restate(decision, placement)
+    restated = engine.after_recheck(decision, placement)
     assert restated.placement == placement
     assert restated.sources["devices"] == "settings, ClusterVGPUPolicy p"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from tests.engine.builders import allocation, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing, Observer
 from vgpu_scheduler.model import Decision, Outcome
 
 
 def swept(engine: Engine, kind: Kind[Any], listed: list[Any], version: int) -> int:
     """Have a list taken in that was asked for just now; return how many objects were gone."""
-    observer = Observer(engine, lambda: 0.0, EventPort(), lambda _: None)
+    observer = Observer(engine, lambda: 0.0, ObservationSignals(), lambda _: None)
     asyncio.run(observer.sweep(kind, Listing(listed, version, since=engine.lists.listed(kind.name))))
     return observer.stats.swept
 

@@ -12,7 +12,7 @@ from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, koordinator_
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import vendors
-from vgpu_scheduler.engine import Engine, EngineOptions, EventPort, Problem
+from vgpu_scheduler.engine import Engine, EngineOptions, ObservationSignals, Problem
 from vgpu_scheduler.intake import (
     BUDGETS,
     CLUSTER_POLICIES,
@@ -98,7 +98,7 @@ def taken_in(*objects: tuple[str, object]) -> None:
     problems: list[Problem] = []
     engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True, preemption=True))
     engine.storage.known()
-    observer = Observer(engine, lambda: 0.0, EventPort(), problems.append)
+    observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
     for name, obj in (*WHOLE, *objects):
         kind = KINDS[name]
         try:

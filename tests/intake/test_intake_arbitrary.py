@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, example, given, settings
 from tests.engine.builders import allocation, cards, make_engine, node_object, pod_object
 
-from vgpu_scheduler.engine import EventPort, Problem
+from vgpu_scheduler.engine import ObservationSignals, Problem
 from vgpu_scheduler.intake import (
     BUDGETS,
     CLUSTER_POLICIES,
@@ -111,7 +111,7 @@ def take_in(kind: Kind[Any], *objects: Any) -> list[Problem]:
     """Observe objects as dicts and as JSON, sweep with them, have pods decided; return the problems."""
     problems: list[Problem] = []
     engine = make_engine(preemption=True)
-    observer = Observer(engine, lambda: 0.0, EventPort(), problems.append)
+    observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
     listing: Listing[Any] = Listing(version=9)
     for whole in ("node", "bound pod"):
         observer.observe(WHOLE[whole][0], read(*WHOLE[whole]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import cards, make_engine, node_object, pod_object
 
-from vgpu_scheduler.engine import EventPort
+from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Observer, watching
 from vgpu_scheduler.intake.lister import Listing
 from vgpu_scheduler.intake.watching import EventHandler
@@ -21,7 +21,7 @@ class Handlers:
         self.engine = make_engine()
         self.read: list[str] = []
         self.lost = 0
-        self.observer = Observer(self.engine, lambda: 0.0, EventPort(), lambda _: None)
+        self.observer = Observer(self.engine, lambda: 0.0, ObservationSignals(), lambda _: None)
         self.pods = EventHandler(PODS, self.observer, self.lose, self.observer.left_selection)
         self.nodes = EventHandler(NODES, self.observer, self.lose)
         read = watching.read
@@ -108,7 +108,7 @@ def test_a_pod_that_waits_nowhere_is_queued_whenever_it_is_confirmed(handlers: H
 
 async def test_a_sweep_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
     engine, told = handlers.engine, list[str]()
-    handlers.observer.port.node_changed.listen(told.append)
+    handlers.observer.signals.node_changed.listen(told.append)
     handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
     handlers.observer.observe(NODES, decode_node(node_object("a", version=6)))
     engine.queue.remove("uid-p")

@@ -55,7 +55,7 @@ async def test_what_another_scheduler_announces_counts_as_it_comes_and_goes(anno
 
 async def test_an_announced_pod_stays_charged_while_it_is_bound(announcing: Watcher) -> None:
     ledgers = []
-    announcing.observer.port.decide_again.listen(lambda: ledgers.append(announcing.engine.state.ledger()))
+    announcing.observer.signals.decide_again.listen(lambda: ledgers.append(announcing.engine.state.ledger()))
     target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n0"}}
     await announcing.write("POST", f"{PODS}/p/binding", target)
     await announcing.create("later", scheduler=THEIRS, node="n0")

@@ -11,7 +11,7 @@ from tests.engine.builders import OURS, make_engine, pod_object
 
 from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.engine import Engine, EventPort, Problem
+from vgpu_scheduler.engine import Engine, ObservationSignals, Problem
 from vgpu_scheduler.intake import Observer
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -33,9 +33,9 @@ class Watcher:
     observer: Observer = field(init=False)
 
     def __post_init__(self) -> None:
-        port = EventPort()
-        port.node_changed.listen(self.moved.append)
-        self.observer = Observer(self.engine, lambda: 0.0, port, self.problems.append)
+        signals = ObservationSignals()
+        signals.node_changed.listen(self.moved.append)
+        self.observer = Observer(self.engine, lambda: 0.0, signals, self.problems.append)
 
     def lose_track(self) -> None:
         """Count."""

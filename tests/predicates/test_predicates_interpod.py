@@ -9,7 +9,7 @@ from tests.naive import predicates as naive
 from tests.state.interpod_world import APPS, MOVES, NAMESPACES, TERMS, Move, World, asking
 
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN, InterPodTerms
+from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN, InterPodFilter
 
 Question = tuple[int, int, int]
 """Labels, terms and namespace of a pod."""
@@ -29,14 +29,14 @@ class Terms:
     def __init__(self, world: World, size: int) -> None:
         self.world = world
         self.size = size
-        self.kept: dict[Question, InterPodTerms] = {}
+        self.kept: dict[Question, InterPodFilter] = {}
 
     def agree(self, question: Question) -> int:
         """Compare what both say of every node; return on how many nodes the pod may go."""
         world, obj = self.world, asking("asks", *question)
         incoming, state = decode_pod(obj), world.state
         if question not in self.kept:
-            self.kept[question] = InterPodTerms(incoming, state)
+            self.kept[question] = InterPodFilter(incoming, state)
         rows = state.nodes.rows()
         codes = self.kept[question].evaluate(incoming, rows)
         nodes, pods = list(world.nodes.values()), list(world.pods.values())
@@ -45,7 +45,7 @@ class Terms:
         }
         found: dict[str, naive.Verdict | None] = dict.fromkeys(expected)
         for row, code in zip(rows.tolist(), [] if codes is None else codes.tolist(), strict=codes is not None):
-            rejection = InterPodTerms.rejections[code]
+            rejection = InterPodFilter.rejections[code]
             if code:
                 status = naive.U if rejection.resolvable else naive.UU
                 found[state.nodes.name(row)] = (rejection.plugin, status, frozenset(rejection.texts))

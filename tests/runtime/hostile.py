@@ -23,7 +23,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.engine import EventPort
+from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.intake import PODS, Observer
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import BoundedCache, Decision
@@ -90,10 +90,10 @@ class World:
         self.time = 0.0
         self.longest = {"note": 0, "message": 0}
         self.reporter = Reporter(self, EventSource("s", "i", "https://example.com"), self)  # type: ignore[arg-type]
-        port = EventPort()
+        signals = ObservationSignals()
         attempts = Metrics().attempts
-        self.loop = SchedulingLoop(self.engine, DecisionHandlers(self, self, self.reporter), self, attempts, port)  # type: ignore[arg-type]
-        self.observer = Observer(self.engine, self.monotonic, port, self.reporter.problem)
+        self.loop = SchedulingLoop(self.engine, DecisionHandlers(self, self, self.reporter), self, attempts, signals)  # type: ignore[arg-type]
+        self.observer = Observer(self.engine, self.monotonic, signals, self.reporter.problem)
         self.placed = 0
         for name in "ab":
             self.engine.observe_node(node(name, cards(name, 2)), 0.0)

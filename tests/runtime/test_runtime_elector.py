@@ -105,7 +105,7 @@ async def test_it_is_lost_when_the_server_is_silent_for_too_long(cluster: DevClu
     elector = Elector(api, OPTIONS, "one", clock)
     await elector.acquire()
     cluster.inject(Fault(resource="leases", status=503))
-    holding = asyncio.create_task(elector.hold())
+    holding = asyncio.create_task(elector.renew_until_lost())
     while cluster.requests.total(resource="leases", code=503) < 3:
         await asyncio.sleep(0.005)
     assert not holding.done()
@@ -119,7 +119,7 @@ async def test_renewals_go_on_after_a_short_silence(cluster: DevCluster, api: Ap
     elector = Elector(api, OPTIONS, "one", clock)
     await elector.acquire()
     cluster.inject(Fault(resource="leases", drop=True, times=3))
-    holding = asyncio.create_task(elector.hold())
+    holding = asyncio.create_task(elector.renew_until_lost())
     clock.time += 14.0
     while not elector.may_write(10.0):
         assert not holding.done()
@@ -192,7 +192,7 @@ async def test_a_lease_from_before_the_last_one_says_that_the_store_went_back(ap
     api.request = restored  # type: ignore[method-assign]
     for elector in (ours, waits):
         with pytest.raises(RuntimeError, match="restored from an older copy"):
-            await asyncio.wait_for(elector.hold(), 5)
+            await asyncio.wait_for(elector.renew_until_lost(), 5)
 
 
 async def test_a_restart_is_not_its_predecessor(api: ApiClient) -> None:

@@ -88,7 +88,7 @@ async def test_broken_watches_lose_nothing(stage: Stage) -> None:
     other = stage.cluster.inject(Fault(verb="watch", user_agent="vgpu-scheduler", drop=True))
     stage.cluster.compact()
     stage.cluster.end_watches(expired=True)
-    await until(lambda: _metric_above(stage, "vgpu_scheduler_watch_restarts_total", 0))
+    await until(lambda: _metric_above(stage, "vgpu_scheduler_kopf_restarts_total", 0))
     assert await _slots(stage, 2)  # the state is as it was
     await stage.nodes.delete("default", "goes")
     await stage.create("comes")

@@ -101,8 +101,8 @@ class World:
         self.decide()
 
     def end(self) -> None:
-        self.recorder.end()
-        self.recorder.ended()
+        self.recorder.stop()
+        self.recorder.join()
 
     def written(self) -> tuple[History, list[str], list[Part]]:
         parts = [read_part(path) for path in sorted(self.folder.iterdir())]
@@ -360,10 +360,10 @@ def test_nobody_waits_for_a_disk_when_a_leader_ends(world: World, monkeypatch: p
     monkeypatch.setattr(LogFile, "finish", hang)
     world.recorder.begin()
     world.come("one")
-    world.recorder.end()
+    world.recorder.stop()
     assert hangs.wait(20)  # it came back, and the thread is not done
     goes_on.set()
-    world.recorder.ended()
+    world.recorder.join()
     past, _, _ = world.written()
     assert [each.pod.name for each in past.arrived] == ["one"]
 

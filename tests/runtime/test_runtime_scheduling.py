@@ -15,7 +15,7 @@ from tests.engine.test_engine_waiting_needs import full_cluster
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.engine import Cycle, Engine, EventPort, QueueName
+from vgpu_scheduler.engine import Cycle, Engine, ObservationSignals, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import ConditionReason, Decision
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
@@ -27,7 +27,7 @@ class Heard:
     """Plays clock, binder and reporter, and remembers what they were told."""
 
     time: float = 0.0
-    port: EventPort = field(default_factory=EventPort)
+    signals: ObservationSignals = field(default_factory=ObservationSignals)
     submitted: list[Decision] = field(default_factory=list)
     said: list[tuple[str, str]] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Heard:
 
 
 def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
-    return SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
+    return SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, Metrics().attempts, heard.signals)  # type: ignore[arg-type]
 
 
 async def turns(loop: SchedulingLoop, number: int = 20) -> None:
@@ -146,7 +146,7 @@ async def test_it_wakes_when_something_changed() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     engine.observe_pod(pod("p"), 0.0)
-    heard.port.decide_again()
+    heard.signals.decide_again()
     for _ in range(10):
         await asyncio.sleep(0)
     assert [decision.pod for decision in heard.submitted] == ["default/p"]
@@ -159,7 +159,7 @@ async def test_it_ends_even_if_something_changes_at_that_moment() -> None:
     task = asyncio.create_task(loop_over(engine_with(), heard).run())
     for _ in range(5):
         await asyncio.sleep(0)
-    heard.port.decide_again()
+    heard.signals.decide_again()
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=5.0)
     assert done
@@ -184,7 +184,7 @@ async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
     heard, api = Heard(), SilentApi()
     reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), heard)  # type: ignore[arg-type]
     reporter.start()
-    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, reporter), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, reporter), heard, Metrics().attempts, heard.signals)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     while engine.queue.counts()[QueueName.UNSCHEDULABLE] < number:
         await asyncio.sleep(0)
@@ -200,7 +200,7 @@ async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
     sys.setprofile(count)
     for _ in range(seconds):
         heard.time += 1.0
-        heard.port.decide_again()
+        heard.signals.decide_again()
         for _ in range(5):
             await asyncio.sleep(0)
     sys.setprofile(None)

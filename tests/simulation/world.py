@@ -12,7 +12,7 @@ from tests.simulation.cluster import ANNOUNCING, Event, SimApi, SimCard, SimNode
 from tests.simulation.invariants import check_placement, check_quota
 from tests.simulation.things import SimThing
 
-from vgpu_scheduler.engine import Engine, EventPort, Problem
+from vgpu_scheduler.engine import Engine, ObservationSignals, Problem
 from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Decision, Outcome, Piece, Placement
@@ -68,7 +68,7 @@ class World(RuleBasedStateMachine):
     def _start_engine(self) -> None:
         self.engine = make_engine(**self.options)
         self._told_to_be_gone.clear()
-        self.observer = Observer(self.engine, lambda: self.now, EventPort(), _reported, at_once=AT_ONCE)
+        self.observer = Observer(self.engine, lambda: self.now, ObservationSignals(), _reported, at_once=AT_ONCE)
         if self.quota is not None:
             self.observer.observe(QUOTAS, self.quota)
 

@@ -48,7 +48,7 @@ def test_to_record_an_attempt_never_fails(what: str, caplog: pytest.LogCaptureFi
 async def test_decisions_go_on_while_metrics_fail() -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("fits"), pod("large", asks(1, 9000))])
     heard = Heard()
-    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, broken_attempts(), heard.port)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, broken_attempts(), heard.signals)  # type: ignore[arg-type]
     await turns(loop)
     assert [decision.pod for decision in heard.submitted] == ["default/fits"]
     assert len(heard.said) == 1

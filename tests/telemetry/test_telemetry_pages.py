@@ -61,7 +61,7 @@ async def test_some_metrics_alone_are_read_and_shown() -> None:
         return lambda: float(len(read.append(name) or read))
 
     metrics.add_number(catalogue.LEADER, reads("leader"))
-    metrics.add_number(catalogue.WATCH_RESTARTS, reads("restarts"))
+    metrics.add_number(catalogue.KOPF_RESTARTS, reads("restarts"))
     metrics.add_number(catalogue.NODES, reads("nodes"))
     metrics.attempts.decided(0.001)
     more = ["hami_metric 1\n"]
@@ -78,7 +78,7 @@ async def test_some_metrics_alone_are_read_and_shown() -> None:
                 return {name: float(value) for name, value in lines}
 
             assert await shown("vgpu_scheduler_leader") == {"vgpu_scheduler_leader": 1.0}
-            wanted = ("vgpu_scheduler_watch_restarts_total", "vgpu_scheduler_nodes", "process_cpu_seconds_total")
+            wanted = ("vgpu_scheduler_kopf_restarts_total", "vgpu_scheduler_nodes", "process_cpu_seconds_total")
             assert (await shown(*wanted)).keys() == {wanted[0], wanted[2]}  # a number of the cluster: nobody leads
             metrics.leads = lambda: True
             assert (await shown(*wanted)).keys() == set(wanted)

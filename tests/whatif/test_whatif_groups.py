@@ -350,7 +350,7 @@ def test_what_is_said_of_each_member_is_what_becomes_of_it_in_its_turn(seed: int
     goes = simulated(world_of(*objects))
     world = world_of(*objects)
     for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
-        group = world.engine.attempts.gang_of(pod)
+        group = world.engine.attempts.gang_standing(pod)
         if group is not None and group.needed < len(group.waiting):
             continue  # which of them are more than are needed, others decide that come between
         found = explain_pod(world, pod)

@@ -66,8 +66,8 @@ class Binder:
         )
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._lanes, self._closed, options)
-        context.port.node_changed.listen(self._node_changed)
-        context.port.volume_claim_changed.listen(self._volumes.volume_claim_changed)
+        context.signals.node_changed.listen(self._node_changed)
+        context.signals.volume_claim_changed.listen(self._volumes.volume_claim_changed)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Binder:
         while True:
             item.sent = SentBinding(pod, placement, lock)
             item.sent_at = self._clock.monotonic()
-            result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
+            result = await self._sender.send(pod, placement, self._engine.after_recheck(item.decision, placement))
             if result.answer is not BindingAnswer.UNKNOWN:
                 self._answered(item, item.sent, result)
             if result.answer is not BindingAnswer.THROTTLED or lock:

@@ -48,7 +48,7 @@ class ClosedNodeWatch:
         self._clock = context.clock
         self._locker = locker
         self._poll_interval = poll_interval
-        self._port = context.port
+        self._signals = context.signals
         self._changed: dict[str, asyncio.Event] = {}
         self._watches = Background()
         self._not_looked_at: set[str] = set()
@@ -110,7 +110,7 @@ class ClosedNodeWatch:
         with suppress(ApiUnreachableError):
             if await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
-                self._port.decide_again()
+                self._signals.decide_again()
             elif closure.cause is not Cause.LOCK_HELD or stood >= self._poll_interval:
                 self._report(node, closure)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.kube import Encoded
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class BindContext:
         Tells whether the lease will still be held in so many seconds; asked right before every write.
     observe
         Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
-    port
+    signals
         Tells what was observed, and is told when pods are to be decided again.
     withdrawn
         Told of each pod whose decision is not carried out, by UID; never raises.
@@ -86,7 +86,7 @@ class BindContext:
     clock: Clock
     may_write: Callable[[float], bool]
     observe: Callable[[str, Encoded], None]
-    port: EventPort = field(default_factory=EventPort)
+    signals: ObservationSignals = field(default_factory=ObservationSignals)
     withdrawn: Callable[[str], None] = lambda _: None
 
     async def request(

@@ -78,7 +78,7 @@ class BindingDryRuns:
             pod = self._engine.state.pod(item.uid)
             if placement is None or pod is None:
                 return None
-            decision = self._engine.restate(item.decision, placement)
+            decision = self._engine.after_recheck(item.decision, placement)
             for number in range(_TRIES):
                 result = await self._sender.send_dry_run(pod, placement, decision)
                 if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:

@@ -173,7 +173,7 @@ class Evictor:
         except Exception:  # whatever it is, it must not leave a pod waiting for nothing
             log.exception("the preemption for pod %s broke off", uid)
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN)
-            self._context.port.decide_again()
+            self._context.signals.decide_again()
 
     async def _nominate_and_evict(self, decisions: Sequence[Decision], notes: Mapping[str, str]) -> None:
         """Nominate all pods, and then have the victims of each end; nobody ends before all are nominated."""
@@ -215,7 +215,7 @@ class Evictor:
                 self._context.reporter.not_scheduled(pod, reason, decision.message, note)
             # It may be about this pod alone: others go on meanwhile.
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN if is_refused else _PACE)
-            self._context.port.decide_again()
+            self._context.signals.decide_again()
             return False
         self._context.observe("Pod", response.body)
         return True
@@ -354,7 +354,7 @@ class Evictor:
                 del self._protected[victim.uid]
                 self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
-        self._context.port.decide_again()
+        self._context.signals.decide_again()
 
     def _deny(self, right: EvictionRight, missing: str) -> None:
         """Have nobody preempt others for a while who needs a right that is missing, if one is."""
@@ -365,7 +365,7 @@ class Evictor:
         """Have a pod decided anew for which a victim must not end any more."""
         log.info(KeyedMessage("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
         self._preemptions.retry(uid, self._now(), _PACE)
-        self._context.port.decide_again()
+        self._context.signals.decide_again()
 
     def _is_wanted(self, uid: str, preemption: Preemption) -> bool:
         return self._preemptions.of(uid) is preemption
@@ -385,7 +385,7 @@ class Evictor:
             elif given_up is not None:
                 self._preemptions.evaluator.exclude(given_up.uid)
                 self._preemptions.retry(uid, self._now(), 0.0)
-                self._context.port.decide_again()
+                self._context.signals.decide_again()
         self._overdue.forget_gone()
         self.stats.overdue = len(self._overdue)
 

@@ -53,7 +53,7 @@ class AllocationFence:
 
     context: BindContext
     timeout: float
-    held_off: int = 0
+    fenced_pods: int = 0
     """How many pods were given a new version, so that no earlier Binding of theirs is carried out."""
     leader: str = field(default_factory=lambda: token_hex(4))
     """What the tokens of this process are told by."""
@@ -107,7 +107,7 @@ class AllocationFence:
         try:
             answer = await self._request("PATCH", f"{path}/status", new_version(pod, self.context.clock.now()))
             if answer.ok:
-                self.held_off += 1
+                self.fenced_pods += 1
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
                 self.context.observe("Pod", answer.body)
                 return True

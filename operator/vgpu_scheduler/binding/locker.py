@@ -60,9 +60,9 @@ class NodeLocker:
         self._needs = PluginNeedsReader(self.context.engine)
 
     @property
-    def held_off(self) -> int:
+    def fenced_pods(self) -> int:
         """How many pods were given a new version, so that no Binding of an earlier leader is carried out."""
-        return self._fence.held_off
+        return self._fence.fenced_pods
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""

@@ -60,7 +60,7 @@ class BindLanes:
         self._engine = context.engine
         self._reporter = context.reporter
         self._clock = context.clock
-        self._port = context.port
+        self._signals = context.signals
         self._withdrawn = context.withdrawn
         self._locker = locker
         self._options = options
@@ -277,7 +277,7 @@ class BindLanes:
                 self.node_changed(member.node)
             self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
             self._withdrawn(member.uid)
-            self._port.decide_again()
+            self._signals.decide_again()
 
     def leave(self, uid: str) -> bool:
         """Have a pod decided anew that waits at a node; False if it waits nowhere, or if its Binding was sent."""

@@ -20,7 +20,7 @@ from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
-from vgpu_scheduler.engine.problems import EventPort, Problem
+from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event
@@ -48,7 +48,6 @@ __all__ = [
     "Engine",
     "EngineOptions",
     "EquivalenceClasses",
-    "EventPort",
     "ExceededLimit",
     "FoundLock",
     "GroupCondition",
@@ -60,6 +59,7 @@ __all__ = [
     "LockStatus",
     "Metered",
     "NodeClosure",
+    "ObservationSignals",
     "ObservedKind",
     "PodGroups",
     "PodSums",

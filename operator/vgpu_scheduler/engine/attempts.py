@@ -85,24 +85,24 @@ class Attempts:
             self._keep_no_room(pod)
             self._file(decision, now, alone=False)
             return (decision,)
-        group = self._groups.too_few(pod) or self.gang_of(pod)
+        group = self._groups.incomplete_standing(pod) or self.gang_standing(pod)
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
         return self._attempt_group(pod, group, now, explain=explain)
 
-    def gang_of(self, pod: Pod) -> GroupStanding | None:
+    def gang_standing(self, pod: Pod) -> GroupStanding | None:
         """Return the group that a pod is decided with; None for a pod that is placed by itself, wherever there is room.
 
         One that is placed by itself, and near others of its group, is decided as a group of its own.
         """
-        group = self._groups.group_of(pod)
+        group = self._groups.standing_of(pod)
         if group is None or not group.schedules_individually:
             return group
         return group.only(pod) if self._group_attempts.constraints(group) else None
 
     def may_move(self, pod: Pod) -> bool:
         """Tell whether a placed pod may go to whichever other node fits it: not away from others of its group."""
-        group = self._groups.group_of(pod)
+        group = self._groups.standing_of(pod)
         return group is None or not self._group_attempts.constraints(group.only(pod))
 
     def ask(self, pod: Pod, *, explain: bool = True) -> Decision:
@@ -117,7 +117,7 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
-        group = self.gang_of(pod)
+        group = self.gang_standing(pod)
         if group is None:
             return self._cycle.decide(pod, explain=explain)
         if not group.schedules_as_gang:

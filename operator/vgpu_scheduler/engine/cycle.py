@@ -159,7 +159,7 @@ class Cycle:
             pod_class.node.refresh(self.state, rows)
         else:
             rows = changed
-            pod_class.node.examine(self.state, rows)
+            pod_class.node.recompute(self.state, rows)
         try:
             found = self._filtered(pod, pod_class, rows)
         except FilterError as error:
@@ -265,7 +265,7 @@ class Cycle:
     def _is_within(self, node: str, rows: NDArray[np.int64] | None) -> bool:
         return rows is None or bool(np.any(rows == self.state.nodes.row(node)))
 
-    def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
+    def after_recheck(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
 
         The scores stay: they chose the node.
@@ -290,7 +290,7 @@ class Cycle:
         if isinstance(own, Refused) or not walked.size:
             return None
         if own.node.allocator is not pod_class.node.allocator:  # which has not looked at any node yet
-            own.node.examine(self.state, walked[:1])
+            own.node.recompute(self.state, walked[:1])
         return self._nearest(pod_class, own.node.allocator, rows)
 
     def dialect(self, name: str) -> Dialect:

@@ -102,7 +102,7 @@ class Engine:
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.earlier_nominations = EarlierNominations(
-            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_of
+            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_standing
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling
@@ -326,10 +326,10 @@ class Engine:
         pod = self.state.pod(uid)
         return self.assumed.decide_elsewhere(uid, slow) if pod is not None and self.attempts.may_move(pod) else None
 
-    def restate(self, decision: Decision, placement: Placement) -> Decision:
+    def after_recheck(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
         pod = self.state.pod(decision.uid)
-        return decision if pod is None else self.cycle.restate(pod, decision, placement)
+        return decision if pod is None else self.cycle.after_recheck(pod, decision, placement)
 
     def binding_succeeded(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""

@@ -225,7 +225,7 @@ class NodePart:
         self._epoch: int | None = None  # not asked yet
         self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
 
-    def on(self, columns: NodeColumns) -> NodePart:
+    def with_columns(self, columns: NodeColumns) -> NodePart:
         """Return the same question with columns of somebody else, of which nothing is believed."""
         other = NodePart(self.predicates, self.allocator, self.ranking, self.dialect)
         other._columns = columns
@@ -276,7 +276,7 @@ class NodePart:
             raise
         return count
 
-    def ask(self, state: State, row: int, in_use: InUse) -> NodePart:
+    def if_in_use(self, state: State, row: int, in_use: InUse) -> NodePart:
         """Return the same question with the answer of one node that has other amounts in use; the columns stay.
 
         The answer is void when the next one is asked of any part.
@@ -286,15 +286,15 @@ class NodePart:
         in_use
             What is taken to be in use of the node.
         """
-        return self.ask_all(state, np.array([row], dtype=np.int64), in_use)
+        return self.if_in_use_on(state, np.array([row], dtype=np.int64), in_use)
 
-    def ask_all(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NodePart:
-        """Return the same question with the answers of some nodes, shape (n,); see :meth:`ask`."""
-        asked = self.on(_columns_for_questions(state))
+    def if_in_use_on(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NodePart:
+        """Return the same question with the answers of some nodes, shape (n,); see :meth:`if_in_use`."""
+        asked = self.with_columns(_columns_for_questions(state))
         asked._fit(state, rows, in_use)
         return asked
 
-    def examine(self, state: State, rows: NDArray[np.int64]) -> None:
+    def recompute(self, state: State, rows: NDArray[np.int64]) -> None:
         """Compute the columns of the given node rows, whatever they say."""
         if self._columns.capacity == state.nodes.capacity:
             self._columns.fitted_at[rows] = _NEVER

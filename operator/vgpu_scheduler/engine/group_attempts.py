@@ -127,11 +127,11 @@ class GroupAttempts:
 
     def _in_some_order(self, members: GroupMembers, domain: Domain, *, explain: bool) -> _Tried:
         """Try the pods on the same nodes in one order after the other; the failure is the first order's."""
-        group, kind_of, order = members.group, members.kind_of, list(members.hardest_first)
+        group, class_of, order = members.group, members.class_of, list(members.hardest_first)
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
-        while len(tried) < _MOST_ORDERS and (kinds := tuple(kind_of[pod.uid] for pod in order)) not in tried:
-            tried.add(kinds)
+        while len(tried) < _MOST_ORDERS and (classes := tuple(class_of[pod.uid] for pod in order)) not in tried:
+            tried.add(classes)
             found = self._in_order([(pod, domain.rows) for pod in order], group.needed, explain=explain)
             if found.failed is None:
                 return found
@@ -139,8 +139,8 @@ class GroupAttempts:
             decisive = decisive or found.failed
             if found.failed.outcome is Outcome.ERROR:
                 break
-            failed = kind_of[found.failed.uid]
-            order.sort(key=lambda pod: kind_of[pod.uid] != failed)
+            failed = class_of[found.failed.uid]
+            order.sort(key=lambda pod: class_of[pod.uid] != failed)
         assert decisive is not None, "a group has waiting pods"
         return _Tried((), tuple(failures), decisive)
 

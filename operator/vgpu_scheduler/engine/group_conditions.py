@@ -73,7 +73,7 @@ class GroupConditions:
         """Return what PodGroups that have changed are to say; each is told once, or again where it was not written."""
         changed, self._groups.changed = self._groups.changed, {}
         found = [each for key in changed if (each := self._of(key)) is not None]
-        self._failed = {key: said for key, said in self._failed.items() if self._groups.described(key) is not None}
+        self._failed = {key: said for key, said in self._failed.items() if self._groups.object_of(key) is not None}
         return found
 
     def not_written(self, key: GroupKey) -> None:
@@ -81,7 +81,7 @@ class GroupConditions:
         self._groups.note_change(key)
 
     def _of(self, key: GroupKey) -> GroupCondition | None:
-        group = self._groups.described(key)
+        group = self._groups.object_of(key)
         if group is None or (group.condition is not None and group.condition.status == "True"):
             self._failed.pop(key, None)
             return None

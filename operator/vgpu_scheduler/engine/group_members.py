@@ -56,7 +56,7 @@ class GroupMembers:
     ----------
     pods
         Those that wait, by UID.
-    kind_of
+    class_of
         What each has in common with others, by UID: their order among each other does not matter.
     """
 
@@ -65,13 +65,13 @@ class GroupMembers:
         self.group = group
         self.pods = {pod.uid: pod for pod in group.waiting}
         self._classes = {pod.uid: cycle.classes.of(pod) for pod in group.waiting}
-        self.kind_of: dict[str, Hashable] = {
+        self.class_of: dict[str, Hashable] = {
             uid: None if isinstance(found, Refused) else found.node for uid, found in self._classes.items()
         }
-        self._by_kind: dict[Hashable, list[Pod]] = {}
+        self._by_class: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
-            self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
-        self._capacities = {kind: cycle.capacity_for(pods[0], _MANY) for kind, pods in self._by_kind.items()}
+            self._by_class.setdefault(self.class_of[pod.uid], []).append(pod)
+        self._capacities = {kind: cycle.capacity_for(pods[0], _MANY) for kind, pods in self._by_class.items()}
 
     def placed_rows(self) -> NDArray[np.int64]:
         """Return the rows of the nodes where pods of the group are, shape (n,)."""
@@ -81,7 +81,7 @@ class GroupMembers:
     @cached_property
     def room(self) -> GroupRoom:
         """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
-        waiting = np.array([len(pods) for pods in self._by_kind.values()], dtype=np.int64)
+        waiting = np.array([len(pods) for pods in self._by_class.values()], dtype=np.int64)
         max_pods = np.stack([each.counts for each in self._capacities.values()])
         max_pods = np.full_like(max_pods, _MANY) if self._cycle.state.holds else max_pods
         return GroupRoom(waiting, max_pods, self.group.followed_by)
@@ -115,16 +115,16 @@ class GroupMembers:
         Of those that fit on as many, the ones come first that claim the most devices, then the most of each; of those
         that ask the same, as they are numbered, else by name.
         """
-        return [pod for kind in self._kinds for pod in self._by_kind[kind]]
+        return [pod for each in self._hardest_classes for pod in self._by_class[each]]
 
     @cached_property
-    def _kinds(self) -> list[Hashable]:
-        """The kinds of pods, the hardest to place first."""
-        return sorted(self._by_kind, key=self._hardness)
+    def _hardest_classes(self) -> list[Hashable]:
+        """The classes of pods, the hardest to place first."""
+        return sorted(self._by_class, key=self._hardness)
 
     def lacking(self) -> list[UnplacedMembers]:
-        """Return the kinds of pods of which more wait than all nodes have room for, the hardest to place first."""
-        counted = ((self._by_kind[kind], self._capacities[kind]) for kind in self._kinds)
+        """Return the classes of pods of which more wait than all nodes have room for, the hardest to place first."""
+        counted = ((self._by_class[each], self._capacities[each]) for each in self._hardest_classes)
         return [
             UnplacedMembers(pods[0], len(pods), found.scarcest)
             for pods, found in counted
@@ -143,7 +143,7 @@ class GroupMembers:
         """
         node_of = {each.uid: each.placement.node for each in decisions if each.placement is not None}
         wanted = dict(node_of)
-        for pods in self._by_kind.values():
+        for pods in self._by_class.values():
             theirs = [pod for pod in pods if pod.uid in node_of and rank(pod) is not None]
             places = sorted((node_of[pod.uid] for pod in theirs), key=lambda node: self._place(node, keys))
             wanted.update((pod.uid, node) for pod, node in zip(theirs, places, strict=True))
@@ -161,7 +161,7 @@ class GroupMembers:
         return tuple(found), node
 
     def _hardness(self, kind: Hashable) -> tuple[int, int, tuple[int, ...], str, str]:
-        first = self._by_kind[kind][0]
+        first = self._by_class[kind][0]
         claimed = self._cycle.classes.claimed(first)
         if claimed is None:
             return 0, 0, (), first.name, first.uid  # it is refused, and the group with it

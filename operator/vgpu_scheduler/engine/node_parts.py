@@ -110,7 +110,7 @@ class NodeParts:
             return part
         if self._common.capacity != self._state.nodes.capacity:
             self._common = NodeColumns(self._state.nodes.capacity)
-        return part.on(self._common)
+        return part.with_columns(self._common)
 
     def beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:
         """Return the node part of all pods that ask for more than any card has and are the same otherwise.

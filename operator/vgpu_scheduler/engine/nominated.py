@@ -84,7 +84,7 @@ class NominatedPods:
             nominated.append(held)
         with self._state.counting_across_nodes(added=nominated):
             in_use = self._state.node_usage_if.on(row, without, [*added, *nominated])
-            return rejection_of(pod, row, node.ask(self._state, row, in_use), cluster)
+            return rejection_of(pod, row, node.if_in_use(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
         state = self._state

@@ -117,7 +117,9 @@ class OnNode:
         if row is None:
             return None
         in_use = self.state.node_usage_if.on(row, [held for held in without if held.node == node], added)
-        return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
+        return self._placement_if_it_fits(
+            pod, pod_class, row, pod_class.node.if_in_use(self.state, row, in_use), in_use
+        )
 
     def _placement_if_it_fits(
         self, pod: Pod, pod_class: SchedulableClass, row: int, part: NodePart, in_use: InUse | None = None

@@ -186,7 +186,7 @@ class PodGroups:
 
     def note_change(self, key: GroupKey) -> bool:
         """Note that the object of a group may have to say something else; return whether there is one that says it."""
-        described = self.described(key)
+        described = self.object_of(key)
         says_it = described is not None and described.kind in _TOLD
         if says_it:
             self.changed[key] = None
@@ -218,7 +218,7 @@ class PodGroups:
 
     def _order(self, key: GroupKey, *uids: str) -> None:
         """Have the turns of some pods come by the priority of their group, and those of all where that has changed."""
-        described = self.described(key)
+        described = self.object_of(key)
         told = None if described is None else described.priority
         priority = min(self._levels[key]) if told is None else told
         for uid in uids if self._priorities.get(key) == priority else self._members[key]:
@@ -240,7 +240,7 @@ class PodGroups:
     def problem(self, pod: Pod) -> str:
         """Return why a pod can be no member of its group, or that group not be placed; empty if it can."""
         said = self._group_of.get(pod.uid)
-        return "" if said is None else said.problem or _not_followed(self.described(said.key))
+        return "" if said is None else said.problem or _not_followed(self.object_of(said.key))
 
     def warning(self, pod: Pod) -> str:
         """Say that a group is none, as nobody can complete it; empty for any other pod, known or not."""
@@ -252,7 +252,7 @@ class PodGroups:
             " one, so that some may run while others wait"
         )
 
-    def too_few(self, pod: Pod) -> GroupStanding | None:
+    def incomplete_standing(self, pod: Pod) -> GroupStanding | None:
         """Return how far the group of a pod is of which too few pods exist for any to be placed; None for any other.
 
         Nobody is looked at but the pod: as many may come one after the other.
@@ -260,13 +260,13 @@ class PodGroups:
         said = self.membership(pod)
         if said is None or said.problem:
             return None
-        described = self.described(said.key)
+        described = self.object_of(said.key)
         minimum = _minimum(said.minimum, described, self._minimum_by_policy(pod, said, described))
         if len(self._members[said.key]) >= minimum:
             return None
         return GroupStanding(said.key, minimum, 0, 0, (pod,))
 
-    def group_of(self, pod: Pod) -> GroupStanding | None:
+    def standing_of(self, pod: Pod) -> GroupStanding | None:
         """Return how far the group of a pod is; None for a pod without a group that can be understood."""
         said = self.membership(pod)
         return None if said is None or said.problem else self.standing(said.key)
@@ -275,7 +275,7 @@ class PodGroups:
         """Return how far a group is."""
         placed, bound, waiting = 0, 0, list[Pod]()
         said_by_waiting, said_by_placed = 0, 0
-        described, by_policy, nodes = self.described(key), 0, set[str]()
+        described, by_policy, nodes = self.object_of(key), 0, set[str]()
         for member, said in self._known(key):
             held = self._state.reservation(member.uid)
             by_policy = max(by_policy, self._minimum_by_policy(member, said, described))
@@ -308,7 +308,7 @@ class PodGroups:
             nodes=tuple(sorted(nodes)),
         )
 
-    def described(self, key: GroupKey) -> PodGroup | None:
+    def object_of(self, key: GroupKey) -> PodGroup | None:
         """Return the object that describes a group; None if there is none."""
         kinds = _SOURCES[key.source].kinds
         return next((found for kind in kinds if (found := self.stores[kind.name].get(str(key)))), None)

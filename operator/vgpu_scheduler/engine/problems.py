@@ -8,7 +8,7 @@ from typing import Generic, ParamSpec
 
 from vgpu_scheduler.model import EventReason
 
-__all__ = ["EventPort", "Signal"]
+__all__ = ["ObservationSignals", "Signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Signal(Generic[_About]):
 
 
 @dataclass(frozen=True, slots=True)
-class EventPort:
+class ObservationSignals:
     """What those who observe tell those who wait, so that neither knows the other.
 
     Attributes

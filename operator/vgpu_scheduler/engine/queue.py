@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from vgpu_scheduler.engine.queued_pods import (
-    FREE_EVENTS,
+    MAX_UNHELPFUL_CHANGES,
     ActivePods,
     LastAttempt,
     QueuedPod,
@@ -252,7 +252,7 @@ class SchedulingQueue:
         if entry is None:
             return None
         events = entry.forget_attempt(now)
-        if events > FREE_EVENTS:
+        if events > MAX_UNHELPFUL_CHANGES:
             entry.attempted_at = now
         waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
         unschedulable_class = self.add_unschedulable(

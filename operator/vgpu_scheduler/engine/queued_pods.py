@@ -23,9 +23,9 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent
 
 __all__ = [
-    "FREE_EVENTS",
     "INITIAL_BACKOFF",
     "MAX_BACKOFF",
+    "MAX_UNHELPFUL_CHANGES",
     "ActivePods",
     "LastAttempt",
     "QueueEvent",
@@ -216,7 +216,7 @@ INITIAL_BACKOFF = 1.0
 """Seconds."""
 MAX_BACKOFF = 10.0
 """Seconds."""
-FREE_EVENTS = 8
+MAX_UNHELPFUL_CHANGES = 8
 """So many changes in a row may not help a pod, before it backs off as after an attempt."""
 
 
@@ -326,7 +326,7 @@ class QueuedPod:
         """
         self.attempts, self.attempted_at = self.attempts - 1, now - MAX_BACKOFF
         events = self.unhelpful_events + 1
-        if events <= FREE_EVENTS:
+        if events <= MAX_UNHELPFUL_CHANGES:
             self.tried_in = 0
         return events
 

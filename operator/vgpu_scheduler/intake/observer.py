@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from vgpu_scheduler.engine import Engine, EventPort, Problem, Sweep
+from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Sweep
 from vgpu_scheduler.intake.kinds import NODES, Kind
 from vgpu_scheduler.intake.lister import Listing, read
 from vgpu_scheduler.kube import (
@@ -76,7 +76,7 @@ class Observer:
         What is known and what is decided from it.
     monotonic
         Seconds since some point in the past.
-    port
+    signals
         Where those who wait for observations listen.
     report
         Told of objects that could not be understood.
@@ -88,7 +88,7 @@ class Observer:
 
     engine: Engine
     monotonic: Callable[[], float]
-    port: EventPort
+    signals: ObservationSignals
     report: Callable[[Problem], None]
     at_once: int = 200
     listener: Listener | None = None
@@ -99,7 +99,7 @@ class Observer:
         self._take(kind, found, self.engine.kinds[kind.name].observe)
         if self.listener is not None:
             self.listener.seen(kind.name, found)
-        self.port.decide_again()
+        self.signals.decide_again()
 
     def seen_unchanged(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
         """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
@@ -159,7 +159,7 @@ class Observer:
         self._take(kind, found, remove)
         if self.listener is not None:
             self.listener.object_gone(kind.name, found)
-        self.port.decide_again()
+        self.signals.decide_again()
 
     def left_selection(self, pod: Versioned) -> None:
         """Take in that a pod left the selection of unbound pods that it was in, as of its resource version.
@@ -167,7 +167,7 @@ class Observer:
         It was bound, is gone or counts no more, which the stream of bound pods tells; the object is from before that.
         """
         self.engine.leave_selection(pod.uid, pod.resource_version, self.monotonic())
-        self.port.decide_again()  # the turn of another one of its class may have come
+        self.signals.decide_again()  # the turn of another one of its class may have come
 
     def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
         """Take in that the stream of bound pods has shown all that were bound; see the engine's method."""
@@ -175,14 +175,14 @@ class Observer:
         if self.listener is not None:
             for uid in gone:
                 self.listener.pod_gone(uid)
-        self.port.decide_again()
+        self.signals.decide_again()
 
     def absent_in_read(self, pod: Pod) -> None:
         """Take in that a pod is not there any more, as a read says."""
         self.engine.remove_pod(pod.uid, self.monotonic())
         if self.listener is not None:
             self.listener.pod_gone(pod.uid)
-        self.port.decide_again()
+        self.signals.decide_again()
 
     async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
         """Take in the objects of a list that says nothing of those that it does not have."""
@@ -200,7 +200,9 @@ class Observer:
         for number, identity in enumerate(listing.unchanged, 1):
             sweep.seen_unchanged(identity, self.monotonic())
             if kind.name == NODES.name:
-                self.port.node_changed(identity.name)  # one that is closed is looked at now and then, whatever happens
+                self.signals.node_changed(
+                    identity.name
+                )  # one that is closed is looked at now and then, whatever happens
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for identity in listing.present:
@@ -217,7 +219,7 @@ class Observer:
                 self.listener.object_gone(kind.name, found)
             self.stats.swept += 1
         self.stats.undecodable += len(listing.unreadable)
-        self.port.decide_again()
+        self.signals.decide_again()
 
     def _take(self, kind: Kind[_Value], found: _Value, take: Callable[[_Value, float], Iterable[Problem]]) -> None:
         self.stats.observed[kind.name] += 1
@@ -237,12 +239,12 @@ class Observer:
     def _tell(self, found: object) -> None:
         """Tell those who wait at a node."""
         if isinstance(found, Node):
-            self.port.node_changed(found.name)
+            self.signals.node_changed(found.name)
         elif isinstance(found, Pod) and found.node_name:
-            self.port.node_changed(found.node_name)
+            self.signals.node_changed(found.node_name)
         elif isinstance(found, Pod) and (found.spec.volume_claims or found.spec.disks):
-            self.port.storage_needed()
+            self.signals.storage_needed()
         elif isinstance(found, PersistentVolumeClaim):
-            self.port.volume_claim_changed(found.key)
+            self.signals.volume_claim_changed(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
-            self.port.volume_claim_changed(f"{found.claim.namespace}/{found.claim.name}")
+            self.signals.volume_claim_changed(f"{found.claim.namespace}/{found.claim.name}")

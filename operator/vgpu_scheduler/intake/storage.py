@@ -42,7 +42,7 @@ class StorageStreams:
         self._lost_track = lost_track
         self._linger = linger
         self._needed = asyncio.Event()
-        observer.port.storage_needed.listen(self._look)
+        observer.signals.storage_needed.listen(self._look)
         self._streams: Sequence[ObjectStream[Any]] = ()
 
     @property
@@ -93,7 +93,7 @@ class StorageStreams:
             storage.known()
         else:
             storage.unknown(problem)
-        self._observer.port.decide_again()
+        self._observer.signals.decide_again()
 
     async def _pause(self, streams: Sequence[ObjectStream[Any]]) -> None:
         """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""

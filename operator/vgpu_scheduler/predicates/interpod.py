@@ -19,7 +19,7 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_range
 from vgpu_scheduler.state import NodeCounts, State
 
-__all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodTerms", "PreferredPodsScore"]
+__all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodFilter", "PreferredPodsScore"]
 
 
 _REJECTIONS: Final = Rejections((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
@@ -35,7 +35,7 @@ def _key(pod: Pod, state: State) -> Hashable | None:
     return (pod.namespace, spec.fingerprint, *(pod.labels.get(name) for term in terms for name in term.label_keys))
 
 
-class InterPodTerms(ClusterFilter):
+class InterPodFilter(ClusterFilter):
     """The required inter-pod terms of pods that have the same; the pods that they are about are counted from now on.
 
     Parameters
@@ -126,7 +126,7 @@ class InterPodTerms(ClusterFilter):
         return satisfied
 
 
-INTER_POD_AFFINITY_PLUGIN: Final = ClusterPlugin("InterPodAffinity", _key, InterPodTerms)
+INTER_POD_AFFINITY_PLUGIN: Final = ClusterPlugin("InterPodAffinity", _key, InterPodFilter)
 
 
 def _score_key(pod: Pod, state: State) -> Hashable | None:

@@ -80,7 +80,7 @@ class Elector:
             await asyncio.sleep(min(self._options.renew_interval, max(left, _AT_ONCE)))
         log.info("leading as %s", self.identity)
 
-    async def hold(self) -> None:
+    async def renew_until_lost(self) -> None:
         """Renew the Lease; returns when it is lost.
 
         Raises

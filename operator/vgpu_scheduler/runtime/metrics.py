@@ -186,7 +186,7 @@ def _add_binding(metrics: Metrics, binder: Binder, reporter: Reporter) -> None:
 
     metrics.add(catalogue.BINDS, binds)
     metrics.add(catalogue.NODE_LOCKS, locks)
-    metrics.add_number(catalogue.HELD_OFF, lambda: binder.locker.held_off)
+    metrics.add_number(catalogue.FENCED_PODS, lambda: binder.locker.fenced_pods)
     metrics.add_number(catalogue.BIND_DEPTH, lambda: binder.depth)
     metrics.add_number(catalogue.BIND_DEEPEST, lambda: binder.deepest)
     metrics.add_number(catalogue.REPORTS_DROPPED, lambda: reporter.dropped)
@@ -209,7 +209,7 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
     metrics.add(catalogue.OBSERVATIONS, observed)
     metrics.add(catalogue.PROBLEMS, problems)
     metrics.add_number(catalogue.UNDECODABLE, lambda: stats.undecodable)
-    metrics.add_number(catalogue.WATCH_RESTARTS, lambda: stats.restarts)
+    metrics.add_number(catalogue.KOPF_RESTARTS, lambda: stats.restarts)
     metrics.add_number(catalogue.RELISTS, lambda: stats.relists)
     metrics.add_number(catalogue.SWEPT, lambda: stats.swept)
     metrics.add_number(catalogue.DRIFT, lambda: stats.drift)

@@ -104,13 +104,13 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, args=(self._stop, self._thread), name="history", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Take in nothing more, and have the thread write what waits; nobody waits for it here."""
         self._leading = False
         self._stop.set()
         self._wake.set()
 
-    def ended(self) -> None:
+    def join(self) -> None:
         """Wait until all is written, for some seconds at most; the loop has this called by another thread."""
         if self._thread is not None:
             self._thread.join(_ENDS_WITHIN)

@@ -25,7 +25,7 @@ from vgpu_scheduler.binding import (
     Reporter,
     errors_logged,
 )
-from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
+from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import (
     BUDGETS,
     NODES,
@@ -123,12 +123,12 @@ class Replica:
             lambda: self._elector.leading,
             observes_generation=connection.observes_generation,
         )
-        port = EventPort()
+        signals = ObservationSignals()
         self._recorder = recorder
-        self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem, listener=recorder)
+        self._observer = Observer(engine, clock.monotonic, signals, self._reporter.problem, listener=recorder)
         withdrawn = {} if recorder is None else {"withdrawn": recorder.withdrawn}
         context = BindContext(
-            api, engine, self._reporter, clock, self._elector.may_write, self._observe, port, **withdrawn
+            api, engine, self._reporter, clock, self._elector.may_write, self._observe, signals, **withdrawn
         )
         timeout = min(bind.timeout, lease.duration / 3)
         self._binder = Binder(
@@ -156,7 +156,7 @@ class Replica:
         self._group_follow_up = GroupFollowUp(context, timeout, whole, answers)
         hands = DecisionHandlers(self._binder, self._evictor, self._reporter)
         told = {} if recorder is None else {"on_decisions": recorder.decided}
-        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port, **told)
+        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, signals, **told)
         self._deciding = False
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
@@ -191,7 +191,7 @@ class Replica:
             await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
             if self._recorder is not None:
-                await asyncio.to_thread(self._recorder.ended)
+                await asyncio.to_thread(self._recorder.join)
             await end(watchers, grace_period=1.0)  # they have nothing to tidy up
 
     def _observe(self, kind: str, answer: Encoded) -> None:
@@ -212,13 +212,13 @@ class Replica:
     async def _lead(self) -> None:
         """Decide while the Lease is held."""
         # Deletions that were missed are looked for from now on, by a standby as by the leader.
-        await first_of(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
+        await until_first_ends(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
 
     async def _hold_and_decide(self) -> None:
         """Wait for the Lease, then decide until it is lost."""
         await self._elector.acquire()
         # Renewed from the moment that it is held: the sweep takes as long as the API server does.
-        await first_of(("lease", self._elector.hold()), ("decisions", self._decide()))
+        await until_first_ends(("lease", self._elector.renew_until_lost()), ("decisions", self._decide()))
 
     async def _decide(self) -> None:
         """Learn what the last leader did, then decide."""
@@ -230,7 +230,7 @@ class Replica:
         if self._recorder is not None:
             self._recorder.begin()
         try:
-            await first_of(
+            await until_first_ends(
                 ("scheduling", self._loop.run()),
                 ("policy-status", self._policy_status().run()),
                 ("group-status", self._group_status.run()),
@@ -240,7 +240,7 @@ class Replica:
             )
         finally:
             if self._recorder is not None:
-                self._recorder.end()
+                self._recorder.stop()
 
     async def _meter_usage(self) -> None:
         """Add up what namespaces hold of cards while this replica leads."""
@@ -308,7 +308,7 @@ def start(works: Sequence[Named]) -> list[asyncio.Task[None]]:
     return [asyncio.create_task(work, name=name) for name, work in works]
 
 
-async def first_of(*works: Named) -> None:
+async def until_first_ends(*works: Named) -> None:
     """Run works until the first of them ends, end the others, and raise what that one raised."""
     tasks = start(works)
     try:

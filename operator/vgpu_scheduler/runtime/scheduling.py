@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vgpu_scheduler.apiclient import Clock, wait_for_event
 from vgpu_scheduler.binding import Binder, Evictor, Reporter
-from vgpu_scheduler.engine import Engine, EventPort, event_note
+from vgpu_scheduler.engine import Engine, ObservationSignals, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import AttemptMetrics, KeyedMessage
@@ -56,7 +56,7 @@ class SchedulingLoop:
         What it works with.
     attempts
         Where attempts are recorded.
-    port
+    signals
         Tells when a decision may come out differently.
     on_decisions
         Told of all decisions, before they are carried out.
@@ -68,7 +68,7 @@ class SchedulingLoop:
         hands: DecisionHandlers,
         clock: Clock,
         attempts: AttemptMetrics,
-        port: EventPort,
+        signals: ObservationSignals,
         on_decisions: Callable[[Sequence[Decision]], None] = lambda _: None,
     ) -> None:
         self._engine = engine
@@ -77,7 +77,7 @@ class SchedulingLoop:
         self._attempts = attempts
         self._on_decisions = on_decisions
         self._wake = asyncio.Event()
-        port.decide_again.listen(self._wake.set)
+        signals.decide_again.listen(self._wake.set)
         self.beat = clock.monotonic()
         """When the loop last ran."""
 

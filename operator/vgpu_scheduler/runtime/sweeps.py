@@ -133,7 +133,7 @@ class Sweeps:
             stats.repaired += len(wrong)
             stats.drift += bool(engine.state.drift([node]))
         if stats.repaired:
-            self._observer.port.decide_again()
+            self._observer.signals.decide_again()
 
 
 async def ledger(state: State) -> UsedAmounts:

@@ -77,7 +77,7 @@ class ReservationLedger:
             self._changes += 1
             there[uid] = self._changes
 
-    def hold(self, reservation: Reservation) -> ClusterEvent:
+    def book(self, reservation: Reservation) -> ClusterEvent:
         """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
@@ -163,12 +163,12 @@ class ReservationLedger:
             yield
         finally:
             for reservation in reversed(taken):
-                self.hold(reservation)
+                self.book(reservation)
 
     @contextmanager
     def having(self, reservation: Reservation) -> Iterator[None]:
         """Have a pod hold something for the time of a question."""
-        self.hold(reservation)
+        self.book(reservation)
         try:
             yield
         finally:
@@ -270,11 +270,11 @@ class ReservationLedger:
             if twin is None:
                 wrong.append(f"pod {reservation.pod} was booked, but does not hold anything there")
             else:
-                self.hold(twin)
+                self.book(twin)
                 wrong.append(f"pod {reservation.pod} was booked with other amounts than it holds")
         for twin in rebuilt.on(node):
             if twin.uid not in self:
-                self.hold(twin)
+                self.book(twin)
                 wrong.append(f"pod {twin.pod} was not booked")
         return wrong
 

@@ -200,7 +200,7 @@ class State(StateReader):
                 return self._ledger.carried_out(fresh)
             self._ledger.restate(fresh)
             return ClusterEvent.NONE
-        return self._release(pod.uid) | self._ledger.hold(fresh)
+        return self._release(pod.uid) | self._ledger.book(fresh)
 
     def remove_pod(self, uid: str, version: int | None = None) -> ClusterEvent:
         """Forget a pod, so that a late answer does not raise the dead.
@@ -251,7 +251,7 @@ class State(StateReader):
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
-        return given_up | self._ledger.hold(reservation)
+        return given_up | self._ledger.book(reservation)
 
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
@@ -272,7 +272,7 @@ class State(StateReader):
             return event | self.assume(uid, placement, usage, requests)
         except Exception:
             self._release(uid)
-            self._ledger.hold(reservation)
+            self._ledger.book(reservation)
             raise
 
     def confirm(self, uid: str) -> None:
@@ -364,7 +364,7 @@ class State(StateReader):
             twin.observe_pod(known.pod, known.uses)
         for reservation in unseen:
             if reservation.uid not in twin._ledger:
-                twin._ledger.hold(reservation)
+                twin._ledger.book(reservation)
         for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
             twin._ledger.room.keep(hold)
         return twin

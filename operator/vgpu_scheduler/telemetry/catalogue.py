@@ -176,8 +176,8 @@ NODE_LOCKS = Metric(
     "Attempts to take a node's lock.",
     {"outcome": ("taken", "refused", "orphan_replaced")},
 )
-HELD_OFF = Metric(
-    "vgpu_scheduler_held_off_pods_total",
+FENCED_PODS = Metric(
+    "vgpu_scheduler_fenced_pods_total",
     Kind.COUNTER,
     "Pods that were given a new version, so that no Binding of an earlier leader is carried out.",
 )
@@ -262,7 +262,7 @@ PROBLEMS = Metric(
     "Problems that were found in objects, by the kind of the object and the reason of the event that tells of it.",
     {"kind": _OPEN, "reason": _FOUND},
 )
-WATCH_RESTARTS = Metric("vgpu_scheduler_watch_restarts_total", Kind.COUNTER, "Times that kopf was started again.")
+KOPF_RESTARTS = Metric("vgpu_scheduler_kopf_restarts_total", Kind.COUNTER, "Times that kopf was started again.")
 RELISTS = Metric("vgpu_scheduler_relists_total", Kind.COUNTER, "Times that a stream had to list again.")
 SWEPT = Metric("vgpu_scheduler_swept_objects_total", Kind.COUNTER, "Objects whose deletion a watch missed.")
 NODES = Metric("vgpu_scheduler_nodes", Kind.GAUGE, "Known nodes.", of_cluster=True)
@@ -401,7 +401,7 @@ METRICS: Final = (
     BIND_DEPTH,
     BIND_DEEPEST,
     NODE_LOCKS,
-    HELD_OFF,
+    FENCED_PODS,
     EVICTIONS,
     OVERDUE_VICTIMS,
     LONGEST_PREEMPTION,
@@ -416,7 +416,7 @@ METRICS: Final = (
     OBSERVATIONS,
     UNDECODABLE,
     PROBLEMS,
-    WATCH_RESTARTS,
+    KOPF_RESTARTS,
     RELISTS,
     SWEPT,
     NODES,

@@ -183,7 +183,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     turns = pods_waiting_beside(world, pod)
-    group = world.engine.attempts.gang_of(pod)
+    group = world.engine.attempts.gang_standing(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
     with placed(world, turns.before) as going:
@@ -197,7 +197,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, preemption_outlook=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         why = (*causes(world, answer), *several)
-        own = world.engine.groups.group_of(pod)
+        own = world.engine.groups.standing_of(pod)
         return replace(
             found,
             models=describe_mismatch(world, answer),

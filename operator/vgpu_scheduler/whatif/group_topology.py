@@ -76,7 +76,7 @@ def _number(pods: Sequence[Object]) -> str:
 
 def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
     """Yield the object of a group as it would have to be made anew."""
-    described = world.engine.groups.described(key)
+    described = world.engine.groups.object_of(key)
     if described is not None and described.topology:
         written = world.pod_groups[described.kind, described.key]
         constraints = {name: each for name, each in written["spec"][_NEAR].items() if name != "topology"}

@@ -29,7 +29,7 @@ def describe_other_waiting_pods(
     at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
-        group = world.engine.attempts.gang_of(pod)
+        group = world.engine.attempts.gang_standing(pod)
         fellows = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
         with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
             others = {each.uid for each in there} - {pod.uid}

@@ -53,7 +53,7 @@ def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> P
     made_anew
         The pod is another one, which comes after all of its priority.
     """
-    group = world.engine.attempts.gang_of(pod)
+    group = world.engine.attempts.gang_standing(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
     rank = partial(_rank, world)
     listed = [each for each in queue_of(world) if each.uid not in fellows]
@@ -110,7 +110,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             alike = answer_key(ours)
             if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
                 continue
-            group = world.engine.attempts.gang_of(ours)
+            group = world.engine.attempts.gang_standing(ours)
             if group is not None:
                 if group.schedules_as_gang:
                     decided = world.engine.attempts.decide_group(group)

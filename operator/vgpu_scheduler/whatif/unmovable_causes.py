@@ -26,7 +26,7 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
         return f"it is {reason}"
     if decision.outcome in {Outcome.REFUSED, Outcome.ERROR}:
         return decision.message
-    group = world.engine.attempts.gang_of(pod)
+    group = world.engine.attempts.gang_standing(pod)
     if group is not None and group.has_quorum:
         return not_moved(group)
     over = list(_quotas(world, pod))

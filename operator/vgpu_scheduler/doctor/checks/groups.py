@@ -44,7 +44,7 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
             running.setdefault(key, []).append(pod)
     for pods in running.values():
         first = min(pods, key=lambda pod: (pod.name, pod.uid))
-        standing = groups.group_of(first)
+        standing = groups.standing_of(first)
         if standing is None or standing.missing_object or not standing.needed:
             continue
         started = [pod.start_time for pod in pods]

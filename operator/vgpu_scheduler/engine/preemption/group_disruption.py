@@ -36,7 +36,7 @@ class GroupDisruption:
         if key is None:
             return pod
         assert self._groups is not None
-        described = self._groups.described(key)
+        described = self._groups.object_of(key)
         told = None if described is None else described.priority
         return pod if told is None or told == pod.priority else msgspec.structs.replace(pod, priority=told)
 
@@ -81,7 +81,7 @@ class GroupDisruption:
         if key is None:
             return None
         assert self._groups is not None
-        described = self._groups.described(key)
+        described = self._groups.object_of(key)
         return key if described is not None and described.disrupted_whole else None
 
     def _placed(self, key: GroupKey) -> Unit:

@@ -151,4 +151,4 @@ class PriorityLevels:
         explain_devices(columns)
         # Ports that pods hold who stay are looked at when the node is, and so are the cards of those it is apart from.
         with state.ignoring_peers():
-            return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))
+            return preemptor.node.if_in_use_on(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

@@ -286,7 +286,10 @@ class VictimSearch:
         without, added = state.adjustment_if_gone(node, here, self._open_to(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
-                preemptor.pod, row, preemptor.node.ask(state, row, state.node_usage_if.on(row, without, added)), None
+                preemptor.pod,
+                row,
+                preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without, added)),
+                None,
             )
         with state.counting_across_nodes([*without, *elsewhere], added):
             nominated = self._nominated.rejection_on(
@@ -294,7 +297,7 @@ class VictimSearch:
             )
             if nominated is not None:
                 return nominated
-            alone = preemptor.node.ask(state, row, state.node_usage_if.on(row, without, added))
+            alone = preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without, added))
             return rejection_of(preemptor.pod, row, alone, preemptor.pod_class.cluster)
 
     def _on_cards(
@@ -313,7 +316,7 @@ class VictimSearch:
         without, added = state.adjustment_if_gone(node, gone, room)
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
-        now = preemptor.node.ask(state, row, state.node_usage_if.on(row, without))
+        now = preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
         evicted = [unit for unit in lower if unit[0].uid not in free]
@@ -345,7 +348,7 @@ class _NodeAlone:
         """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
         there = [self._held[pod.uid] for pod in unit if pod.uid in self._held]
         self._charge(there, 1)
-        fits = bool(self._node.ask(self._state, self._row, self._in_use).feasible[self._row])
+        fits = bool(self._node.if_in_use(self._state, self._row, self._in_use).feasible[self._row])
         if not fits:
             self._charge(there, -1)
         return fits
