@@ -10,7 +10,7 @@ from tests.engine.policy_worlds import PERCENT, SPREAD, decide, remove, tenant, 
 from tests.policy.resources import policy
 
 from vgpu_scheduler.kube import Namespace
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import ClusterEvent, Outcome
 
 
 def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
@@ -229,13 +229,13 @@ def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyP
     engine = engine_with([node("a", cards("a", 1))])
     engine.observe_pod(pod("x", asks(2)), 0.0)
     decide(engine)
-    looks = []
-    monkeypatch.setattr(engine.queue, "unschedulable", lambda: looks.append(1) or iter(()))
+    looks: list[ClusterEvent | None] = []
+    monkeypatch.setattr(engine.queue, "unschedulable", lambda waits_for=None: looks.append(waits_for) or iter(()))
     for number in range(5):
         engine.policy_tracker.observe(policy(f"p{number}", SPREAD))
     assert engine.attempt(20.0) is None
     assert engine.attempt(21.0) is None
-    assert len(looks) == 1
+    assert looks == [None, ClusterEvent.BUDGET], "of all, and of those that found nobody to preempt"
 
 
 def test_what_no_node_has_any_more_is_not_known_any_more() -> None:

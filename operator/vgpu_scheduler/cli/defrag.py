@@ -80,7 +80,7 @@ def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Ch
     WorldError
         If no card is of that model; the message names the models that there are.
     """
-    models = sorted({card.model for card in cards(world)})
+    models = sorted({card.model for card in cards(world) if card.model})
     if model and not any(model.lower() in each.lower() for each in models):
         raise WorldError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
     return _Chosen(world, model, labels)
