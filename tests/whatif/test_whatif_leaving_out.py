@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, run
 from tests.whatif.test_whatif_remedies_dialects import CORE, PERCENT, RATIO, SHARED, cluster
 
 from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
 
 OTHERS = {
@@ -281,3 +283,25 @@ def test_of_names_of_several_dialects_those_of_one_are_left_out(other: str, seed
     assert {name for name in limits if f"{name} " in remedy.text} == {name for name in limits if name in NAMES[other]}
     assert remedy.pod is not None
     assert made.engine.cycle.decide(made.pod(remedy.pod, again=True)).placement is not None
+
+
+ORDERS = {
+    "hami.io/node-scheduler-policy": "mutex",
+    "hami.io/gpu-scheduler-policy": "Spread ",
+    "nvidia.com/numa-bind": "yes",
+}
+"""Words that are not followed as they are written."""
+
+
+@pytest.mark.parametrize("names", [[one] for one in ORDERS] + [list(two) for two in combinations(ORDERS, 2)])
+def test_annotations_that_are_refused_strictly_are_left_out(names: list[str]) -> None:
+    made = World(EngineOptions([make_dialect("hami")], defaults=PolicyDefaults(strict_annotations=True)))
+    notes = {name: ORDERS[name] for name in names}
+    made.add([node("a"), pod("asked", {GPU: 1, MEMORY: 100}, metadata={"annotations": notes})])
+    (waiting,) = made.pending.values()
+    found = explain_pod(made, waiting)
+    assert not found.answer.node
+    (remedy,) = [remedy for remedy in found.remedies if all(name in remedy.text for name in names)]
+    assert remedy.pod is not None
+    assert not set(names) & (remedy.pod["metadata"].get("annotations") or {}).keys()
+    assert remedy.node == "a"

@@ -50,7 +50,7 @@ class Constraint:
 
 def annotations_that_count(world: World) -> tuple[str, ...]:
     """Return the names of the annotations that may keep a pod from cards: what it asks for, and how they are chosen."""
-    return (*world.engine.dialects.pod_annotations, OVERRIDES["devicePolicy"])
+    return (*world.engine.dialects.pod_annotations, *OVERRIDES.values())
 
 
 def constraints_of(written: Object, annotations: Iterable[str]) -> Iterator[Constraint]:
