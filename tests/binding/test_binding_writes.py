@@ -114,7 +114,7 @@ def test_the_record_of_a_decision_is_short() -> None:
         score=2 / 3,
         scores={"a": parts, "b": ()},
         nodes=5,
-        sources={"nodes": "pod"},
+        sources={"nodes": ("pod",)},
     )
     assert json.loads(decision_record(decision)) == {
         "score": 0.6667,
@@ -130,7 +130,7 @@ AMOUNTS = st.floats(allow_nan=False, allow_infinity=False) | st.floats(-1e4, 1e4
 @given(AMOUNTS, AMOUNTS, AMOUNTS, st.text(max_size=4))
 def test_the_record_is_written_as_the_standard_library_does(score: float, raw: float, points: float, of: str) -> None:
     parts = (ScorePart("hami", raw, points, 1, 0.0), ScorePart("binpack", points, raw, 2, 0.0))
-    decision = Decision("uid", "default/p", Outcome.PLACED, score=score, scores={"": parts}, sources={"nodes": of})
+    decision = Decision("uid", "default/p", Outcome.PLACED, score=score, scores={"": parts}, sources={"nodes": (of,)})
     scores = {
         part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
         for part in parts

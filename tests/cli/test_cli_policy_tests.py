@@ -278,3 +278,18 @@ def test_junit_that_cannot_be_written() -> None:
 def test_help_says_where_the_format_is() -> None:
     assert "docs/policies.md" in run("--help").output
     assert (ROOT / "docs" / "policies.md").is_file()
+
+
+def test_any_of_seven_policies_can_be_expected() -> None:
+    denying = "\n".join(
+        f"---\nkind: ClusterVGPUPolicy\nmetadata: {{name: p{number}}}\nspec: {{devices: {{types: {{deny: [H100]}}}}}}"
+        for number in range(7)
+    )
+    write("seven.yaml", denying)
+    for named in ("ClusterVGPUPolicy p4", "ClusterVGPUPolicy p6, settings"):
+        write("case.yaml", f"policies: seven.yaml\n{CLUSTER}expect: {{policy: {{devices: '{named}'}}}}\n")
+        assert run("case.yaml").exit_code == 0, named
+    write("case.yaml", f"policies: seven.yaml\n{CLUSTER}expect: {{policy: {{devices: ClusterVGPUPolicy p7}}}}\n")
+    told = next(line for line in lines(run("case.yaml")) if "expected" in line)
+    assert told.endswith("found settings, ClusterVGPUPolicy p0, ClusterVGPUPolicy p1, ClusterVGPUPolicy p2,"
+                         " ClusterVGPUPolicy p3 and 3 more")  # fmt: skip

@@ -292,3 +292,13 @@ def test_the_groups_of_the_examples_are_placed_whole_in_any_namespace(example: P
 def test_pods_and_a_cluster_are_needed() -> None:
     assert run("-f", "pods.yaml").exit_code == 2
     assert run("--cluster", "cluster.yaml").exit_code == 2
+
+
+def test_a_wide_table_names_each_of_seven_policies() -> None:
+    denying = {"devices": {"types": {"deny": ["H100"]}}}
+    seven = [{"kind": "ClusterVGPUPolicy", "metadata": {"name": f"p{n}"}, "spec": denying} for n in range(7)]
+    write("seven.yaml", *seven)
+    write("waiting.yaml", pod("one"))
+    asked = ("--cluster", "cluster.yaml", "--cluster", "waiting.yaml", "--pending", "--policy", "seven.yaml")
+    table = run(*asked, "-o", "wide").stdout
+    assert ", ".join(f"ClusterVGPUPolicy p{number}" for number in range(7)) in table

@@ -13,6 +13,8 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
+from vgpu_scheduler.whatif.tenant import NamespaceObjects
+from vgpu_scheduler.whatif.tenant_policies import policy_remedies
 
 SHARE = f"{MEMORY}-percentage"
 ASK = re.compile(r"ask (\d+) of nvidia\.com/gpumem ")
@@ -76,3 +78,16 @@ def test_a_rule_about_models_that_leaves_out_the_one_asked_for_is_named(api: Api
     spec = {"devices": {"types": {does: list(map(str, listed))}}}
     api.objects[:] = [asked, {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}]
     assert any(f"types.{does} of VGPUPolicy team/mine" in each for each in explained(api, "p")["remedies"])
+
+
+def test_of_seven_policies_each_rule_is_named() -> None:
+    message = "0/1 nodes are available: 1 CardDeniedByPolicy, 1 node(s) didn't match the policy's node selector."
+    spec = {"devices": {"types": {"deny": ["A100"]}}, "nodeSelector": {"matchLabels": {"pool": "x"}}}
+    names = [f"p{number}" for number in range(7)]
+    policies = [{"kind": "ClusterVGPUPolicy", "metadata": {"name": name, "uid": name}, "spec": spec} for name in names]
+    world = World(EngineOptions([make_dialect("hami")]))
+    world.add([node("a"), *policies, waiting("p", message)])
+    (pod,) = world.pending.values()
+    remedies = list(policy_remedies(world, pod, message, NamespaceObjects(cluster_policies=True)))
+    for name in names:
+        assert sum(f"of ClusterVGPUPolicy {name} changed" in each for each in remedies) == 2, remedies

@@ -103,8 +103,8 @@ def test_annotations_labels_and_policies_of_a_namespace_move_no_pod(
         free = decide(make, seed, asked(notes, {"gpu-size": "large"}), *dice.sample(OWN, dice.randint(0, 3)))
         assert plain.outcome is Outcome.PLACED
         assert free.placement == plain.placement, (seed, notes)
-        assert free.sources["nodes"] == plain.sources["nodes"] == "ClusterVGPUPolicy house"
-        assert free.sources["devices"] == plain.sources["devices"] == "ClusterVGPUPolicy house"
+        assert free.sources["nodes"] == plain.sources["nodes"] == ("ClusterVGPUPolicy house",)
+        assert free.sources["devices"] == plain.sources["devices"] == ("ClusterVGPUPolicy house",)
 
 
 def test_types_and_modes_of_a_pod_still_tighten() -> None:

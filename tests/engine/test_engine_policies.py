@@ -27,7 +27,7 @@ def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
         engine.observe_pod(pod(f"x{number}"), 4.0)
         decision = decide(engine, 5.0)
         assert decision.placement is not None
-        nodes.append((decision.placement.node, decision.sources["nodes"]))
+        nodes.append((decision.placement.node, *decision.sources["nodes"]))
         engine.remove_pod(f"uid-x{number}", 5.0)
     assert nodes == [
         ("a", "settings"), ("b", "ClusterVGPUPolicy p"), ("a", "ClusterVGPUPolicy p"), ("a", "settings")
@@ -94,7 +94,10 @@ def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
     assert engine.attempt(21.0) is None
     engine.policy_tracker.observe(policy("here", SPREAD, "default"))
     refused = decide(engine, 23.0)  # the limit still holds
-    assert (refused.sources["nodes"], refused.sources["limits"]) == ("VGPUPolicy default/here", "ClusterVGPUPolicy p0")
+    assert (refused.sources["nodes"], refused.sources["limits"]) == (
+        ("VGPUPolicy default/here",),
+        ("ClusterVGPUPolicy p0",),
+    )
 
 
 def test_percentages_are_kept_within_a_limit_by_the_size_of_the_card() -> None:
@@ -222,7 +225,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     assert placement.containers[0][0].amounts == (1, 1000, 100)
     restated = engine.after_recheck(decision, placement)
     assert restated.placement == placement
-    assert restated.sources["devices"] == "settings, ClusterVGPUPolicy p"
+    assert restated.sources["devices"] == ("settings", "ClusterVGPUPolicy p")
 
 
 def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,6 +276,7 @@ def test_not_all_of_very_many_sources_are_named() -> None:
     found = policies(*many).resolve(pod())
     assert found.source_of["podOverrides"].endswith("ClusterVGPUPolicy p4 and 3 more")
     assert len(found.policies) == 8
+    assert found.titles("podOverrides") == tuple(f"ClusterVGPUPolicy p{number}" for number in range(8))
 
 
 def test_two_that_ask_for_a_labels_absence_can_meet() -> None:

@@ -212,3 +212,13 @@ async def test_what_is_wrong_with_a_comparison_is_said(question: str) -> None:
         assert answer.status in {400, 404}, answer.text
         assert BAD[question] in answer.text
         assert "Traceback" not in answer.text
+
+
+async def test_of_seven_policies_each_is_known_to_be_in_force() -> None:
+    denying = {"devices": {"types": {"deny": ["H100"]}}}
+    seven = [policy(f"p{number}", denying) for number in range(7)]
+    async with served([node("a"), *seven, waiting("one", 1000)]) as browser:
+        found = await rows(browser)
+    assert {name: row["sections"] for name, row in found.items()} == {
+        f"ClusterVGPUPolicy p{number}": {"devices": 1} for number in range(7)
+    }

@@ -81,6 +81,30 @@ def test_each_reason_has_its_selector_or_rule(seed: int) -> None:
         assert not causes
 
 
+SEVEN = [
+    {
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": f"p{number}"},
+        "spec": {"devices": {"types": {"deny": [model]}}, "nodeSelector": {"matchLabels": {f"pool-{number}": "x"}}},
+    }
+    for number, model in enumerate(["A1", "A10", "H1", "H10", "L4", "T4", "A100"])
+]
+"""More policies than messages name in each of two sections."""
+
+
+def test_of_seven_policies_the_last_is_known_to_deny_cards_and_nodes() -> None:
+    made, waiting = world_of(
+        node("one", labels={f"pool-{number}": "x" for number in range(7)}), *SEVEN, pod("asked", {GPU: 1})
+    )
+    causes = explain_pod(made, waiting).causes
+    assert [cause.partition(" (")[0] for cause in causes] == [
+        f"spec.devices.types.deny of ClusterVGPUPolicy p{number}" for number in (0, 1, 6)
+    ]
+    made, waiting = world_of(node("one"), *SEVEN, pod("asked", {GPU: 1}))
+    causes = explain_pod(made, waiting).causes
+    assert [cause.partition(" asks")[0] for cause in causes] == [f"ClusterVGPUPolicy p{number}" for number in range(7)]
+
+
 # Limits of memory ----------------------------------------------------------------------------------------------------
 
 PERCENT = "nvidia.com/gpumem-percentage"

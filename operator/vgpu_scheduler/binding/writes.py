@@ -15,6 +15,7 @@ import msgspec
 from vgpu_scheduler.binding.reports import Event, Occurrences
 from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
+from vgpu_scheduler.policy import shown_sources
 
 _ANNOTATIONS = "/metadata/annotations"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -132,7 +133,7 @@ def decision_record(decision: Decision) -> str:
         "score": round(decision.score, 4),
         "scores": scores,
         "nodes": decision.nodes,
-        "policy": dict(decision.sources),
+        "policy": shown_sources(decision.sources),
     }
     largest = max(map(abs, (decision.score, *(number for part in parts for number in (part.raw, part.normalised)))))
     with suppress(TypeError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import click
@@ -54,14 +55,14 @@ def _victims(answer: PodResult) -> list[tuple[str, ...]]:
 
 def _row(answer: PodResult) -> tuple[str, ...]:
     """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
-    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
+    sources = list(dict.fromkeys(chain.from_iterable(answer.sources.values())))
     return (
         answer.pod.key,
         answer.outcome,
         answer.node or "-",
         ",".join(answer.cards) or "-",
         number(answer.decision.score) if answer.node else "-",
-        ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-",
+        ", ".join([each for each in sources if " " in each] or sources) or "-",
     )
 
 

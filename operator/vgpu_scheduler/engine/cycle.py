@@ -270,7 +270,7 @@ class Cycle:
 
         The scores stay: they chose the node.
         """
-        sources = self.classes.policy(pod).source_of
+        sources = dict(self.classes.policy(pod).sources)
         same = placement is decision.placement and self.classes.is_noted(pod)
         annotations = decision.annotations if same else None
         return replace(decision, placement=placement, annotations=annotations, sources=sources)
@@ -330,7 +330,7 @@ class Cycle:
             scores=scores,
             nodes=len(self.state.nodes),
             feasible=feasible,
-            sources=policy.source_of,
+            sources=dict(policy.sources),
             warnings=pod_class.claimed.warnings,
         )
 
@@ -357,7 +357,7 @@ class Cycle:
             reasons={reason: nodes},
             helped_by=ClusterEvent.POD | ClusterEvent.POLICY | ClusterEvent.VOLUMES,
             rejected_by=(REFUSED,),
-            sources=policy.source_of,
+            sources=dict(policy.sources),
         )
 
     def _unschedulable(self, pod: Pod, pod_class: SchedulableClass, found: Filtered, *, explain: bool) -> Decision:
@@ -386,7 +386,7 @@ class Cycle:
             rejected_by=counted.rejected_by,
             equivalence=self._equivalence(pod_class, pod, events),
             per_node=not (pod_class.cluster or closed or self.state.nominations or events & ~OF_ONE_NODE),
-            sources=pod_class.claimed.policy.source_of,
+            sources=dict(pod_class.claimed.policy.sources),
             warnings=pod_class.claimed.warnings,
         )
 

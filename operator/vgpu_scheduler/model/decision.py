@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
@@ -260,7 +260,7 @@ class Decision:
     per_node
         Whether each node rejects the pod for what that node is by itself: until one changes, the decision stays.
     sources
-        Where each section of the policy in force came from.
+        Where each section of the policy in force came from: policies, the most important first, the pod, the settings.
     warnings
         Said once per pod as an event (an unknown policy value, for example).
     error
@@ -290,7 +290,7 @@ class Decision:
     helped_by: ClusterEvent = ClusterEvent.NONE
     rejected_by: tuple[str, ...] = ()
     equivalence: Hashable = field(default=None, compare=False)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
     another_node_helps: bool = True

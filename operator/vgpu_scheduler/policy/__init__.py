@@ -29,7 +29,14 @@ from vgpu_scheduler.policy.preemption import (
     VictimScope,
 )
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
-from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, EffectivePolicy, PodLimits, UpperBound
+from vgpu_scheduler.policy.resolved import (
+    NO_POD_LIMITS,
+    SETTINGS,
+    EffectivePolicy,
+    PodLimits,
+    UpperBound,
+    shown_sources,
+)
 from vgpu_scheduler.policy.schema import crds
 
 __all__ = [
@@ -68,6 +75,7 @@ __all__ = [
     "parse_weights",
     "read_evictions",
     "recent_evictions",
+    "shown_sources",
     "title",
     "with_eviction",
     "without_eviction",

@@ -22,7 +22,6 @@ from vgpu_scheduler.model import (
     TopologyConstraint,
     WakeSet,
     bytes_of,
-    first_of,
     internal_error,
 )
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_annotation_policy
@@ -39,15 +38,13 @@ from vgpu_scheduler.policy.resolved import (
     PodLimits,
     UpperBound,
     overruled_by,
+    shown_titles,
 )
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, together, unread
 from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _MOST_BYTES = 8 * 2**20
 """What the resolutions may take that are kept, of all namespaces together, and once more their numbers."""
-
-_NAMED = 5
-"""How many sources of one section are named."""
 
 _TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
 """Sections whose values in cluster policies always hold, whichever policy ranks higher."""
@@ -228,7 +225,7 @@ class Policies:
             preemption=preemption,
             overrides=draft.overrides,
             enforced=tuple(sorted(draft.enforced.items())),
-            sources=tuple((section, first_of(sources, _NAMED)) for section, sources in sorted(draft.sources.items())),
+            sources=tuple((section, tuple(sources)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),
             policies=_named(matching, draft.sources),
             strict=self._defaults.strict_annotations,
@@ -283,7 +280,7 @@ class Policies:
 
     def _apply_annotations(self, draft: _Draft, annotations: Mapping[str, str]) -> None:
         given = {key: annotations[key] for key in self.pod_annotations if key in annotations}
-        overrides_of, enforced = first_of(draft.sources.get("podOverrides", ()), _NAMED), tuple(draft.enforced.items())
+        overrides_of, enforced = shown_titles(draft.sources.get("podOverrides", ())), tuple(draft.enforced.items())
         denied = {
             key: why
             for word, key in OVERRIDES.items()

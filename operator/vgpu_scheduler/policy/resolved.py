@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, TopologyConstraint
+from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, TopologyConstraint, first_of
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
 from vgpu_scheduler.scorers import WeightedScorer
@@ -16,6 +16,9 @@ SETTINGS = "settings"
 """The source of what no policy and no pod says."""
 POD = "pod"
 """The source of what the pod's own annotations say."""
+
+_MOST_NAMED = 5
+"""How many sources of one section messages name."""
 
 DEVICE_WEIGHT = 2
 """How much the scorers' points count unless it is set: as much as most of kube-scheduler's plugins."""
@@ -97,7 +100,8 @@ class EffectivePolicy:
     enforced
         The sections that a policy enforces, each with that policy.
     sources
-        Where each section came from.
+        Where each section came from: all policies, the most important first, as messages call them, or else the pod or
+        the settings.
     warnings
         Said once per pod as an event.
     policies
@@ -124,7 +128,7 @@ class EffectivePolicy:
     preemption: PreemptionRules = NO_PREEMPTION
     overrides: frozenset[str] | None = None
     enforced: tuple[tuple[str, str], ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
+    sources: tuple[tuple[str, tuple[str, ...]], ...] = ()
     warnings: tuple[str, ...] = ()
     policies: tuple[tuple[str, str, str], ...] = ()
     refusal: str = ""
@@ -133,13 +137,12 @@ class EffectivePolicy:
 
     @property
     def source_of(self) -> Mapping[str, str]:
-        """Where each section came from, by its name."""
-        return dict(self.sources)
+        """Where each section came from, by its name, as messages say it: of many sources the first ones."""
+        return shown_sources(dict(self.sources))
 
     def titles(self, section: str) -> tuple[str, ...]:
-        """Return the policies that a section came from, as messages call them."""
-        named = self.source_of.get(section, "")
-        return tuple(named.split(", ")) if named else ()
+        """Return where a section came from, all of it."""
+        return dict(self.sources).get(section, ())
 
     @property
     def overrules_nothing(self) -> bool:
@@ -149,6 +152,16 @@ class EffectivePolicy:
     def overruled(self, word: str) -> str:
         """Return why a group of the pod's annotations is not followed; empty if it is."""
         return overruled_by(word, self.overrides, self.enforced, self.source_of.get("podOverrides", "a policy"))
+
+
+def shown_sources(sources: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return where sections came from, as messages say it: of many sources the first ones."""
+    return {section: shown_titles(titles) for section, titles in sources.items()}
+
+
+def shown_titles(titles: Sequence[str]) -> str:
+    """Return the sources of one section for a message."""
+    return first_of(titles, _MOST_NAMED)
 
 
 def overruled_by(

@@ -9,6 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.policy import shown_sources
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.managing import describe_managed_nodes
@@ -130,8 +131,8 @@ def _of_pod(written: Object) -> Iterator[str]:
 
 
 def _selectors_of_policies(world: World, answer: PodResult) -> Iterator[str]:
-    for title, spec in _in_force(world, answer, "nodeSelector"):
-        if selector := spec.get("nodeSelector"):
+    for title, policy in world.policies_in_force(answer.pod, "nodeSelector"):
+        if selector := policy["spec"].get("nodeSelector"):
             yield f"{title} asks for nodes with {describe_selector(selector)} (spec.nodeSelector)."
 
 
@@ -139,8 +140,8 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
     """Say of each rule of policies which cards it denies; what no rule about single cards denies is too large."""
     denied = list(_denied(world, answer))
     left = list(denied)
-    for title, spec in _in_force(world, answer, "devices"):
-        for field, words, denies in rules_of_cards(spec.get("devices") or {}):
+    for title, policy in world.policies_in_force(answer.pod, "devices"):
+        for field, words, denies in rules_of_cards(policy["spec"].get("devices") or {}):
             cards = [device for device in denied if denies(device)]
             if cards:
                 yield f"spec.devices.{field} of {title} ({words}) denies {_models(cards)}."
@@ -160,7 +161,8 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
             f" gets depends on the card, which may have {describe_bytes(most * inventory.memory_unit)} at most."
         )
     if len(large) < len(left) and claimed.choice.limits.exclusive:
-        yield f"spec.devices.exclusive of {answer.sources.get('devices', 'a policy')} denies cards that are not whole."
+        of_policies = shown_sources(answer.sources).get("devices", "a policy")
+        yield f"spec.devices.exclusive of {of_policies} denies cards that are not whole."
 
 
 def _models(devices: Sequence[Device]) -> str:
@@ -203,13 +205,6 @@ def rules_of_cards(devices: Object) -> Iterator[tuple[str, str, Callable[[Device
 
 def _names(parts: Sequence[str], device: Device) -> bool:
     return any(part.lower() in device.type.lower() for part in parts)
-
-
-def _in_force(world: World, answer: PodResult, section: str) -> Iterator[tuple[str, Object]]:
-    """Yield the policies that a section came from, each with its spec."""
-    for title in answer.sources.get(section, "").split(", "):
-        if title in world.policies:
-            yield title, world.policies[title].get("spec") or {}
 
 
 def describe_selector(selector: Object) -> str:

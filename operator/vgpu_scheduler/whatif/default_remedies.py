@@ -20,10 +20,8 @@ _MOST_POLICIES: Final = 3
 def lower_defaults(waiting: WaitingPod) -> Iterator[Remedy]:
     """Lower what one policy gives of memory, or of compute, as little as is enough."""
     world = waiting.world
-    of_pods = (world.engine.policies.resolve(pod).titles("defaults") for pod in waiting.at_once)
-    in_force = dict.fromkeys(title for titles in of_pods for title in titles if title in world.policies)
-    for title in list(in_force)[:_MOST_POLICIES]:
-        policy = world.policies[title]
+    in_force = {title: policy for pod in waiting.at_once for title, policy in world.policies_in_force(pod, "defaults")}
+    for title, policy in list(in_force.items())[:_MOST_POLICIES]:
         for name in (_MEMORY, _CORES):
             given = (policy["spec"].get("defaults") or {}).get(name)
             found = None if not given else _lowered(waiting, policy, name, given)

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpu_scheduler.model import Outcome, quoted
+from vgpu_scheduler.policy import shown_sources
 from vgpu_scheduler.whatif.forms import StrictForm
 from vgpu_scheduler.whatif.simulation import PodResult
 
@@ -127,8 +128,8 @@ class Expectation(StrictForm):
         else:
             found += self._placed(answer)
         for section, source in self.policy.items():
-            given = answer.sources.get(section, "nothing")
-            if not set(source.split(", ")) <= set(given.split(", ")):
+            given = shown_sources(answer.sources).get(section, "nothing")
+            if source != given and not set(source.split(", ")) <= set(answer.sources.get(section, [given])):
                 found.append(f"policy.{section}: expected {source}, found {given}")
         for name, value in self.annotations.items() if placed else ():
             if answer.annotations.get(name) != value:

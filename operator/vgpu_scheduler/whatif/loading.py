@@ -211,6 +211,12 @@ class LoadedCluster:
         self.engine.policy_tracker.observe(policy)
         return policy
 
+    def policies_in_force(self, pod: Pod, section: str) -> Iterator[tuple[str, Object]]:
+        """Yield the policies from which a section came that is in force for a pod, each after its title."""
+        for named in self.engine.policies.resolve(pod).titles(section):
+            if named in self.policies:
+                yield named, self.policies[named]
+
     def _add_policy(self, obj: Object) -> None:
         policy = self.replace_policy(obj)
         if policy.error:

@@ -40,8 +40,7 @@ def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
     say without them.
     """
     if answer.decision.outcome is Outcome.REFUSED:
-        in_force = world.engine.policies.resolve(answer.pod).titles("limits")
-        limiting = [world.policies[title] for title in in_force if title in world.policies]
+        limiting = [policy for _, policy in world.policies_in_force(answer.pod, "limits")]
         with _replaced(world.replace_policy, limiting, without_limits):
             unlimited = ask(world, answer.pod)
             if unlimited.decision.outcome is Outcome.UNSCHEDULABLE:

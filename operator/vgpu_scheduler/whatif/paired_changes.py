@@ -78,8 +78,7 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                     break
     world, namespace = waiting.world, waiting.pod.namespace
     quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
-    in_force = world.engine.policies.resolve(waiting.pod).titles("limits")
-    limiting = [world.policies[title] for title in in_force if title in world.policies]
+    limiting = [policy for _, policy in world.policies_in_force(waiting.pod, "limits")]
     others = (
         _smaller_request_with_another(waiting, of_pod),
         _fewer_cards_with_smaller_request(waiting),

@@ -261,9 +261,8 @@ def _would_preempt(world: World, pod: Pod) -> bool:
 @contextmanager
 def _let_preempt(world: World, pod: Pod) -> Iterator[None]:
     """Have a cluster policy let a pod preempt others for the time of a question: the one in force, or one more."""
-    policies, rules = world.engine.policy_tracker, world.engine.policies.resolve(pod)
-    titles = rules.titles("preemption")
-    written = next((world.policies[each] for each in titles if each.startswith(CLUSTER_KIND)), None)
+    policies, in_force = world.engine.policy_tracker, world.policies_in_force(pod, "preemption")
+    written = next((policy for title, policy in in_force if title.startswith(CLUSTER_KIND)), None)
     spec = {} if written is None else written.get("spec") or {}
     new = {"kind": CLUSTER_KIND, "metadata": {"name": "may-preempt", "uid": world.new_uid()}}
     may = {**(written or new), "spec": {**spec, "preemption": {**(spec.get("preemption") or {}), "mayPreempt": True}}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, CardReason, Decision, Dimension, Outcome, Preemption, Victim
-from vgpu_scheduler.policy import Eviction
+from vgpu_scheduler.policy import Eviction, shown_sources
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.victims import as_counted, victims_as_json, with_card_names
@@ -45,7 +45,7 @@ class PodResult:
     pod: Pod
     decision: Decision
     annotations: Mapping[str, str]
-    sources: Mapping[str, str]
+    sources: Mapping[str, Sequence[str]]
     dimensions: tuple[Dimension, ...]
     after: str = ""
     preemption: Preemption | None = None
@@ -110,7 +110,7 @@ class PodResult:
             **({"after": self.after} if self.after else {}),
             **({"preempts": victims_as_json(self.preemption)} if self.preemption is not None else {}),
             **({"preemptedBy": self.preempted_by} if self.preempted_by else {}),
-            "policy": dict(self.sources),
+            "policy": shown_sources(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
         }
@@ -257,7 +257,7 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
         annotations = engine.dialects.annotations(decision.placement, 0, pod)
         if decision.placement.dialect:
             dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
-    sources = decision.sources or engine.policies.resolve(pod).source_of
+    sources = decision.sources or dict(engine.policies.resolve(pod).sources)
     found = None if preemption is None else with_card_names(world, preemption)
     over = CardReason.ResourceQuotaNotFit.text in decision.reasons
     quotas = _standing(world, pod) if over else ""

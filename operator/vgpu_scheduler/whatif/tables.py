@@ -9,6 +9,7 @@ from textwrap import wrap
 from tabulate import tabulate
 
 from vgpu_scheduler.model import NodeVerdict, ScorePart
+from vgpu_scheduler.policy import shown_sources
 from vgpu_scheduler.whatif.simulation import PodResult
 
 _HEAD = ("NODE", "SCORE", "WHY")
@@ -107,7 +108,7 @@ def explain(answer: PodResult, *, wide: bool = False) -> str:
         volumes = decision.placement.volumes
         lines += [f"  claim {claim} gets volume {volume}" for claim, volume in sorted(volumes.matched.items())]
         lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
-    lines += [f"  {section} by {source}" for section, source in sorted(answer.sources.items())]
+    lines += [f"  {section} by {source}" for section, source in sorted(shown_sources(answer.sources).items())]
     lines += [f"  warning: {warning}" for warning in decision.warnings]
     fitting = [
         (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or "no scorer is on")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import pod_sums
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, policy_words
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
@@ -31,10 +31,9 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
 
     Where the cluster has policies that may not be read, they may do so as well as those that can.
     """
-    sources = world.engine.policies.resolve(pod).source_of
     for reason, fields in (
-        (filters.POLICY_SELECTOR.text, _selectors(world, sources)),
-        (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, sources, seen)),
+        (filters.POLICY_SELECTOR.text, _selectors(world, pod)),
+        (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, seen)),
     ):
         if reason not in message:
             continue
@@ -45,7 +44,7 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
         elif not told:
             yield "have a policy changed"
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
-        told = list(_of_idle_cards(world, sources))
+        told = list(_of_idle_cards(world, pod))
         yield from told
         if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
             yield f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}"
@@ -63,29 +62,29 @@ def _wants_idle_cards(world: World, pod: Pod) -> bool:
     return False
 
 
-def _of_idle_cards(world: World, sources: Mapping[str, str]) -> Iterator[str]:
+def _of_idle_cards(world: World, pod: Pod) -> Iterator[str]:
     """Yield which policies give a pod cards alone that nobody uses."""
-    for title, spec in _policies(world, sources, "devices"):
-        devices = spec.get("devices") or {}
+    for title, policy in world.policies_in_force(pod, "devices"):
+        devices = policy["spec"].get("devices") or {}
         if devices.get("exclusive"):
             yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards for itself only"
         elif MUTEX in policy_words(str(devices.get("policy") or "")):
             yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
 
 
-def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
-    for title, spec in _policies(world, sources, "nodeSelector"):
-        if selector := spec.get("nodeSelector"):
+def _selectors(world: World, pod: Pod) -> Iterator[str]:
+    for title, policy in world.policies_in_force(pod, "nodeSelector"):
+        if selector := policy["spec"].get("nodeSelector"):
             yield f"have spec.nodeSelector of {title} changed: it allows nodes with {describe_selector(selector)} only"
 
 
-def _of_cards(world: World, pod: Pod, sources: Mapping[str, str], seen: NamespaceObjects) -> Iterator[str]:
+def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what rules deny cards of a pod, and how it would ask for memory that no limit denies it."""
     by_memory = list(_less_memory(world, pod, seen)) if leaves_memory_to_cards(world, pod) else []
     yield from by_memory
     models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
-    for title, spec in _policies(world, sources, "devices"):
-        devices = spec.get("devices") or {}
+    for title, policy in world.policies_in_force(pod, "devices"):
+        devices = policy["spec"].get("devices") or {}
         for field, words, _ in rules_of_cards(devices):
             denies = field.endswith("deny")
             if field.startswith("types.") and models and not _concerns(models, words.split(", "), denies=denies):
@@ -94,8 +93,8 @@ def _of_cards(world: World, pod: Pod, sources: Mapping[str, str], seen: Namespac
             yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
         if devices.get("exclusive"):
             yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
-    for title, spec in _policies(world, sources, "limits") if leaves_memory_to_cards(world, pod) else ():
-        if most := (spec.get("limits") or {}).get("memoryPerPod"):
+    for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():
+        if most := (policy["spec"].get("limits") or {}).get("memoryPerPod"):
             yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
 
 
@@ -165,9 +164,3 @@ def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
                 found = asked.most(amount, fits)
                 if found is not None:
                     yield amount.worded(found)
-
-
-def _policies(world: World, sources: Mapping[str, str], section: str) -> Iterator[tuple[str, Object]]:
-    for title in sources.get(section, "").split(", "):
-        if title in world.policies:
-            yield title, world.policies[title].get("spec") or {}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Pod
@@ -60,12 +61,12 @@ def fields_sparing_victims(world: World, pod: Pod) -> Iterator[str]:
 
 def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
     """Yield what spares pods, of the policies that are in force for a pod or for those of lower priority."""
-    resolve, priority = world.engine.policies.resolve, world.engine.groups.priority
-    own = resolve(pod).titles(_SECTION)
+    priority = world.engine.groups.priority
+    own = dict(world.policies_in_force(pod, _SECTION))
     lower = [each for each in world.bound.values() if priority(each) < priority(pod)]
-    in_force = {title for each in lower for title in resolve(each).titles(_SECTION)} | set(own)
-    for title in sorted(in_force & world.policies.keys()):
-        section = _section(world.policies[title])
+    in_force = own | {title: policy for each in lower for title, policy in world.policies_in_force(each, _SECTION)}
+    for title, policy in sorted(in_force.items(), key=itemgetter(0)):
+        section = _section(policy)
         for field, loose in _SPARING_NOBODY.items():
             is_own = field == "victims" and title in own and title.startswith(CLUSTER_KIND)
             says = section.get(field, _OWN if is_own else None)

@@ -18,7 +18,6 @@ from vgpu_scheduler.whatif.causes import describe_selector
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
 _TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE
 """What is said of the cards that there are has more to say about it."""
-_AND_MORE: Final = " and "
 _MOST_NAMED: Final = 3
 
 
@@ -152,7 +151,7 @@ def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
 def _count(policy: PolicyResource, resolved: EffectivePolicy, pods: int, reach: _Reach) -> None:
     """Count which sections of a policy are in force for some pods that it selects."""
     for section in policy.sections if policy.spec is not None and not resolved.refusal else ():
-        by = [named.partition(_AND_MORE)[0] for named in resolved.titles(section)]
+        by = resolved.titles(section)
         if title(policy) in by:
             reach.won[section] += pods
         else:
