@@ -89,7 +89,7 @@ def test_what_does_not_say_its_slices_puts_the_card_out_of_service() -> None:
     ("limits", "problem"),
     [
         ({SLICES: "500m"}, f"{SLICES}: 500m is not a whole number"),
-        ({SLICES: "3000000000"}, f"{SLICES}: 3000000000 is too much"),
+        ({SLICES: "3000000000"}, f"{SLICES}: 3000000000 is more than any node has"),
         ({SLICES: "1", MEMORY: "-4"}, f"{MEMORY}: -4 is negative"),
         ({CORES: "101"}, f"{CORES}: 101 is more than a card has: write 100 or less"),
     ],

@@ -124,10 +124,10 @@ def test_no_claim(limits: str) -> None:
         ("n=1 mem=1500m", "", "vgpu-memory", "write an integer"),
         ("n=1.5", "", "vgpu-number", "write an integer"),
         ("n=-1", "", "vgpu-number", "0 or more"),
-        ("n=1 mem=8Gi", "", "vgpu-memory", "write 8192"),
-        ("n=1 cores=101", "", "vgpu-cores", "write 0 to 100"),
-        ("n=1 pct=101", "", "vgpu-memory-percentage", "write 1 to 100"),
-        ("n=1 pct=0", "", "vgpu-memory-percentage", "write 1 to 100"),
+        ("n=1 mem=8Gi", "", "vgpu-memory", "in bytes it would be 8192"),
+        ("n=1 cores=101", "", "vgpu-cores", "write a number from 0 to 100"),
+        ("n=1 pct=101", "", "vgpu-memory-percentage", "write a number from 1 to 100"),
+        ("n=1 pct=0", "", "vgpu-memory-percentage", "write a number from 1 to 100"),
     ],
 )
 def test_refused_by_name(limits: str, requests: str, name: str, fix: str) -> None:

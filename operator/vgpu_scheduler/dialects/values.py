@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int, to_int
-from vgpu_scheduler.model import QUOTED, CardReason, cut, quoted
+from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, cut, quoted
 
 INT32 = 2**31 - 1
 """The most that plugins can count."""
@@ -38,7 +38,7 @@ def whole_amount(container: Container, resource: str) -> int | None:
     text = amount_text(container, resource)
     if text is None:
         return None
-    where = f'container "{container.name}": {resource}: {text}'
+    where = _said(container, resource)
     try:
         amount = to_exact_int(text)
     except QuantityError as error:
@@ -51,8 +51,8 @@ def whole_amount(container: Container, resource: str) -> int | None:
     return amount
 
 
-def bounded_amount(container: Container, resource: str, most: int = INT32) -> int | None:
-    """Return a whole amount that is no more than anything has: by default, than plugins can count.
+def bounded_amount(container: Container, resource: str) -> int | None:
+    """Return a whole amount that is no more than plugins can count.
 
     Raises
     ------
@@ -60,10 +60,65 @@ def bounded_amount(container: Container, resource: str, most: int = INT32) -> in
         If it is malformed, or more.
     """
     amount = whole_amount(container, resource)
-    if amount is not None and amount > most:
-        text = amount_text(container, resource)
-        raise ClaimError(f'container "{container.name}": {resource}: {text} is too much: write {most} or less')
+    if amount is not None and amount > INT32:
+        raise ClaimError(f"{_said(container, resource)} is more than any node has: write a smaller number")
     return amount
+
+
+def memory_amount(container: Container, resource: str, mebibytes: int, most: int = INT32) -> int | None:
+    """Return how much memory of a card a container asks for, in the unit of the resource.
+
+    Parameters
+    ----------
+    mebibytes
+        How many MiB its unit is.
+    most
+        The most that any card has, in that unit.
+
+    Raises
+    ------
+    ClaimError
+        If it is malformed, or more; what was meant is said where it was meant in bytes.
+    """
+    memory = whole_amount(container, resource)
+    if memory is not None and memory > most:
+        unit = "MiB" if mebibytes == 1 else f"{mebibytes} MiB"
+        raise beyond_any_card(container, resource, unit, memory // (MIB * mebibytes))
+    return memory
+
+
+def beyond_any_card(container: Container, resource: str, unit: str, meant: int) -> ClaimError:
+    """Return the error of an amount of memory that no card has.
+
+    Parameters
+    ----------
+    unit
+        What the resource is counted in.
+    meant
+        How much it would be if it was meant in bytes; 0 where that is nothing.
+    """
+    instead = f"in bytes it would be {meant}" if meant else "write a smaller number"
+    where = _said(container, resource)
+    return ClaimError(f"{where} is more than any card has, because the unit is {unit}: {instead}")
+
+
+def percentage(container: Container, resource: str, least: int) -> int | None:
+    """Return how many percent of a card a container asks for.
+
+    Raises
+    ------
+    ClaimError
+        If it is malformed, less than the least, or more than 100.
+    """
+    amount = whole_amount(container, resource)
+    if amount is not None and not least <= amount <= WHOLE:
+        where = _said(container, resource)
+        raise ClaimError(f"{where} is no percentage of a card: write a number from {least} to {WHOLE}")
+    return amount
+
+
+def _said(container: Container, resource: str) -> str:
+    return f'container "{container.name}": {resource}: {amount_text(container, resource)}'
 
 
 def number_of(text: str | None) -> int | None:

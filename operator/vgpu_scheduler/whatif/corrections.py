@@ -30,14 +30,14 @@ _WITHOUT_COUNT: Final = re.compile(
 )
 _IN_BYTES: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is more than any card has, '
-    r"because the unit is .*: (?:in bytes it would be|write) (?P<meant>\d+)"
+    r"because the unit is .*: in bytes it would be (?P<meant>\d+)"
 )
 _NOT_WHOLE: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
 )
 _NO_PERCENTAGE: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is no percentage of a card: '
-    r"write (?:a number from )?(?P<least>\d+) to (?P<most>\d+)"
+    r"write a number from (?P<least>\d+) to (?P<most>\d+)"
 )
 _TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")

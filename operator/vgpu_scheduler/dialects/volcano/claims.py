@@ -6,7 +6,7 @@ Volcano drops in silence what it does not follow, or lets the pod wait for ever;
 from __future__ import annotations
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
+from vgpu_scheduler.dialects.values import amount_text, is_asked, memory_amount, percentage, whole_amount
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, ContainerClaims, PodClaims
@@ -68,12 +68,12 @@ def card_claims(container: Container, names: VolcanoNames, defaults: ClaimDefaul
         return ()
     if count == 0:
         return ()
-    percent = _percentage(container, names.memory_percent, least=1) if names.memory_percent else None
-    memory = 0 if percent else _memory(container, names)
+    percent = percentage(container, names.memory_percent, 1) if names.memory_percent else None
+    memory = 0 if percent else memory_amount(container, names.memory, names.memory_factor) or 0
     if not percent and not memory:
         memory = 0 if defaults.memory is None else max(defaults.memory // (MIB * names.memory_factor), 1)
         percent = 0 if memory else WHOLE
-    cores = _percentage(container, names.cores, least=0)
+    cores = percentage(container, names.cores, 0)
     if cores is None:
         cores = defaults.cores or 0
     if defaults.exclusive:
@@ -90,26 +90,3 @@ def asks_for_cards(container: Container, names: VolcanoNames) -> bool:
 
 def _all(names: VolcanoNames) -> tuple[str, ...]:
     return (names.count, *names.amounts)
-
-
-def _memory(container: Container, names: VolcanoNames) -> int:
-    memory = whole_amount(container, names.memory) or 0
-    if memory > INT32:
-        unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
-        better = memory // (MIB * names.memory_factor)  # what was meant if it was meant in bytes
-        text = amount_text(container, names.memory)
-        raise ClaimError(
-            f'container "{container.name}": {names.memory}: {text} is more than any card '
-            f"has, because the unit is {unit}: write {better or 'a smaller number'}"
-        )
-    return memory
-
-
-def _percentage(container: Container, resource: str, *, least: int) -> int | None:
-    amount = whole_amount(container, resource)
-    if amount is not None and not least <= amount <= WHOLE:
-        raise ClaimError(
-            f'container "{container.name}": {resource}: {amount_text(container, resource)} is no percentage of a card: '
-            f"write {least} to {WHOLE}"
-        )
-    return amount

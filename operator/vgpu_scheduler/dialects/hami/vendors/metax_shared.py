@@ -24,7 +24,7 @@ from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Re
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
+from vgpu_scheduler.dialects.values import INT32, amount_text, beyond_any_card, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
 from vgpu_scheduler.model import (
     MIB,
@@ -158,13 +158,10 @@ class SharedNames(ShareNames):
         if not amount:
             return 0
         memory = amount // MIB if has_unit(text) else amount * _GIB
-        where = f'container "{container.name}": {self.memory}: {text}'
         if memory > INT32:
-            in_bytes = amount // MIB // _GIB or 1
-            raise ClaimError(
-                f"{where} is more than any card has, because the unit is GiB: in bytes it would be {in_bytes}"
-            )
+            raise beyond_any_card(self._seen(container), self.memory, "GiB", amount // MIB // _GIB or 1)
         if not memory:
+            where = f'container "{container.name}": {self.memory}: {text}'
             raise ClaimError(f"{where} is less than 1Mi: numbers with a unit are in bytes, those without in GiB")
         return memory
 

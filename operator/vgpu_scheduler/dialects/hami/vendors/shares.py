@@ -9,7 +9,15 @@ from typing import Self
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
+from vgpu_scheduler.dialects.values import (
+    INT32,
+    amount_text,
+    bounded_amount,
+    is_asked,
+    memory_amount,
+    percentage,
+    whole_amount,
+)
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, QuotaResource
 
@@ -144,7 +152,7 @@ class ShareNames:
         """
         del mode
         container = self._seen(container)
-        count = _amount(container, self.count)
+        count = bounded_amount(container, self.count)
         if count is None:
             given = next((name for name in self.amounts if amount_text(container, name) is not None), None)
             if given is not None:
@@ -180,15 +188,12 @@ class ShareNames:
 
     def _cores(self, container: Container, defaults: ClaimDefaults, parts: int, *, whole: bool) -> int:
         """Return the compute of each card: what the container says, or what is said for it."""
-        given = _amount(container, self.cores)
+        given = bounded_amount(container, self.cores)
         if defaults.exclusive:
             return self.units
         if given is not None:
-            if self.cores_of_card and not 1 <= given <= WHOLE:
-                raise ClaimError(
-                    f'container "{container.name}": {self.cores}: {given} is no percentage of a card: '
-                    f"write a number from 1 to {WHOLE}"
-                )
+            if self.cores_of_card:
+                percentage(container, self.cores, 1)
             return given // parts
         if defaults.cores is not None and self.cores:
             return -(-defaults.cores * self.units // WHOLE)
@@ -204,20 +209,8 @@ class ShareNames:
         return (whole_amount(container, self.memory_percent) or 0) if self.memory_percent else 0
 
     def _memory(self, container: Container) -> int:
-        largest = INT32 // self.memory_factor
-        memory = whole_amount(container, self.memory) if self.memory else None
-        if memory is None:
-            return 0
-        if memory > largest:
-            text = amount_text(container, self.memory)
-            unit = "MiB" if self.memory_factor == 1 else f"{self.memory_factor} MiB"
-            better = memory // (MIB * self.memory_factor)  # what was meant if it was meant in bytes
-            other = f"in bytes it would be {better}" if better else "write a smaller number"
-            raise ClaimError(
-                f'container "{container.name}": {self.memory}: {text} is more than any card has, '
-                f"because the unit is {unit}: {other}"
-            )
-        return memory * self.memory_factor
+        factor = self.memory_factor
+        return (memory_amount(container, self.memory, factor, INT32 // factor) or 0) * factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,21 +250,10 @@ class CountNames(CountedResources):
             If the number is malformed.
         """
         del defaults, mode  # there is nothing to add to a number
-        count = _amount(container, self.count)
+        count = bounded_amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others: they are given out by number."""
         del claim
         return True
-
-
-def _amount(container: Container, name: str) -> int | None:
-    """Return how much of a resource a container asks for, None without a name or where it does not say."""
-    amount = whole_amount(container, name) if name else None
-    if amount is not None and amount > INT32:
-        text = amount_text(container, name)
-        raise ClaimError(
-            f'container "{container.name}": {name}: {text} is more than any node has: write a smaller number'
-        )
-    return amount
