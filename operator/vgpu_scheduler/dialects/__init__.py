@@ -6,13 +6,21 @@ The dialects themselves are the packages beside this file; only those who choose
 from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, placement_usage, stamped
 from vgpu_scheduler.dialects.claims import Claims, NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError, UnsupportedError
+from vgpu_scheduler.dialects.errors import (
+    AmountFix,
+    ClaimError,
+    CodecError,
+    Refusal,
+    RegistrationError,
+    UnsupportedError,
+)
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
     "Allocation",
+    "AmountFix",
     "ClaimError",
     "Claims",
     "CodecError",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import AmountFix, ClaimError
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int, to_int
 from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, cut, quoted
+
+_TO_REMOVE = re.compile(r"\bannotation ([^\s:]+):? .*: (?:remove it|leave it out)\b")
 
 INT32 = 2**31 - 1
 """The most that plugins can count."""
@@ -44,8 +47,10 @@ def whole_amount(container: Container, resource: str) -> int | None:
     except QuantityError as error:
         raise ClaimError(f"{where} is not a quantity: {error}") from None
     if amount is None:
-        wrong = "is not a whole number: write an integer" if parse_quantity(text) % 1 else "is more than anything has"
-        raise ClaimError(f"{where} {wrong}")
+        if parse_quantity(text) % 1:
+            fix = AmountFix(container.name, resource, text, None)
+            raise ClaimError(f"{where} is not a whole number: write an integer", fix)
+        raise ClaimError(f"{where} is more than anything has")
     if amount < 0:
         raise ClaimError(f"{where} is negative: write an integer of 0 or more")
     return amount
@@ -98,8 +103,8 @@ def beyond_any_card(container: Container, resource: str, unit: str, meant: int) 
         How much it would be if it was meant in bytes; 0 where that is nothing.
     """
     instead = f"in bytes it would be {meant}" if meant else "write a smaller number"
-    where = _said(container, resource)
-    return ClaimError(f"{where} is more than any card has, because the unit is {unit}: {instead}")
+    message = f"{_said(container, resource)} is more than any card has, because the unit is {unit}: {instead}"
+    return ClaimError(message, _rewritten(container, resource, meant) if meant else None)
 
 
 def percentage(container: Container, resource: str, least: int) -> int | None:
@@ -112,9 +117,29 @@ def percentage(container: Container, resource: str, least: int) -> int | None:
     """
     amount = whole_amount(container, resource)
     if amount is not None and not least <= amount <= WHOLE:
-        where = _said(container, resource)
-        raise ClaimError(f"{where} is no percentage of a card: write a number from {least} to {WHOLE}")
+        message = f"{_said(container, resource)} is no percentage of a card: write a number from {least} to {WHOLE}"
+        raise ClaimError(message, _rewritten(container, resource, least if amount < least else WHOLE))
     return amount
+
+
+def without_count(container: Container, what: str, count: str, *, in_limits: bool = False) -> ClaimError:
+    """Return the error of a container that does not say how many cards it asks for.
+
+    Parameters
+    ----------
+    what
+        What is the matter.
+    count
+        The resource that is missing.
+    in_limits
+        Whether it must be among the limits.
+    """
+    message = f'container "{container.name}": {what} add {count}: 1{" to the limits" if in_limits else ""}'
+    return ClaimError(message, AmountFix(container.name, count, "", 1))
+
+
+def _rewritten(container: Container, resource: str, meant: int) -> AmountFix:
+    return AmountFix(container.name, resource, amount_text(container, resource) or "", meant)
 
 
 def _said(container: Container, resource: str) -> str:
@@ -127,6 +152,17 @@ def number_of(text: str | None) -> int | None:
         return None if text is None else to_int(text)
     except QuantityError:
         return None
+
+
+def remove_annotation(annotation: str, why: str) -> str:
+    """Say that an annotation is to be removed, and why."""
+    return f"annotation {annotation}{why}: remove it"
+
+
+def annotation_to_remove(message: str) -> str:
+    """Return the annotation that a message says is to be removed, or left out; empty where it says it of none."""
+    found = _TO_REMOVE.search(message)
+    return found[1] if found else ""
 
 
 def no_card(count: str, others: Sequence[str]) -> str:

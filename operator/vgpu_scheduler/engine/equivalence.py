@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
+from vgpu_scheduler.dialects import AmountFix
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, dialect_of
@@ -99,10 +100,13 @@ class Refused:
     ----------
     reason
         What is wrong, naming the field.
+    fix
+        The amount that is to be written otherwise, where that is what is wrong.
     """
 
     policy: EffectivePolicy
     reason: str
+    fix: AmountFix | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -20,12 +21,23 @@ from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
 
-__all__ = ["GroupAttempts", "failed", "is_incomplete", "malformed", "waits_for_group_members"]
+__all__ = [
+    "GroupAttempts",
+    "failed",
+    "is_incomplete",
+    "malformed",
+    "missing_object_in",
+    "needed_pods_in",
+    "waits_for_group_members",
+]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
 _FIT: Final = "PodGroupFit"
 """What rejects groups for which nodes have not enough room together, or no domain has."""
+_MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
+_INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
+"""What :func:`waits_for_group_members` says."""
 _MOST_ORDERS: Final = 8
 """In so many orders the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
@@ -280,6 +292,18 @@ def waits_for_group_members(pod: Pod, group: GroupStanding) -> Decision:
     return Decision(
         pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=(PLUGIN,)
     )
+
+
+def missing_object_in(message: str) -> str:
+    """Return the object for which the pods of a group wait by a message of theirs: its kind and key; empty for none."""
+    found = _MISSING.search(message)
+    return found[1] if found else ""
+
+
+def needed_pods_in(message: str) -> tuple[str, int] | None:
+    """Return the group that waits for others of its pods by a message of theirs, and how many it needs."""
+    found = _INCOMPLETE.search(message)
+    return (found[1], int(found[2])) if found else None
 
 
 def is_incomplete(decision: Decision) -> bool:

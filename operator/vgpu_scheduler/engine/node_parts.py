@@ -207,7 +207,7 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.defaults)
         odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
-        return Refused(policy, str(error))
+        return Refused(policy, str(error), error.fix)
     choice, scorers = policy.choice, policy.scorers
     peer_keys: tuple[PeerKeys, ...] = ()
     if claims_devices(claims):
@@ -275,7 +275,9 @@ def make_node_part(
             )
             choice = replace(claimed.choice, limits=limits, remainders=remainders, peer_cards=peer_cards)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
-    except (ClaimError, LimitError) as error:
+    except ClaimError as error:
+        return Refused(policy, str(error), error.fix)
+    except LimitError as error:
         return Refused(policy, str(error))
     return NodePart(
         CompiledPredicates(pod, state.nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +10,9 @@ from typing import NamedTuple
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, Claim, ContainerKind, InputError, PodClaims, counted
 from vgpu_scheduler.policy import PodLimits, UpperBound
+
+_TOLD = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
+"""How :class:`ExceededLimit` is said."""
 
 
 class LimitError(InputError):
@@ -45,6 +49,11 @@ class ExceededLimit:
     def __str__(self) -> str:
         """Say it, for a sentence whose subject is the pod."""
         return f"{self.words}, limits.{self.field} of {self.bound.source} allows {self.allowed}"
+
+    @staticmethod
+    def found_in(message: str) -> list[tuple[str, str, str]]:
+        """Return the limits that a message names, each once: field, policy, and what it allows."""
+        return list(dict.fromkeys(_TOLD.findall(message)))
 
     def _written(self, amount: int) -> str:
         return describe_bytes(amount) if self.field == "memoryPerPod" else str(amount)

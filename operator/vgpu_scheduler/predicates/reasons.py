@@ -1,5 +1,6 @@
 """Why a node or a pod was passed over, in kube-scheduler's words, and the message that sums it up."""
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ __all__ = [
     "Rejection",
     "Rejections",
     "insufficient",
+    "rejections_in",
     "unschedulable_message",
     "volume_problem",
 ]
@@ -237,3 +239,16 @@ def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection
         return f"{head} {rejection}."
     parts = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
     return f"{head} {', '.join(parts)}." if parts else head
+
+
+def rejections_in(message: str) -> tuple[int, dict[str, int]]:
+    """Return how many nodes a message is about, and how many of them say each reason; 0 where it does not tell."""
+    nodes, counted = _NODES.search(message), _COUNTED.search(message)
+    counts = _COUNTS.findall(counted[1]) if counted else ()
+    return (int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in counts})
+
+
+_NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
+_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*?)(?: preemption: |$)", re.DOTALL)
+_COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
+"""What :func:`unschedulable_message` says, whatever stands beside it."""

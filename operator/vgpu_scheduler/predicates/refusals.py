@@ -15,7 +15,7 @@ from vgpu_scheduler.predicates.lookups import ValueLookup
 from vgpu_scheduler.predicates.reasons import FEATURES, Rejections
 from vgpu_scheduler.state import State
 
-__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals"]
+__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals", "unsupported_fields"]
 
 
 def gated(pod: Pod) -> str | None:
@@ -50,6 +50,11 @@ def refusals(pod: Pod) -> tuple[str, ...]:
 
 _known: Final[WeakKeyDictionary[PodSpec, tuple[str, ...]]] = WeakKeyDictionary()
 """By spec, for as long as that lives."""
+
+
+def unsupported_fields(pod: Pod) -> tuple[str, ...]:
+    """Return the fields for which a pod is not placed because nothing checks what they ask for."""
+    return tuple(field for field, _ in _unchecked(pod.spec))
 
 
 def _refusals(spec: PodSpec) -> tuple[str, ...]:

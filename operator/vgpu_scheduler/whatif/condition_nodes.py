@@ -19,9 +19,6 @@ from vgpu_scheduler.whatif.needs import PodRequest
 __all__ = ["Rejections", "is_of", "less_of_nodes"]
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
-_NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
-_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*?)(?: preemption: |$)", re.DOTALL)
-_COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
 _MOST: Final = 4
 """Ways to ask less that are told where each is about several amounts."""
 
@@ -44,9 +41,7 @@ class Rejections:
     @classmethod
     def from_condition(cls, message: str) -> Rejections:
         """Read them from a condition."""
-        nodes, counted = _NODES.search(message), _COUNTED.search(message)
-        counts = _COUNTS.findall(counted[1]) if counted else ()
-        return cls(int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in counts})
+        return cls(*filters.rejections_in(message))
 
     def is_of_all(self, reason: str) -> bool:
         """Tell whether all nodes say it, but for those with taints that the pod does not tolerate."""

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_from_event
+from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
 from vgpu_scheduler.kube import Pod, to_int
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
@@ -75,7 +75,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
-_LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
@@ -267,7 +266,7 @@ def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iter
 
     What a pod does not name counts as the whole of its cards for a limit.
     """
-    told = list(dict.fromkeys(_LIMIT.findall(message)))
+    told = ExceededLimit.found_in(message)
     needs = [_need_of_limit(asked, field, to_int(most), _within(field, source, most)) for field, source, most in told]
     if told:
         yield from quotas.met_with(needs)

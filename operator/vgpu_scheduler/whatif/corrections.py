@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.dialects import AmountFix
+from vgpu_scheduler.dialects.values import annotation_to_remove
+from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
+from vgpu_scheduler.predicates import unsupported_fields
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -25,21 +29,6 @@ _MOST_OF_A_CARD: Final = 2**20
 """MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
 _MOST_ROUNDS: Final = 16
 """What is refused is told one after the other."""
-_WITHOUT_COUNT: Final = re.compile(
-    r'container "(?P<container>[^"]+)": \S+ (?:is given )?without .*[:;] add (?P<count>\S+): 1\b'
-)
-_IN_BYTES: Final = re.compile(
-    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is more than any card has, '
-    r"because the unit is .*: in bytes it would be (?P<meant>\d+)"
-)
-_NOT_WHOLE: Final = re.compile(
-    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
-)
-_NO_PERCENTAGE: Final = re.compile(
-    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is no percentage of a card: '
-    r"write a number from (?P<least>\d+) to (?P<most>\d+)"
-)
-_TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
 CORRECTED_AMOUNT: Final = re.compile(
     r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?P<unit>, which is [^,]*,)? instead of (?P<written>\S+)"
@@ -47,7 +36,6 @@ CORRECTED_AMOUNT: Final = re.compile(
 )
 """A sentence that corrects an amount."""
 _MILLI: Final = 1000
-_UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
 _VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
 
 
@@ -171,36 +159,33 @@ def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str,
 
 def _accepted(world: World, written: Object) -> CorrectedPod | None:
     """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
-    refusal = refusal_of(world, written)
-    if found := _WITHOUT_COUNT.search(refusal):
-        name, count = found["container"], found["count"]
-        text = f"add {count}: 1 to the limits of container {name}"
-        return _set(written, name, count, "1", text)
-    if amount := _meant_amount(world, refusal):
-        found, meant, unit = amount
-        name, resource = found["container"], found["resource"]
-        text = f"ask {meant} of {resource}{unit} instead of {found['text']} in container {name}"
-        return _set(written, name, resource, meant, text)
-    if found := _TO_REMOVE.search(refusal):
-        return _without_mark(
-            written, f"{found['kind']}s", found["name"], f"leave out its {found['kind']} {found['name']}"
-        )
-    for path in _UNSUPPORTED.findall(refusal):
+    try:
+        read = world.pod(written, again=True)
+    except WorldError:
+        return None
+    pod = created(world, read, read.uid)
+    refused = world.engine.cycle.classes.of(pod)
+    if not isinstance(refused, Refused):
+        return None
+    if refused.fix is not None:
+        return _mended(world, written, refused.fix)
+    if name := annotation_to_remove(refused.reason):
+        return _without_annotation(written, name)
+    for path in unsupported_fields(pod):
         if (without := _without(written, path)) is not None:
             return CorrectedPod(without, (f"leave out {path}",))
     return None
 
 
-def _meant_amount(world: World, refusal: str) -> tuple[re.Match[str], str, str] | None:
-    """Return the amount that a pod is refused for, as it was probably meant, and what is said of its unit."""
-    if found := _IN_BYTES.search(refusal):
-        return found, found["meant"], ""
-    if found := _NO_PERCENTAGE.search(refusal):
-        return found, found["least" if to_int(found["text"]) < int(found["least"]) else "most"], ""
-    if found := _NOT_WHOLE.search(refusal):
-        meant, unit = _whole(world, found["resource"], to_milli(found["text"]))
-        return found, str(meant), f", which is {unit}," if unit else ""
-    return None
+def _mended(world: World, written: Object, fix: AmountFix) -> CorrectedPod | None:
+    """Write an amount as it was probably meant, and say what its unit is where that is not plain."""
+    if not fix.written:
+        text = f"add {fix.resource}: {fix.meant} to the limits of container {fix.container}"
+        return _set(written, fix.container, fix.resource, str(fix.meant), text)
+    meant, unit = (fix.meant, "") if fix.meant is not None else _whole(world, fix.resource, to_milli(fix.written))
+    of = f"{fix.resource}, which is {unit}," if unit else fix.resource
+    text = f"ask {meant} of {of} instead of {fix.written} in container {fix.container}"
+    return _set(written, fix.container, fix.resource, str(meant), text)
 
 
 def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
@@ -245,14 +230,15 @@ def _set(written: Object, container: str, resource: str, amount: str, text: str)
     return None
 
 
-def _without_mark(written: Object, kind: str, name: str, text: str) -> CorrectedPod | None:
-    """Return a pod without a label or an annotation; None where it has none of that name."""
+def _without_annotation(written: Object, name: str) -> CorrectedPod | None:
+    """Return a pod without an annotation; None where it has none of that name."""
     metadata = written.get("metadata") or {}
-    marks = metadata.get(kind) or {}
-    if name not in marks:
+    annotations = metadata.get("annotations") or {}
+    if name not in annotations:
         return None
-    kept = {key: value for key, value in marks.items() if key != name}
-    return CorrectedPod({**written, "metadata": {**metadata, kind: kept}}, (text,))
+    kept = {key: value for key, value in annotations.items() if key != name}
+    changed = {**written, "metadata": {**metadata, "annotations": kept}}
+    return CorrectedPod(changed, (f"leave out its annotation {name}",))
 
 
 def _without(written: Object, path: str) -> Object | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.engine.group_attempts import missing_object_in, needed_pods_in
 from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted, first_of
@@ -63,8 +63,6 @@ def _different_numbers(group: GroupStanding) -> list[str]:
 
 _MOST_OTHERS: Final = 3
 """Pods of a group that do not count of which it is said why not."""
-_MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
-_INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
 
 
 def group_named_by(pod: Pod) -> str:
@@ -97,10 +95,11 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
 
 def group_remedies_from_condition(message: str) -> Iterator[str]:
     """Yield what has to be done about the group of a pod by what its condition says."""
-    if missing := _MISSING.search(message):
-        yield f"create {missing[1]}, or correct the name"
-    if incomplete := _INCOMPLETE.search(message):
-        yield f"have {counted(int(incomplete[2]), 'pod')} of group {incomplete[1]} wait for this scheduler, or run"
+    if missing := missing_object_in(message):
+        yield f"create {missing}, or correct the name"
+    if incomplete := needed_pods_in(message):
+        group, needed = incomplete
+        yield f"have {counted(needed, 'pod')} of group {group} wait for this scheduler, or run"
 
 
 def not_found(group: GroupStanding) -> str:

@@ -87,7 +87,7 @@ def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
         if len(asking) < 2:
             raise
-        raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
+        raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)", error.fix) from None
     if claims:
         check_hints(hints, claims)
         if any(claim.vendor == GPU for claim in claims):

@@ -16,6 +16,7 @@ from vgpu_scheduler.dialects.koordinator.pod_annotations import (
     selector_of,
     word_of,
 )
+from vgpu_scheduler.dialects.values import remove_annotation
 from vgpu_scheduler.kernels import BY_SCORE, MACHINE, NUMA_NODE, SWITCH
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import WHOLE, Claim, quoted
@@ -107,7 +108,7 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
     if claim is None:
         return
     if hint.functions is not None:
-        raise ClaimError(f"annotation {HINT_ANNOTATION}: {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed: remove it")
+        raise ClaimError(remove_annotation(HINT_ANNOTATION, f": {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed"))
     if hint.scope != BY_SCORE and claim.count > 1 and not takes_gpus_whole(claim):
         raise ClaimError(
             f"annotation {HINT_ANNOTATION}: {_SCOPE} is not followed for shares of several GPUs: "

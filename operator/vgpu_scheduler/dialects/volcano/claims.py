@@ -6,7 +6,7 @@ Volcano drops in silence what it does not follow, or lets the pod wait for ever;
 from __future__ import annotations
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.values import amount_text, is_asked, memory_amount, percentage, whole_amount
+from vgpu_scheduler.dialects.values import amount_text, is_asked, memory_amount, percentage, whole_amount, without_count
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, ContainerClaims, PodClaims
@@ -61,10 +61,8 @@ def card_claims(container: Container, names: VolcanoNames, defaults: ClaimDefaul
     else:
         given = next((name for name in _all(names) if amount_text(container, name) is not None), None)
         if given is not None:
-            raise ClaimError(
-                f'container "{container.name}": {given} is given without a limit of {names.count}: '
-                f"add {names.count}: 1 to the limits"
-            )
+            missing = f"{given} is given without a limit of {names.count}:"
+            raise without_count(container, missing, names.count, in_limits=True)
         return ()
     if count == 0:
         return ()

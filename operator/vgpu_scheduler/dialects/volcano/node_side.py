@@ -7,6 +7,7 @@ from enum import Enum
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, UnservedPod, version_of_image
+from vgpu_scheduler.dialects.values import without_count
 from vgpu_scheduler.dialects.volcano.claims import regular_containers
 from vgpu_scheduler.dialects.volcano.names import (
     BIND_PHASE_ANNOTATION,
@@ -126,10 +127,10 @@ class VolcanoNodeSide(LocklessNodeSide):
         for container in regular_containers(pod):
             memory, count = (container.limits.get(name, "0") for name in (names.memory, names.count))
             if is_zero(count) and not is_zero(memory):
-                raise ClaimError(
-                    f'container "{container.name}": {names.memory} without a limit of {names.count}: the device plugin '
-                    f"would not be asked for it; add {names.count}: 1 to the limits"
+                not_asked = (
+                    f"{names.memory} without a limit of {names.count}: the device plugin would not be asked for it;"
                 )
+                raise without_count(container, not_asked, names.count, in_limits=True)
         claiming = [f'"{container.name}"' for container in claims if container.claims]
         if len(claiming) > 1 and not self._version.serves_several_containers:
             raise ClaimError(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import (
@@ -17,6 +16,7 @@ from vgpu_scheduler.dialects.values import (
     memory_amount,
     percentage,
     whole_amount,
+    without_count,
 )
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, QuotaResource
@@ -156,9 +156,7 @@ class ShareNames:
         if count is None:
             given = next((name for name in self.amounts if amount_text(container, name) is not None), None)
             if given is not None:
-                raise ClaimError(
-                    f'container "{container.name}": {given} is given without {self.count}: add {self.count}: 1'
-                )
+                raise without_count(container, f"{given} is given without {self.count}:", self.count)
             return None
         if count == 0:
             return None
