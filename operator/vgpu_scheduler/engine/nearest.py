@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, FitColumns, Lacking
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss, Shortage
 from vgpu_scheduler.state import State
 
@@ -22,8 +23,6 @@ ABOUT_AMOUNTS = (
 """The reasons that say that too little of a card is free."""
 
 
-_SHARES = 0
-"""The dimension of shares: a piece has several where claims say how many slices of a card they want."""
 _QUOTA = CardReason.ResourceQuotaNotFit.text
 
 
@@ -88,7 +87,8 @@ def nearest_miss(
         if part <= 0 or (column, together) in found or (together and found.get((column, False), (0,))[0] == wanted):
             return
         told = shortage(dialect.inventory.dimensions[column], listed, column, int(free), wanted)
-        of_piece = in_pieces and (column == memory or (column == _SHARES and wanted > 1 and not together))
+        # Of slots a piece has several where claims say how many slices of a card they want.
+        of_piece = in_pieces and (column == memory or (column == SLOTS and wanted > 1 and not together))
         found[column, together] = wanted, replace(told, together=together, piece=of_piece)
 
     take(lacks, number, together=fits_alone)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import Dialect, Dialects
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import Compute
 from vgpu_scheduler.state import DeviceMatrix, State
 
@@ -21,7 +22,6 @@ __all__ = ["RESOURCES", "Pool", "PoolAmounts", "held_by_namespace", "pools"]
 MEMORY, CORES, SHARES = "memory", "cores", "shares"
 RESOURCES: Final[Mapping[str, str]] = {MEMORY: "byte", CORES: "percent", SHARES: "share"}
 """What cards have amounts of, and the unit of each."""
-_SLOTS: Final = 0
 _WHOLE: Final = 100.0
 _Numbers = NDArray[np.int64]
 _Values = NDArray[np.float64]
@@ -117,7 +117,7 @@ def _amounts(matrix: DeviceMatrix, dialect: Dialect, numbers: _Numbers) -> dict[
         CORES: (np.where(compute[0] > 0, _WHOLE, 0.0), _percent(matrix, numbers, *compute)),
     }
     if _has_shares(dialect):
-        found[SHARES] = column(_SLOTS)
+        found[SHARES] = column(SLOTS)
     return found
 
 
@@ -135,7 +135,7 @@ def _percent(matrix: DeviceMatrix, numbers: _Numbers, total: _Values, used: _Val
 
 
 def _has_shares(dialect: Dialect) -> bool:
-    return dialect.inventory.dimensions[_SLOTS].unit == "shares"
+    return dialect.inventory.dimensions[SLOTS].unit == "shares"
 
 
 def held_by_namespace(state: State, dialects: Dialects) -> dict[tuple[str, str], dict[str, float]]:
@@ -155,7 +155,7 @@ def held_by_namespace(state: State, dialects: Dialects) -> dict[tuple[str, str],
             if vendor not in by_card[name]:
                 sums[CORES] += sum(amounts[cores : cores + 1])
             if _has_shares(dialect):
-                sums[SHARES] = sums.get(SHARES, 0.0) + sum(amounts[_SLOTS : _SLOTS + 1])
+                sums[SHARES] = sums.get(SHARES, 0.0) + sum(amounts[SLOTS : SLOTS + 1])
     if any(by_card.values()):
         for namespace, name, percent in _compute_by_card(state, dialects, by_card):
             found[namespace, name][CORES] += percent

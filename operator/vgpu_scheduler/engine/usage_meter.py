@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vgpu_scheduler.dialects import Dialects, Inventory
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import WHOLE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
@@ -20,7 +21,6 @@ __all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held", "part_of_
 
 PARTS: Final = 1_000_000_000
 """Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""
-_SLOTS: Final = 0
 """The dimension of what devices are counted in that are not measured."""
 _Key = tuple[str, str]
 """Namespace and model."""
@@ -101,7 +101,7 @@ def part_of_card(inventory: Inventory, device: Device, amounts: Amounts) -> int:
     """Return which part of a card amounts are: the largest of their parts of slots, memory and compute, in PARTS."""
     found = [
         amounts[dimension] * PARTS // device.total[dimension]
-        for dimension in (_SLOTS, inventory.memory)
+        for dimension in (SLOTS, inventory.memory)
         if device.total[dimension]
     ]
     if total := device.total[inventory.cores]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from vgpu_scheduler.dialects import Dialects, LimitedResource
 from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.kernels import MEMORY
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
 from vgpu_scheduler.model import DECISION, MIB, BoundedCache, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
@@ -22,7 +23,6 @@ _MOST_BYTES: Final = 2**20
 _LIMITS: Final = "limits."
 _REQUESTS: Final = "requests."
 _QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
-_MEMORY: Final = 1
 
 
 class UsageWarnings:
@@ -115,7 +115,7 @@ def _odd_limit(text: str, limited: LimitedResource) -> str:
     if not text.strip().endswith("i") and limit * resource.unit <= INT32:
         return ""
     meant = limit
-    if resource.dimension == _MEMORY and limit >= MIB:  # in bytes, as elsewhere in Kubernetes
+    if resource.dimension == MEMORY and limit >= MIB:  # in bytes, as elsewhere in Kubernetes
         meant = max(limit // (MIB * resource.unit), 1)
     return f"{text} counts as {limit * resource.unit} {unit}, as HAMi reads it: write {meant}"
 

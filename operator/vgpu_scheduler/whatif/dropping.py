@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.constraints import Constraint, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.containers import containers_of, without_resources
@@ -12,7 +12,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["droppable_constraints"]
 
-_COUNT: Final = 0
 """The dimension of resources that count devices."""
 
 
@@ -39,7 +38,7 @@ def _with_resources(world: World, constraint: Constraint, is_let_in: Callable[[O
         name
         for dialect in world.engine.dialects
         for name, about in dialect.inventory.device_resources.items()
-        if about.dimension != _COUNT
+        if about.dimension != SLOTS
     }
     asking: dict[str, list[str]] = {}
     for _, _, container in containers_of(constraint.without):

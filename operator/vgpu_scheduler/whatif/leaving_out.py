@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Final, TypeAlias
 
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.card_names import card_names
@@ -19,7 +20,6 @@ _PLACES: Final = ("limits", "requests")
 _INIT: Final = "initContainers"
 _Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
 """Resources that are left out, and in which containers; in all where these are None."""
-_COUNT: Final = 0
 """The dimension of resources that count devices."""
 
 
@@ -135,7 +135,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
                 yield (name,)
             else:
                 elsewhere.setdefault(owned[name], []).append(name)
-        elif about.dimension == _COUNT:
+        elif about.dimension == SLOTS:
             own = {other for other in of_cards if known[other].vendor == about.vendor}
             if own != of_cards or claimed - {about.vendor}:
                 yield (name, *sorted(own - {name}))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.controllers import controller_of
@@ -15,7 +16,6 @@ from vgpu_scheduler.whatif.world import World
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
-_COUNT: Final = 0
 """The dimension of resources that count devices."""
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that say how a node is, not what kind of node it is."""
@@ -163,7 +163,7 @@ def _check_offered(world: World, node: Object, inventory_object: Object | None) 
     for inventory, devices in _devices(world, node, inventory_object):
         vendors = {device.vendor for device in devices}
         for name, resource in inventory.device_resources.items():
-            if resource.dimension == _COUNT and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
+            if resource.dimension == SLOTS and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
                 text = f"node {node['metadata']['name']} lists cards, and its kubelet offers no {name}"
                 raise WorldError(f"{text}: its device plugin is gone, so name another node of that kind")
 

@@ -12,12 +12,11 @@ from weakref import WeakKeyDictionary
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MIB, Amounts, Device
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.world import World
-
-_SLOTS: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ def _cores(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
 
 
 def _slots(device: Device, used: Amounts) -> tuple[int, int]:
-    return used[_SLOTS], device.total[_SLOTS]
+    return used[SLOTS], device.total[SLOTS]
 
 
 def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:

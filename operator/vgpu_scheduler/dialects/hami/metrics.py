@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.mig import MigAllocation, decode_allocations
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION
+from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MIB, NO_USAGE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
@@ -23,7 +24,6 @@ _PIECE = 100
 """Nodes or pods between two pieces of text."""
 HAMI_ZONE = {"zone": "vGPU"}
 """HAMi gives every metric this label."""
-_CORES = 2
 _WHOLE = 100.0
 
 _Labels = dict[str, str]
@@ -103,40 +103,40 @@ def _named(device: Device) -> _Labels:
 
 
 def _percent(device: Device, cores: int) -> float:
-    return device.compute_percent(cores, device.total[_CORES])
+    return device.compute_percent(cores, device.total[CORES])
 
 
 _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
     (
         _Family("hami_gpu_memory_limit_bytes", "Memory of a card."),
-        lambda device, _: ({}, float(device.total[1] * MIB)),
+        lambda device, _: ({}, float(device.total[MEMORY] * MIB)),
     ),
     (
         _Family("hami_gpu_core_limit_ratio", "Compute of a card in percent."),
-        lambda device, _: ({}, _WHOLE if device.in_percent else _percent(device, device.total[_CORES])),
+        lambda device, _: ({}, _WHOLE if device.in_percent else _percent(device, device.total[CORES])),
     ),
     (
         _Family("hami_gpu_memory_allocated_bytes", "Memory of a card that is given out."),
-        lambda _, used: ({"device_cores": str(used[2])}, float(used[1] * MIB)),
+        lambda _, used: ({"device_cores": str(used[CORES])}, float(used[MEMORY] * MIB)),
     ),
     (
         _Family("hami_gpu_core_allocated_ratio", "Compute of a card that is given out, in percent."),
-        lambda device, used: ({}, _percent(device, used[2])),
+        lambda device, used: ({}, _percent(device, used[CORES])),
     ),
     (
         _Family("hami_gpu_shared_count", "How many containers share a card."),
-        lambda _, used: ({}, float(used[0])),
+        lambda _, used: ({}, float(used[SLOTS])),
     ),
     (
         _Family("hami_node_gpu_overview", "Memory of a card that is given out, beside what it has."),
         lambda device, used: (
-            {"device_cores": str(used[2]), "device_memory_limit": str(device.total[1])},
-            float(used[1] * MIB),
+            {"device_cores": str(used[CORES]), "device_memory_limit": str(device.total[MEMORY])},
+            float(used[MEMORY] * MIB),
         ),
     ),
     (
         _Family("hami_node_gpu_memory_allocated_ratio", "The part of a card's memory that is given out."),
-        lambda device, used: ({}, used[1] / device.total[1]) if device.total[1] else None,
+        lambda device, used: ({}, used[MEMORY] / device.total[MEMORY]) if device.total[MEMORY] else None,
     ),
 )
 
@@ -162,11 +162,11 @@ def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]
 _OF_PODS: tuple[tuple[_Family, _ShareReader], ...] = (
     (
         _Family("hami_vgpu_memory_allocated_bytes", "Memory of a card that a pod has."),
-        lambda _, held: float(held[1] * MIB),
+        lambda _, held: float(held[MEMORY] * MIB),
     ),
     (
         _Family("hami_vgpu_core_allocated_ratio", "Compute of a card that a pod has, in percent."),
-        lambda device, held: _percent(device, held[_CORES]) if device else float(held[_CORES]),
+        lambda device, held: _percent(device, held[CORES]) if device else float(held[CORES]),
     ),
 )
 _MIG = _Family("hami_node_gpu_mig_instance_info", "MIG instances that the device plugin has made.")

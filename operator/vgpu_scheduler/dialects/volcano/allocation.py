@@ -12,6 +12,7 @@ from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, r
 from vgpu_scheduler.dialects.volcano.codec import AssignedDevice, decode_assignments, encode_assignments
 from vgpu_scheduler.dialects.volcano.mig import instance_name, instance_of
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.kernels import CORES, MEMORY
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_USAGE,
@@ -27,7 +28,6 @@ from vgpu_scheduler.model import (
     vendors_by_card,
 )
 
-_MEMORY, _CORES = 1, 2
 _WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
 
@@ -59,8 +59,8 @@ class VolcanoAllocation(Allocation):
     def quota_resources(self) -> Mapping[str, QuotaResource]:
         """Memory in the plugin's unit, and cores, over all cards of a namespace."""
         return {
-            self.names.memory: QuotaResource(keys.VENDOR, _MEMORY),
-            self.names.cores: QuotaResource(keys.VENDOR, _CORES),
+            self.names.memory: QuotaResource(keys.VENDOR, MEMORY),
+            self.names.cores: QuotaResource(keys.VENDOR, CORES),
         }
 
     def usage(self, pod: Pod) -> Usage:
@@ -101,7 +101,7 @@ class VolcanoAllocation(Allocation):
             [
                 [
                     AssignedDevice(
-                        instance_name(a.uuid, a.piece, self.names), keys.VENDOR, a.amounts[_MEMORY], a.amounts[_CORES]
+                        instance_name(a.uuid, a.piece, self.names), keys.VENDOR, a.amounts[MEMORY], a.amounts[CORES]
                     )
                     for a in container
                 ]

@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects.values import (
     whole_amount,
     without_count,
 )
+from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, QuotaResource
 
@@ -120,8 +121,8 @@ class ShareNames:
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
         """Return what a namespace's quota may limit of the vendor's cards."""
         found = {
-            self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=MIB if self.units_in_bytes else 0),
-            self.cores: QuotaResource(vendor, 2, of_card=self.cores_of_card),
+            self.memory: QuotaResource(vendor, MEMORY, self.memory_factor, bytes=MIB if self.units_in_bytes else 0),
+            self.cores: QuotaResource(vendor, CORES, of_card=self.cores_of_card),
         }
         return {name: resource for name, resource in found.items() if name}
 
@@ -133,7 +134,12 @@ class ShareNames:
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
-        said = ((self.count, 0, False), (self.memory, 1, False), (self.memory_percent, 1, True), (self.cores, 2, False))
+        said = (
+            (self.count, SLOTS, False),
+            (self.memory, MEMORY, False),
+            (self.memory_percent, MEMORY, True),
+            (self.cores, CORES, False),
+        )
         return tuple((name, dimension, percent) for name, dimension, percent in said if name)
 
     def asks(self, container: Container) -> bool:
@@ -231,7 +237,7 @@ class CountNames(CountedResources):
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension the resource is an amount of: shares."""
-        return ((self.count, 0, False),)
+        return ((self.count, SLOTS, False),)
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the resource at all."""
