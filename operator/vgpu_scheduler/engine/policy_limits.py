@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import WHOLE, Claim, ContainerKind, InputError, PodClaims, counted
+from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodClaims, counted, moments
 from vgpu_scheduler.policy import PodLimits, UpperBound
 
 _TOLD = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
@@ -162,17 +163,14 @@ def breaches(
 
 def pod_sums(claims: PodClaims, dialect: Dialect, *, idle: bool = False) -> Iterator[PodSums]:
     """Yield what the pod holds while each init container runs, and in the end; sidecars stay."""
-    running = PodSums()
-    for container in claims:
-        own = PodSums()
-        for claim in container.claims:
-            if claim.vendor in dialect.inventory.cards:
-                own = own.plus(_of_claim(claim, dialect, idle=idle))
-        if container.kind is ContainerKind.INIT:
-            yield running.plus(own)
-        else:
-            running = running.plus(own)
-    yield running
+    sums = ((container.kind, _of_container(container, dialect, idle=idle)) for container in claims)
+    for together in moments(sums):
+        yield reduce(PodSums.plus, together, PodSums())
+
+
+def _of_container(container: ContainerClaims, dialect: Dialect, *, idle: bool) -> PodSums:
+    ours = (claim for claim in container.claims if claim.vendor in dialect.inventory.cards)
+    return reduce(PodSums.plus, (_of_claim(claim, dialect, idle=idle) for claim in ours), PodSums())
 
 
 def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:

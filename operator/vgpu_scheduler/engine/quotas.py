@@ -21,13 +21,14 @@ from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, ha
 from vgpu_scheduler.model import (
     WHOLE,
     Claim,
-    ContainerKind,
+    ContainerClaims,
     EventReason,
     PodClaims,
     QuotaResource,
     VendorKey,
     WakeSet,
     dialect_of,
+    moments,
 )
 from vgpu_scheduler.state import State
 
@@ -166,16 +167,11 @@ class QuotaLimits:
         return False
 
     def _peak(self, claims: PodClaims, resource: QuotaResource) -> int:
-        running = peak = 0
-        for container in claims:
-            asked = sum(
-                claim.count * self._asked(claim, resource, container.dialect)
-                for claim in container.claims
-                if claim.vendor == resource.vendor
-            )
-            peak = max(peak, running + asked)
-            running += 0 if container.kind is ContainerKind.INIT else asked
-        return max(peak, running)
+        def asked(container: ContainerClaims) -> int:
+            ours = (claim for claim in container.claims if claim.vendor == resource.vendor)
+            return sum(claim.count * self._asked(claim, resource, container.dialect) for claim in ours)
+
+        return max(map(sum, moments((container.kind, asked(container)) for container in claims)))
 
     def _asked(self, claim: Claim, resource: QuotaResource, dialect: str) -> int:
         """Return what a claim asks of each device; cores are cut at a card: nobody gets more than all of them."""

@@ -70,6 +70,7 @@ from vgpu_scheduler.model.placement import (
     allocation_token,
     charges,
     kinds_of,
+    moments,
     peak,
     vendors_by_card,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "internal_error",
     "kinds_of",
     "measured_duration",
+    "moments",
     "peak",
     "policy_words",
     "quoted",

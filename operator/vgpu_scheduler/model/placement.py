@@ -5,12 +5,14 @@ And what the pods of a group want of where they are placed: near each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
-from typing import NamedTuple
+from itertools import chain, zip_longest
+from typing import NamedTuple, TypeVar
 
 from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Device, Piece, PodClaims
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,27 @@ def peak(left: Amounts, right: Amounts) -> Amounts:
     return tuple(max(a, b) for a, b in zip_longest(left, right, fillvalue=0))
 
 
-def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assignment]]) -> dict[str, Amounts]:
+def moments(containers: Iterable[tuple[ContainerKind, _T]]) -> Iterator[tuple[_T, ...]]:
+    """Yield what runs together at each moment of a pod, as far as it is more than at another.
+
+    That is each init container, one after the other, with the sidecars that started before it, and in the end all
+    sidecars and app containers.
+
+    Parameters
+    ----------
+    containers
+        The kind of each container, init containers and sidecars first, with what stands for it.
+    """
+    running: list[_T] = []
+    for kind, container in containers:
+        if kind is ContainerKind.INIT:
+            yield (*running, container)
+        else:
+            running.append(container)
+    yield tuple(running)
+
+
+def charges(kinds: Sequence[ContainerKind], containers: Sequence[Sequence[Assignment]]) -> dict[str, Amounts]:
     """Add up what a pod uses of each device.
 
     A device is used to the larger of its peak while the init containers run, one after the other, and the sum of the
@@ -118,19 +140,14 @@ def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assign
     dict
         UUID to amounts, in order of first use.
     """
-    running: dict[str, Amounts] = {}
     peaks: dict[str, Amounts] = {}
-    for kind, assignments in zip(kinds, containers, strict=True):
-        # One container may hold several slices of one card: add them up before they are compared.
-        own: dict[str, Amounts] = {}
-        for assignment in assignments:
+    for moment in moments(zip(kinds, containers, strict=True)):
+        used: dict[str, Amounts] = {}
+        for assignment in chain.from_iterable(moment):
             uuid = assignment.uuid
-            own[uuid] = add(own[uuid], assignment.amounts) if uuid in own else assignment.amounts
-        for uuid, amounts in own.items():
-            together = add(running[uuid], amounts) if uuid in running else amounts
-            peaks[uuid] = peak(peaks[uuid], together) if uuid in peaks else together
-            if kind is not ContainerKind.INIT:
-                running[uuid] = together
+            used[uuid] = add(used[uuid], assignment.amounts) if uuid in used else assignment.amounts
+        for uuid, amounts in used.items():
+            peaks[uuid] = peak(peaks[uuid], amounts) if uuid in peaks else amounts
     return peaks
 
 
