@@ -15,7 +15,7 @@ from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, History, Removed, replay
-from vgpu_scheduler.kube import decode_quota
+from vgpu_scheduler.kube import decode_budget, decode_quota
 
 WHOLE = asks(1, 8000, 100)
 OWNER = {"owner": "job", "owner_kind": "Job"}
@@ -161,6 +161,23 @@ def test_victims_go_at_once_and_come_again_where_somebody_makes_them_anew() -> N
     assert started(course)["high-0"] == started(course)["high-1"] == 100.0
     assert by_name["low"].waited == 300.0  # from when it had to go to when the first of the others has ended
     assert by_name["low"].departed == BEGAN + 400 + 1000
+
+
+def test_who_is_counted_as_disrupted_already_takes_nothing_from_a_budget_again() -> None:
+    labels = {"app": "web"}
+    first, second = (waiting(name, resources=WHOLE, labels=labels, priority=n) for n, name in enumerate(("one", "two")))
+    budget = decode_budget({"metadata": {"name": "b", "namespace": "default", "uid": "b"},
+                            "spec": {"selector": {"matchLabels": labels}},
+                            "status": {"disruptionsAllowed": 1, "disruptedPods": {"one": None}}})  # fmt: skip
+    events = [
+        Changed(BEGAN, "PodDisruptionBudget", budget),
+        Arrived(BEGAN, first), decided(0, "one", "node-0"), Arrived(BEGAN, second), decided(0, "two", "node-0"),
+        arrives(100, "high", resources=WHOLE, priority=10), arrives(200, "higher", resources=WHOLE, priority=11),
+    ]  # fmt: skip
+
+    course = replay(history(fleet(1), events, PREEMPTS), options(preemption=True), on_step=audit)
+
+    assert [each.pod for each in course.evictions] == ["default/one", "default/two"]
 
 
 def test_whom_the_history_evicted_does_not_come_again() -> None:

@@ -103,8 +103,7 @@ class VirtualCluster:
         if pod is None:
             return None
         for budget in [each for each in engine.budgets.all() if each.covers(pod)]:
-            less = msgspec.structs.replace(budget, allowed=max(budget.allowed - 1, 0))
-            self.observe("PodDisruptionBudget", less, now)
+            self.observe("PodDisruptionBudget", budget.after([pod], gone=True), now)
         engine.preemptions.evicted(uid)
         engine.remove_pod(uid, now)
         return pod

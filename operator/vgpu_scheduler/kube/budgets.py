@@ -53,6 +53,22 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         """Tell whether some pods may be disrupted together, while no others are."""
         return sum(self.covers(pod) and pod.name not in self.disrupted for pod in pods) <= self.allowed
 
+    def after(self, evicted: Iterable[Pod], *, gone: bool = False) -> DisruptionBudget:
+        """Return the budget once some pods were evicted: each that is not counted yet takes one of what is allowed.
+
+        Parameters
+        ----------
+        gone
+            Whether they are gone by then: a pod that comes with the name of one of them is counted again.
+        """
+        covered = [pod for pod in evicted if self.covers(pod)]
+        if not covered:
+            return self
+        names = {pod.name for pod in covered}
+        taken = {pod.name for pod in covered if not pod.deleting} - self.disrupted
+        disrupted = self.disrupted - names if gone else self.disrupted | taken
+        return msgspec.structs.replace(self, allowed=max(self.allowed - len(taken), 0), disrupted=disrupted)
+
 
 def violating_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> list[Pod]:
     """Return those of some pods whose end would violate a budget, if they end in this order.

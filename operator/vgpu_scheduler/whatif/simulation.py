@@ -208,10 +208,9 @@ def _end_victims(world: World, preemptor: str, preemption: Preemption, now: floa
     _record(world, preemptor, [victim for victim in preemption.victims if victim.bound], now)
     for victim in preemption.victims:
         pod = engine.state.pod(victim.uid)
-        if pod is not None and victim.bound and not pod.deleting:  # else its eviction was counted
-            counting = [each for each in engine.budgets.all() if each.covers(pod) and pod.name not in each.disrupted]
-            for budget in counting:
-                engine.budgets.observe(msgspec.structs.replace(budget, allowed=max(budget.allowed - 1, 0)))
+        if pod is not None and victim.bound:
+            for budget in [each for each in engine.budgets.all() if each.covers(pod)]:
+                engine.budgets.observe(budget.after([pod], gone=True))
         if victim.uid in world.bound or victim.uid in world.pending:
             world.remove_pod(victim.uid)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -281,21 +280,12 @@ class Evaluator:
         return VictimSearch(
             self._state,
             self._cycle.nominated,
-            partial(self._budgets_beside, leaving) if leaving else self.budgets,
+            (lambda: [budget.after(leaving) for budget in self.budgets()]) if leaving else self.budgets,
             may_end,
             exceed=exceed,
             within_limits=lambda found: self._over_limit(rules, found.pods, now, leaving) is None,
             disruption=self.disruption,
         )
-
-    def _budgets_beside(self, leaving: Sequence[Pod]) -> list[DisruptionBudget]:
-        """Return the disruption budgets as they will be once some pods were evicted."""
-        found = []
-        for budget in self.budgets():
-            covered = {pod.name for pod in leaving if budget.covers(pod)} - budget.disrupted
-            left, disrupted = budget.allowed - len(covered), budget.disrupted | covered
-            found.append(msgspec.structs.replace(budget, allowed=left, disrupted=disrupted) if covered else budget)
-        return found
 
     def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
         moment, ahead = now + self.unix_ahead, self.unix_ahead
