@@ -457,3 +457,12 @@ def test_no_time_passes_however_many_wait(others: int, rules: dict[str, str], st
     assert told.preemption is None
     answers = simulate(made, made.pending.values(), as_they_are=True, explained=False, preempt=True)
     assert [answer.preemption for answer in answers if answer.pod.name == "high"] == [None]
+
+
+def test_a_pod_that_is_simulated_has_run_for_no_time_even_if_its_file_is_of_one_that_runs() -> None:
+    made = world(allows(minRuntime="1h"), node("n", 1, 16384))
+    runs, asked = made.pod(tenant("low-0", "n", "GPU-n-0", 16000)), made.pod(waiting("high", 16000, 9))
+
+    (low,), (high,) = simulate(made, [runs]), simulate(made, [asked], preempt=True)
+
+    assert (low.node, high.node) == ("n", "")

@@ -12,7 +12,7 @@ import numpy as np
 
 from vgpu_scheduler.forecast.durations import Durations
 from vgpu_scheduler.forecast.lifetimes import lifetimes_of
-from vgpu_scheduler.history import Arrived, History, as_created
+from vgpu_scheduler.history import Arrived, History
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["Coming", "Past"]
@@ -97,7 +97,9 @@ class Past:
             number, count = number + 1, count + 1
 
     def _coming(self, event: Arrived, after: float, number: int, rng: np.random.Generator) -> Coming:
-        pod = msgspec.structs.replace(as_created(event.pod), uid=f"{event.pod.uid}~{number}", name=f"forecast-{number}")
+        pod = msgspec.structs.replace(
+            event.pod.as_created(), uid=f"{event.pod.uid}~{number}", name=f"forecast-{number}"
+        )
         known = self._lifetimes.get(event.pod.uid)
         if known is not None and known.ended:
             return Coming(after, pod, known.seconds)

@@ -30,7 +30,7 @@ from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.replaying import replay, with_policies
 from vgpu_scheduler.history.retention import Retention, prune
 from vgpu_scheduler.history.standing import StandingObjects
-from vgpu_scheduler.history.virtual import VirtualCluster, as_bound, as_created, known_objects
+from vgpu_scheduler.history.virtual import VirtualCluster, as_bound, known_objects
 
 __all__ = [
     "CLOSED",
@@ -60,7 +60,6 @@ __all__ = [
     "VirtualCluster",
     "Withdrawn",
     "as_bound",
-    "as_created",
     "check_arrow",
     "close_left_open",
     "joined",

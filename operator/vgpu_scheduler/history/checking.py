@@ -11,7 +11,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import EngineOptions, Requeue
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed, Withdrawn
-from vgpu_scheduler.history.virtual import POD, VirtualCluster, as_created
+from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 
@@ -118,7 +118,7 @@ class _Checking:
         """Let something happen."""
         self._be_idle(now)
         if isinstance(event, Arrived):
-            self._see(as_created(event.pod), now)
+            self._see(event.pod.as_created(), now)
         elif isinstance(event, Departed):
             if event.uid in self._evicted:
                 self._engine.preemptions.evicted(event.uid)
@@ -130,12 +130,12 @@ class _Checking:
             if event.uid in self._waiting:
                 self._engine.unreserve(event.uid, now)
             elif (known := self._engine.state.pod(event.uid)) is not None:
-                self._see(as_created(known), now)
+                self._see(known.as_created(), now)
         elif isinstance(event, Removed):
             self._cluster.remove(event.kind, event.value, now)
         elif isinstance(event, Changed):
             if isinstance(event.value, Pod) and event.value.uid in self._waiting:
-                self._see(as_created(event.value), now)
+                self._see(event.value.as_created(), now)
             else:
                 self._cluster.observe(event.kind, event.value, now)
 

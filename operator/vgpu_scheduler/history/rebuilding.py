@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
-from vgpu_scheduler.history.virtual import POD, as_created, known_objects
+from vgpu_scheduler.history.virtual import POD, known_objects
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World
@@ -61,7 +61,7 @@ def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
 
 def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
     at = _made(pod, ended)
-    yield Arrived(at, as_created(pod))
+    yield Arrived(at, pod.as_created())
     written = world.written(pod)
     if pod.node_name:
         placed = placed_at(written, pod)

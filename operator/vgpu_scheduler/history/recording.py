@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.history.encoding import title_of
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
 from vgpu_scheduler.history.trimming import Trimmer
-from vgpu_scheduler.history.virtual import POD, as_created
+from vgpu_scheduler.history.virtual import POD
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyResource
@@ -153,7 +153,7 @@ class Recording:
         trimmed = self._trimmer.trimmed(pod)
         assert isinstance(trimmed, Pod)
         waits = not pod.node_name and pod.scheduler_name in self._ours
-        return as_created(trimmed) if waits else trimmed
+        return trimmed.as_created() if waits else trimmed
 
     def _as_event(self, at: float, pod: Pod) -> Event:
         waits = not pod.node_name and pod.scheduler_name in self._ours

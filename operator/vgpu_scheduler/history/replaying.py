@@ -25,7 +25,7 @@ from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.history.course import Course, Eviction, PodCourse
 from vgpu_scheduler.history.events import Arrived, Changed, Departed, Event, History, PodLifetime, Removed
 from vgpu_scheduler.history.gauge import Gauge
-from vgpu_scheduler.history.virtual import POD, VirtualCluster, as_created
+from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
@@ -176,7 +176,7 @@ class _Replay:
 
     def _do(self, event: Event, now: float) -> None:
         if isinstance(event, Arrived):
-            self._arrive(as_created(event.pod), now)
+            self._arrive(event.pod.as_created(), now)
         elif isinstance(event, Departed):
             self._depart(event.uid, now)
         elif isinstance(event, Removed):
@@ -197,11 +197,11 @@ class _Replay:
             return
         life = self._lives.get(pod.uid)
         if life is None and not pod.node_name and pod.scheduler_name in self._engine.scheduler_names:
-            self._arrive(as_created(pod), now)
+            self._arrive(pod.as_created(), now)
         elif life is None:
             self._cluster.observe(POD, pod, now)
         elif life.since is not None and life.pod.uid == pod.uid:  # else it is as it was placed
-            life.pod = as_created(pod)
+            life.pod = pod.as_created()
             self._cluster.observe(POD, life.pod, now)
 
     def _depart(self, uid: str, now: float) -> None:
@@ -275,7 +275,7 @@ class _Replay:
             self._stays[first] = replace(stay, placed=began)
             asked = self._cluster.asked(victim)
             course = PodCourse(first, victim.key, victim.namespace, victim.priority, asked, began, started=began)
-            life = self._lives[first] = _Life(as_created(victim), course, None)
+            life = self._lives[first] = _Life(victim.as_created(), course, None)
         if life is None:
             return
         evictions = life.course.evictions + 1

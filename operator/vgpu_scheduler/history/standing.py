@@ -8,7 +8,7 @@ import msgspec
 
 from vgpu_scheduler.history.encoding import title_of
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
-from vgpu_scheduler.history.virtual import POD, as_bound, as_created
+from vgpu_scheduler.history.virtual import POD, as_bound
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["StandingObjects"]
@@ -48,14 +48,15 @@ class StandingObjects:
     def first(self, began: float) -> tuple[Changed | Arrived, ...]:
         """Return what is there, as that with which a history begins."""
         pods = (
-            Changed(began, POD, pod) if pod.node_name else Arrived(began, as_created(pod)) for pod in self.pods.values()
+            Changed(began, POD, pod) if pod.node_name else Arrived(began, pod.as_created())
+            for pod in self.pods.values()
         )
         return (*(replace(each, at=began) for each in self.objects.values()), *pods)
 
     def _move(self, event: Decided | Withdrawn) -> None:
         pod = self.pods.get(event.uid)
         if pod is not None and isinstance(event, Withdrawn):
-            self.pods[event.uid] = as_created(pod)
+            self.pods[event.uid] = pod.as_created()
         elif pod is not None and isinstance(event, Decided) and event.node:
             self.pods[event.uid] = as_bound(pod, event)
 

@@ -15,7 +15,7 @@ from vgpu_scheduler.history.events import Decided
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, internal_error
 
-__all__ = ["POD", "VirtualCluster", "as_bound", "as_created", "known_objects"]
+__all__ = ["POD", "VirtualCluster", "as_bound", "known_objects"]
 
 POD: Final = "Pod"
 _EVER: Final = 2**63
@@ -118,24 +118,6 @@ class VirtualCluster:
         changed: Any = msgspec.structs.replace if isinstance(value, msgspec.Struct) else replace
         found: _Value = changed(value, resource_version=next(self._versions))
         return found
-
-
-def as_created(pod: Pod) -> Pod:
-    """Return a pod as it was before anybody placed it."""
-    return msgspec.structs.replace(
-        pod,
-        node_name="",
-        nominated_node_name="",
-        phase="Pending",
-        deleting=False,
-        started=False,
-        start_time=None,
-        ends_by=None,
-        disruption="",
-        rejection="",
-        resized_requests=None,
-        scheduled_condition=None,
-    )
 
 
 def as_bound(pod: Pod, decided: Decided) -> Pod:

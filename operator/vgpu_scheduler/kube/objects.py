@@ -304,6 +304,23 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """What it takes from its node: the largest of what it asks for, was allocated and really has."""
         return self.spec.requests if self.resized_requests is None else self.resized_requests
 
+    def as_created(self) -> Pod:
+        """Return it as it was before anybody placed it."""
+        return msgspec.structs.replace(
+            self,
+            node_name="",
+            nominated_node_name="",
+            phase="Pending",
+            deleting=False,
+            started=False,
+            start_time=None,
+            ends_by=None,
+            disruption="",
+            rejection="",
+            resized_requests=None,
+            scheduled_condition=None,
+        )
+
 
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A node.

@@ -311,14 +311,9 @@ def _created(world: World, pod: Pod, uid: str) -> Pod:
     """Return a pod as one of ours; one that waits in the world keeps its name and the node that it is nominated to."""
     name, waits = pod.scheduler_name, uid in world.pending
     return msgspec.structs.replace(
-        pod,
+        pod.as_created(),
         uid=uid,
         resource_version=0,
         scheduler_name=name if name in world.engine.scheduler_names else world.scheduler_name,
-        node_name="",
         nominated_node_name=pod.nominated_node_name if waits else "",
-        phase="Pending",
-        deleting=False,
-        started=False,
-        resized_requests=None,
     )
