@@ -124,6 +124,20 @@ def happened(shown: Object) -> list[tuple[str, str, str]]:
     return [(each["what"], each["name"], each["node"]) for each in shown["changed"]["happened"]]
 
 
+async def test_times_are_those_of_a_history_out_of_one_look() -> None:
+    west = scheduled(running("west", "n", "GPU-n-0", 2000), "2026-01-01T22:30:00-01:00")
+    failed = scheduled(running("failed", "n", "GPU-n-1", 2000), "2026-01-01T22:00:00Z", phase="Failed")
+    failed["status"]["initContainerStatuses"] = finished("2026-01-01T23:40:00Z")
+    unsaid = running("unsaid", "n", "GPU-n-1", 2000)
+    unsaid["status"] = {"phase": "Running", "startTime": "2026-01-01T23:20:00Z"}
+    async with served([node("n"), west, failed, unsaid]) as browser:
+        assert happened((await browser.get(NOW)).body) == [
+            ("ended", "default/failed", "n"),
+            ("bound", "default/west", "n"),
+            ("bound", "default/unsaid", "n"),
+        ]
+
+
 async def test_what_objects_tell_of_the_last_hour_is_shown() -> None:
     young, old = node("young"), node("old")
     young["metadata"]["creationTimestamp"] = "2026-01-01T23:20:00Z"

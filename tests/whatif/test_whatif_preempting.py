@@ -466,3 +466,11 @@ def test_a_pod_that_is_simulated_has_run_for_no_time_even_if_its_file_is_of_one_
     (low,), (high,) = simulate(made, [runs]), simulate(made, [asked], preempt=True)
 
     assert (low.node, high.node) == ("n", "")
+
+
+def test_a_file_whose_pod_has_no_readable_creation_is_explained() -> None:
+    asked = waiting("high", 16000, 9, metadata={"creationTimestamp": "yesterday"})
+    made = world(allows(delay="2m"), node("n", 1, 16384), tenant("low-0", "n", "GPU-n-0", 16000), asked)
+    told = explained(made).preemption_outlook
+    assert told is not None
+    assert told.preemption is not None, "it waits longer than any delay"

@@ -57,9 +57,7 @@ class Forecaster:
         else:
             self._past = Past(rebuilt(world, view.read_at)[0])
         pods = {pod.uid: world.written(pod) for pod in world.pods.values()}
-        self._present = present_of(
-            world.engine, view.read_at.timestamp(), lambda pod: placed_at(pods.get(pod.uid, {}), pod)
-        )
+        self._present = present_of(world.engine, view.read_at.timestamp(), lambda pod: placed_at(pods.get(pod.uid, {})))
 
     def of(self, pods: Sequence[Pod]) -> dict[str, Forecast | Unknown]:
         """Return how much longer some pods wait, by UID."""

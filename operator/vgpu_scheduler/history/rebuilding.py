@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime
 
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
 from vgpu_scheduler.history.virtual import POD, known_objects
-from vgpu_scheduler.kube import Object, Pod, parse_time
+from vgpu_scheduler.kube import Object, Pod, bound_at, ended_at
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World
 
@@ -52,7 +51,7 @@ def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
     if running:
         was, it, stays = ("was", "it", "stays") if running == 1 else ("were", "they", "stay")
         yield f"{counted(running, 'pod')} {was} still running: nobody knows for how long, so {it} {stays} to the end"
-    unknown = sum(bool(pod.node_name) and placed_at(world.written(pod), pod) is None for pod in ours)
+    unknown = sum(bool(pod.node_name) and placed_at(world.written(pod)) is None for pod in ours)
     if unknown:
         was, it_counts = ("it was", "it counts") if unknown == 1 else ("they were", "they count")
         came = "it came" if unknown == 1 else "they came"
@@ -64,7 +63,7 @@ def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
     yield Arrived(at, pod.as_created())
     written = world.written(pod)
     if pod.node_name:
-        placed = placed_at(written, pod)
+        placed = placed_at(written)
         yield Decided(max(at, at if placed is None else placed), pod.uid, pod.node_name, pod.annotations)
     if pod.terminal:
         yield Departed(max(at, _finished(written, ended)), pod.uid)
@@ -72,7 +71,7 @@ def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
 
 def _of_others(world: World, pod: Pod, began: float, ended: float) -> Iterator[Event]:
     written = world.written(pod)
-    placed = placed_at(written, pod)
+    placed = placed_at(written)
     if pod.terminal:
         return  # it holds nothing, and when it did is nobody's business here
     yield Changed(max(began, min(_made(pod, ended), ended) if placed is None else placed), POD, pod)
@@ -80,34 +79,16 @@ def _of_others(world: World, pod: Pod, began: float, ended: float) -> Iterator[E
 
 def _made(pod: Pod, otherwise: float) -> float:
     """Return when a pod was created, in seconds since the epoch."""
-    found = parse_time(pod.creation_timestamp)
-    return otherwise if found is None else min(found.timestamp(), otherwise)
+    return otherwise if pod.created_at is None else min(pod.created_at, otherwise)
 
 
-def placed_at(written: Object, pod: Pod) -> float | None:
-    """Return when a pod was placed: when it was said to be scheduled, else when its kubelet took note of it."""
-    conditions = _mapping(written.get("status")).get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        found = _mapping(condition)
-        if found.get("type") == "PodScheduled" and found.get("status") == "True":
-            time = parse_time(found.get("lastTransitionTime"))
-            if time is not None:
-                return time.timestamp()
-    return None if pod.start_time is None else float(pod.start_time)
+def placed_at(written: Object) -> float | None:
+    """Return when a pod was placed, in seconds since the epoch; None if its status does not say."""
+    found = bound_at(written.get("status"))
+    return None if found is None else found.timestamp()
 
 
 def _finished(written: Object, otherwise: float) -> float:
     """Return when the last container of a pod has ended."""
-    status = _mapping(written.get("status"))
-    times = []
-    for field in ("containerStatuses", "initContainerStatuses"):
-        statuses = status.get(field)
-        for each in statuses if isinstance(statuses, list) else ():
-            ended = _mapping(_mapping(_mapping(each).get("state")).get("terminated"))
-            times.append(parse_time(ended.get("finishedAt")))
-    known = [time.astimezone(UTC).timestamp() for time in times if time is not None]
-    return min(max(known), otherwise) if known else otherwise
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    found = ended_at(written.get("status"))
+    return otherwise if found is None else min(found.timestamp(), otherwise)

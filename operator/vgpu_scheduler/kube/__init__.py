@@ -104,7 +104,7 @@ from vgpu_scheduler.kube.taints import (
     Toleration,
     taint,
 )
-from vgpu_scheduler.kube.times import parse_time, rfc3339
+from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 
 __all__ = [
     "ANY_ADDRESS",
@@ -180,6 +180,7 @@ __all__ = [
     "VolumeAttachment",
     "WatchEvent",
     "WatchStatus",
+    "bound_at",
     "compile_label_selector",
     "decode_attachment",
     "decode_budget",
@@ -202,6 +203,7 @@ __all__ = [
     "decode_volume",
     "decode_volume_claim",
     "decode_whereabouts",
+    "ended_at",
     "has_unit",
     "is_extended_resource",
     "is_pod_level",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Any, Final
@@ -16,6 +17,7 @@ from vgpu_scheduler.kube.quantities import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.taints import Taint, Toleration
+from vgpu_scheduler.kube.times import parse_time
 from vgpu_scheduler.kube.wire import WireImage, WirePodSpec
 
 __all__ = [
@@ -278,6 +280,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def created_at(self) -> float | None:
+        """When it was created, in seconds since the epoch; None if it does not say, or that cannot be read."""
+        found = parse_time(self.creation_timestamp, assumed=UTC)
+        return None if found is None else found.timestamp()
 
     @property
     def terminal(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime
+from datetime import UTC
 from hashlib import blake2b
 from sys import intern
 from typing import Final
@@ -20,6 +19,7 @@ from vgpu_scheduler.kube.quantities import ContainerKind, QuantityError, pod_req
 from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
 from vgpu_scheduler.kube.spread import compile_spread
+from vgpu_scheduler.kube.times import parse_time
 from vgpu_scheduler.kube.wire import (
     REQUIRED,
     FieldError,
@@ -363,9 +363,8 @@ def _owner(meta: WireMeta) -> WireOwner | None:
 
 def _ends_by(deletion_timestamp: str | None) -> int | None:
     """Return when a grace period is over, in seconds since the epoch; None if there is none, or it cannot be read."""
-    with suppress(ValueError, TypeError):
-        return int(datetime.fromisoformat(deletion_timestamp or "").timestamp())
-    return None
+    found = parse_time(deletion_timestamp, assumed=UTC)
+    return None if found is None else int(found.timestamp())
 
 
 def _disruption(status: WirePodStatus) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from vgpu_scheduler.kube import rfc3339
+from vgpu_scheduler.kube import parse_time, rfc3339
 from vgpu_scheduler.policy.rules import Keyword, Section
 
 MOST_EVICTIONS: Final = 1000
@@ -107,13 +107,10 @@ def _read(entry: object) -> Eviction | str:
     for name, text in texts.items():
         if not isinstance(text, str):
             return f".{name}: must be a text"
-    try:
-        time = datetime.fromisoformat(str(texts["time"]))
-        if time.tzinfo is None:
-            return ".time: has no time zone"
-        return Eviction(time.astimezone(UTC), str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
-    except (ValueError, OverflowError):
-        return ".time: is no time"
+    time = parse_time(texts["time"])
+    if time is None:
+        return ".time: is no time" if parse_time(texts["time"], assumed=UTC) is None else ".time: has no time zone"
+    return Eviction(time, str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
 
 
 def _written(eviction: Eviction) -> dict[str, str]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from vgpu_scheduler.history.gauge import Gauge
-from vgpu_scheduler.kube import Object, Pod, parse_time
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting
@@ -201,8 +201,8 @@ class Shadow:
 
     def _arrived(self, uid: str, pod: Pod, now: float) -> PodRecord:
         """Begin the course of a pod; one that no gate held back arrived when it was created."""
-        created = None if uid in self._gated else parse_time(pod.creation_timestamp)
-        arrived = now if created is None else min(created.timestamp(), now)
+        created = None if uid in self._gated else pod.created_at
+        arrived = now if created is None else min(created, now)
         course = PodRecord(uid, pod.key, pod.priority, arrived)
         self._gated.discard(uid)
         self._open[uid] = self.record.pods[uid] = course

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import Pod, bound_at, ended_at, parse_time
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World, card_name
 
@@ -169,42 +169,15 @@ def _unhealthy(world: World) -> set[tuple[str, str]]:
 
 def _told(world: World, first: datetime) -> Iterator[RecentEvent]:
     """Yield what objects tell of, from some time on."""
-    earliest = first.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     for key, pod in world.pods.items():
         if not pod.node_name:
             continue
         status = world.written(pod).get("status")
-        for what, text in _times(status if isinstance(status, Mapping) else {}, ended=pod.terminal):
-            if text >= earliest and (at := _time(text)) is not None and at >= first and _counts(world, pod):
+        bound, ended = bound_at(status), ended_at(status) if pod.terminal else None
+        for what, at in ((RecentEventKind.BOUND, bound), (RecentEventKind.ENDED, ended)):
+            if at is not None and at >= first and _counts(world, pod):
                 yield RecentEvent(at, what, key, pod.node_name)
     for name, node in world.nodes.items():
-        text = str((node.get("metadata") or {}).get("creationTimestamp") or "")
-        if text >= earliest and (at := _time(text)) is not None and at >= first:
+        at = parse_time((node.get("metadata") or {}).get("creationTimestamp"))
+        if at is not None and at >= first:
             yield RecentEvent(at, RecentEventKind.CAME, name)
-
-
-def _times(status: Object, *, ended: bool) -> Iterator[tuple[RecentEventKind, str]]:
-    """Yield when a pod was bound and when it ended, as far as its status says."""
-    for condition in _objects(status.get("conditions")):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            yield RecentEventKind.BOUND, str(condition.get("lastTransitionTime") or "")
-    if ended:
-        states = (each.get("state") for each in _objects(status.get("containerStatuses")))
-        ends = [state.get("terminated") for state in states if isinstance(state, Mapping)]
-        yield (
-            RecentEventKind.ENDED,
-            max((str(end.get("finishedAt") or "") for end in ends if isinstance(end, Mapping)), default=""),
-        )
-
-
-def _objects(listed: object) -> list[Object]:
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
-
-
-def _time(text: str) -> datetime | None:
-    """Read a time as Kubernetes writes it; files may say anything."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

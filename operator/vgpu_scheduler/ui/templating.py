@@ -11,6 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
+from vgpu_scheduler.kube import parse_time
 from vgpu_scheduler.ui.name_redaction import NameRedactor
 from vgpu_scheduler.ui.query import RequestText
 
@@ -22,12 +23,10 @@ _STEPS: Final = 20
 
 def _age(created: str, now: datetime | None) -> str:
     """Return for how long something has been there, as kubectl writes it."""
-    try:
-        seconds = max(int((now - datetime.fromisoformat(created)).total_seconds()), 0) if now else 0
-    except (ValueError, TypeError):  # files may say anything
+    came = parse_time(created)  # files may say anything
+    if came is None or now is None:
         return "-"
-    if now is None:
-        return "-"
+    seconds = max(int((now - came).total_seconds()), 0)
     if seconds < 2 * _MINUTE:
         return f"{seconds}s"
     if seconds < 2 * _HOUR:

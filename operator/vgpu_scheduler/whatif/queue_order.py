@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from vgpu_scheduler.kube import Pod, parse_time
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
@@ -83,8 +83,7 @@ def queue_of(world: World) -> list[Pod]:
 
 
 def _rank(world: World, pod: Pod) -> tuple[int, float]:
-    came = parse_time(pod.creation_timestamp)
-    return -world.engine.groups.priority(pod), came.timestamp() if came is not None else 0.0
+    return -world.engine.groups.priority(pod), pod.created_at or 0.0
 
 
 @contextmanager

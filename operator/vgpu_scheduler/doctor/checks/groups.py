@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.kube import Pod, parse_time
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy
 
 STALE = Diagnosis(
@@ -47,11 +46,10 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
         standing = groups.standing_of(first)
         if standing is None or standing.missing_object or not standing.needed:
             continue
-        started = [pod.start_time for pod in pods]
+        now, started = seen.server.now.timestamp(), [pod.start_time for pod in pods]
         youngest = max((each for each in started if each is not None), default=None)
-        age = 0.0 if youngest is None or None in started else seen.server.now.timestamp() - youngest
-        created = (parse_time(pod.creation_timestamp, assumed=UTC) for pod in standing.waiting)
-        came = [seen.age(each) for each in created if each is not None]
+        age = 0.0 if youngest is None or None in started else now - youngest
+        came = [now - pod.created_at for pod in standing.waiting if pod.created_at is not None]
         age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:
             text = f"{standing.placed} of the {standing.minimum} pods run that group {standing.key} needs"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.kube import Pod, parse_time
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import needs_scheduling
 
 UNSERVED = Diagnosis(
@@ -57,8 +56,7 @@ def _names(pod: Pod) -> set[str]:
 
 
 def _for_a_while(seen: ClusterSnapshot, pod: Pod) -> bool:
-    created = parse_time(pod.creation_timestamp, assumed=UTC)
-    return created is None or seen.age(created) > _OVERDUE
+    return pod.created_at is None or seen.server.now.timestamp() - pod.created_at > _OVERDUE
 
 
 CHECKS = (Check("waiting-pods", ("Pod", "Lease"), (UNSERVED, WRONG_SCHEDULER), waiting),)

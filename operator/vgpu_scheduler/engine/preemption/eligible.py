@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine.preemption.occupants import is_evictable
@@ -14,16 +13,11 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, VictimScope
 from vgpu_scheduler.state import State
 
-__all__ = ["EvictionLimits", "VictimFilter", "created_at"]
+__all__ = ["EvictionLimits", "VictimFilter"]
 
 _HOUR: Final = HOUR.total_seconds()
 _Policy = tuple[PolicyKey, str]
 """Its name and its UID: one that is created anew starts anew, as its status does."""
-
-
-def created_at(pod: Pod) -> float:
-    """Return when a pod was created, in seconds since 1970; 0 where it does not say."""
-    return datetime.fromisoformat(pod.creation_timestamp).timestamp() if pod.creation_timestamp else 0.0
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
-from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
+from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
@@ -204,7 +204,7 @@ class Evaluator:
     def waiting_since(self, pod: Pod) -> float:
         """Return since when a pod waits: since its scheduling gates went as far as that is known, else its creation."""
         ungated = self._ungated.get(pod.uid)
-        return created_at(pod) - self.unix_ahead if ungated is None else ungated
+        return (pod.created_at or 0.0) - self.unix_ahead if ungated is None else ungated
 
     def might_help_on(self, pod: Pod, node: str) -> bool:
         """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
 from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
@@ -192,14 +191,7 @@ def _last_change(status: object) -> str:
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     listed = conditions if isinstance(conditions, list) else []
     times = [str(each.get("lastTransitionTime") or "") for each in listed if isinstance(each, Mapping)]
-    return max((time for time in times if _is_time(time)), default="")
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+    return max((time for time in times if parse_time(time) is not None), default="")
 
 
 def _changes(report: PolicyReport, written: Object) -> Iterator[tuple[str, str]]:
