@@ -15,7 +15,14 @@ from vgpu_scheduler.dialects.errors import (
     UnsupportedError,
 )
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
+from vgpu_scheduler.dialects.node_side import (
+    LocklessNodeSide,
+    LockValue,
+    NodeLock,
+    NodeSide,
+    UnservedPod,
+    is_sign_of_life,
+)
 from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "TimestampText",
     "UnservedPod",
     "UnsupportedError",
+    "is_sign_of_life",
     "placement_usage",
     "stamped",
 ]

@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims, quoted
+from vgpu_scheduler.model import LAST_ALLOCATED, PodClaims, quoted
+
+_SIGNS_OF_LIFE: Final = re.compile(r"handshake|[/.-]lock(\.|$)")
+"""In the annotations of any ecosystem, listed or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,11 @@ class LockValue:
     def owner(self) -> str:
         """``namespace/name`` of the pod, or empty."""
         return f"{self.namespace}/{self.name}" if self.name else ""
+
+
+def is_sign_of_life(annotation: str) -> bool:
+    """Tell whether an annotation of a node says no more than that somebody is alive, or who is served now."""
+    return annotation == LAST_ALLOCATED or _SIGNS_OF_LIFE.search(annotation) is not None
 
 
 def version_of_image(image: str, name: str) -> tuple[int, int] | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError
+from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError, is_sign_of_life
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import LAST_ALLOCATED, Device, EventReason, internal_error
+from vgpu_scheduler.model import Device, EventReason, internal_error
 from vgpu_scheduler.state import State, canonical
 
 _Devices = tuple[Device, ...]
@@ -30,7 +30,6 @@ class Registrations:
         self._beside: dict[str, InventoryObject] = {}
         self._unclear: set[str] = set()
         """Nodes of which something could not be read, or is listed by two dialects: they are read each time."""
-        self._no_registration = frozenset((LAST_ALLOCATED, *(lock.annotation for lock in dialects.node_side.locks)))
 
     def put_beside(self, node: str, found: InventoryObject | None) -> None:
         """Keep the object beside a node that lists its devices; None if there is none any more."""
@@ -42,7 +41,7 @@ class Registrations:
     def read(self, node: Node) -> tuple[dict[str, _Devices], tuple[Problem, ...]]:
         """Return the devices of a node by dialect, and what cannot be read; what cannot stays as it was.
 
-        So does what says the same as before: where a lock comes or goes, nothing is read.
+        So does what says the same as before: where a lock comes or goes, or a plugin reports, nothing is read.
         """
         before = self._state.node(node.name)
         if before is not None and before is not node and node.name not in self._unclear and self._same(before, node):
@@ -55,7 +54,7 @@ class Registrations:
         """Tell whether nothing that devices are read from differs between two observations of a node."""
         changed = before.annotations.items() ^ node.annotations.items()
         return (
-            {name for name, _ in changed} <= self._no_registration
+            all(is_sign_of_life(name) for name, _ in changed)
             and before.uid == node.uid
             and before.allocatable == node.allocatable
             and before.capacity == node.capacity

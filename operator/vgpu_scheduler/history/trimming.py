@@ -6,15 +6,13 @@ anything may be written: those of the ecosystems that are read here are kept, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, is_sign_of_life
 from vgpu_scheduler.kube import Node, NodeInventory, Pod, Versioned
-from vgpu_scheduler.model import LAST_ALLOCATED
 
 __all__ = ["Trimmer"]
 
@@ -23,9 +21,6 @@ _DOMAINS: Final = frozenset({
 })  # fmt: skip
 """Of annotations that say how pods are placed and belong together, wherever they are read."""
 _SINGLE: Final = frozenset({"kubernetes.io/config.mirror"})
-_HANDSHAKE: Final = "handshake"
-_LOCK: Final = re.compile(r"[/.-]lock(\.|$)")
-"""Of locks of nodes, in which pods are named, those of ecosystems that are not listed included."""
 _RECORDS: Final = frozenset({"vgpu-scheduler.io/decision"})
 """What is written to be shown: it decides nothing, and names policies."""
 _MOST_NAMES: Final = 4096
@@ -47,7 +42,6 @@ class Trimmer:
         self._domains = _DOMAINS | {domain for name in (*own, *resources) if (domain := name.rpartition("/")[0])}
         self._kept = own | _SINGLE
         self._read: dict[str, bool] = {}
-        self._locks = frozenset(lock.annotation for lock in dialects.node_side.locks)
 
     def trimmed(self, value: Versioned) -> Versioned:
         """Return an object without what no decision reads."""
@@ -56,7 +50,7 @@ class Trimmer:
             return msgspec.structs.replace(value, annotations=annotations, scheduled_condition=None)
         if isinstance(value, Node):
             kept = {
-                name: text for name, text in self._annotations(value.annotations).items() if not self._is_noise(name)
+                name: text for name, text in self._annotations(value.annotations).items() if not is_sign_of_life(name)
             }
             return msgspec.structs.replace(value, annotations=kept)
         if isinstance(value, NodeInventory):
@@ -79,10 +73,6 @@ class Trimmer:
             return True
         domain = name.rpartition("/")[0]
         return name not in _RECORDS and any(domain == known or domain.endswith(f".{known}") for known in self._domains)
-
-    def _is_noise(self, name: str) -> bool:
-        """Tell whether an annotation of a node says that somebody is alive, or who is served now."""
-        return name in self._locks or name == LAST_ALLOCATED or _HANDSHAKE in name or _LOCK.search(name) is not None
 
     def _content(self, content: Mapping[str, Any]) -> dict[str, Any]:
         metadata = content.get("metadata")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vgpu_scheduler.dialects import is_sign_of_life
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Removed
 from vgpu_scheduler.kube import DecodeError, Object, Pod
 from vgpu_scheduler.whatif.changes import NODE, POD
@@ -19,8 +20,6 @@ _Key = tuple[str, str, str]
 _OF_STATUS: Final = frozenset({"images", "conditions"})
 """Of the status of nodes: decisions do not depend on it, and it changes all the time."""
 _OF_VERSIONS: Final = frozenset({"resourceVersion", "managedFields", "generation"})
-_SIGNS: Final = ("handshake", ".lock", "last-allocated")
-"""Parts of the names of annotations of nodes that tell of no more than that somebody is at work there now."""
 
 
 class LogEntry(msgspec.Struct, omit_defaults=True):
@@ -94,9 +93,7 @@ def _without_signs(node: Object) -> dict[str, Any]:
     """Return a node without what comes and goes with each pod: locks are those of the moment."""
     metadata, status = node.get("metadata") or {}, node.get("status") or {}
     annotations = {
-        key: text
-        for key, text in (metadata.get("annotations") or {}).items()
-        if not any(part in key for part in _SIGNS)
+        key: text for key, text in (metadata.get("annotations") or {}).items() if not is_sign_of_life(str(key))
     }
     left = {key: value for key, value in status.items() if key not in _OF_STATUS}
     return {**node, "metadata": {**metadata, "annotations": annotations}, "status": left}
