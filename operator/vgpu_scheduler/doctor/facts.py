@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
-
-import msgspec
 
 from vgpu_scheduler.dialects import InventoryKind
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
@@ -27,8 +26,7 @@ from vgpu_scheduler.kube import (
     Decode,
     DecodeError,
     Encoded,
-    NodeInventory,
-    decode_json,
+    decode_inventory,
     decode_node,
     decode_pod,
     decode_quota,
@@ -168,7 +166,7 @@ ROLE_FACTS: tuple[Fact, ...] = (
 def beside_fact(kind: InventoryKind) -> Fact:
     """Return the fact of a kind of objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
-    return Fact(kind.name, group, version, resource, _decode_beside)
+    return Fact(kind.name, group, version, resource, partial(decode_inventory, kind.name))
 
 
 def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
@@ -184,9 +182,3 @@ def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Findi
             field = f"{error.field}: " if error.field else ""
             findings.append(OBJECT_UNREADABLE.of(ref, f"it cannot be read: {field}{error.problem}"))
     return values, findings
-
-
-def _decode_beside(obj: Encoded) -> NodeInventory:
-    meta = decoder("object", Workload)(obj).metadata  # all that is read of it is its metadata
-    found = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else dict(obj)
-    return NodeInventory(meta.name, found)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from vgpu_scheduler.doctor.findings import ObjectRef
-from vgpu_scheduler.kube import DecodeError, Encoded, decode_json, parse_time
+from vgpu_scheduler.kube import DEEPEST, DecodeError, Encoded, decode_json, decode_object, parse_time
 
 _Value = TypeVar("_Value")
 
@@ -302,15 +302,16 @@ class PolicyObject(_Object, frozen=True):
 def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
     """Return what reads an object of a kind.
 
-    It raises :class:`DecodeError` if a field that matters has the wrong type.
+    It raises :class:`DecodeError` if a field that matters has the wrong type; the message names the field.
     """
+    typed = msgspec.json.Decoder(value)
 
     def decode(obj: Encoded) -> _Value:
         try:
             found = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
-            return msgspec.convert(_without_nulls(found), value)
-        except (ValueError, RecursionError) as error:
-            raise DecodeError(kind, _key(obj), "", str(error)) from None
+        except ValueError as error:
+            raise DecodeError(kind, "", "", str(error)) from None
+        return decode_object(_without_nulls(found), kind, typed, lambda read: read)
 
     return decode
 
@@ -326,20 +327,15 @@ def decode_workload(obj: Encoded) -> Workload:
     return _workload(obj)
 
 
-def _without_nulls(value: Any) -> Any:
-    """Leave out what is null: Go writes it where there is nothing."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+def _without_nulls(value: Any, levels: int = DEEPEST) -> Any:
+    """Leave out what is null: Go writes it where there is nothing; what lies too deep is 0, for nobody reads it."""
+    if not isinstance(value, Mapping | list):
+        return value
+    if not levels:
+        return 0
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
-    return value
-
-
-def _key(obj: Encoded) -> str:
-    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
-    if not isinstance(metadata, Mapping):
-        return ""
-    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+        return [_without_nulls(item, levels - 1) for item in value if item is not None]
+    return {key: _without_nulls(item, levels - 1) for key, item in value.items() if item is not None}
 
 
 _workload = decoder("workload", Workload)

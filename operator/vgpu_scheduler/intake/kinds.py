@@ -26,6 +26,7 @@ from vgpu_scheduler.kube import (
     SelectingObject,
     Versioned,
     decode_budget,
+    decode_inventory,
     decode_json,
     decode_namespace,
     decode_node,
@@ -91,21 +92,9 @@ def _policies(kind: str) -> Kind[PolicyResource]:
     return Kind(kind, path, partial(_decode_policy, kind), defined=True)
 
 
-def _decode_beside(kind: str, obj: Encoded) -> NodeInventory:
-    found = _decoded(kind, obj)
-    metadata = found.get("metadata")
-    if not isinstance(metadata, Mapping) or not metadata.get("name"):
-        raise DecodeError(kind, "", "metadata.name", "is missing")
-    try:
-        version = int(metadata.get("resourceVersion") or 0)
-    except (TypeError, ValueError) as error:
-        raise DecodeError(kind, str(metadata["name"]), "metadata.resourceVersion", str(error)) from error
-    return NodeInventory(str(metadata["name"]), found, str(metadata.get("uid") or ""), version)
-
-
 def inventory_kind(name: str, path: str) -> Kind[NodeInventory]:
     """Return a kind of objects that list the devices of nodes; somebody else's definition makes it known."""
-    return Kind(name, path, partial(_decode_beside, name), defined=True)
+    return Kind(name, path, partial(decode_inventory, name), defined=True)
 
 
 PODS: Kind[Pod] = Kind("Pod", "/api/v1/pods", decode_pod)

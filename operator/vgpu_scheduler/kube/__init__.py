@@ -18,6 +18,7 @@ from vgpu_scheduler.kube.decoding import (
     WatchStatus,
     decode_event,
     decode_items,
+    decode_object,
     decode_page,
 )
 from vgpu_scheduler.kube.metadata import (
@@ -30,8 +31,8 @@ from vgpu_scheduler.kube.metadata import (
     nominators_of,
 )
 from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
-from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
-from vgpu_scheduler.kube.nodedecoding import decode_node
+from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads, of_any_depth
+from vgpu_scheduler.kube.nodedecoding import decode_inventory, decode_node
 from vgpu_scheduler.kube.objects import (
     ANY_ADDRESS,
     Condition,
@@ -110,6 +111,7 @@ __all__ = [
     "ANY_ADDRESS",
     "BOUND_BY_CONTROLLER",
     "CPU",
+    "DEEPEST",
     "EPHEMERAL_STORAGE",
     "HUGE_PAGES",
     "MANAGER",
@@ -188,11 +190,13 @@ __all__ = [
     "decode_csi_node",
     "decode_event",
     "decode_identity",
+    "decode_inventory",
     "decode_items",
     "decode_json",
     "decode_namespace",
     "decode_native_pod_group",
     "decode_node",
+    "decode_object",
     "decode_page",
     "decode_pod",
     "decode_pod_group",

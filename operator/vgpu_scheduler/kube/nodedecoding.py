@@ -1,13 +1,16 @@
-"""Reads nodes."""
+"""Reads nodes, and the objects that list their devices."""
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from vgpu_scheduler.kube.decoding import Decode, decoder_of
-from vgpu_scheduler.kube.objects import Node, node_images
+import msgspec
+
+from vgpu_scheduler.kube.decoding import Decode, DecodeError, Encoded, decode_object, decoder_of
+from vgpu_scheduler.kube.nesting import decode_json
+from vgpu_scheduler.kube.objects import Node, NodeInventory, node_images
 from vgpu_scheduler.kube.quantities import CPU, PODS, QuantityError, is_schedulable, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.taints import taint
-from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode
+from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode, WirePartial
 
 
 def _node(wire: WireNode) -> Node:
@@ -32,6 +35,30 @@ def _node(wire: WireNode) -> Node:
 
 decode_node: Final[Decode[Node]] = decoder_of("Node", WireNode, _node)
 """Reads a node."""
+
+_partial: Final = msgspec.json.Decoder(WirePartial)
+
+
+def decode_inventory(kind: str, obj: Encoded) -> NodeInventory:
+    """Read an object that lists the devices of a node; what it lists is for its dialect to read.
+
+    Raises
+    ------
+    DecodeError
+        If its metadata cannot be read; the message names the field.
+    """
+    try:
+        content: Any = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+    except ValueError as error:
+        raise DecodeError(kind, "", "", str(error)) from error
+
+    def build(wire: WirePartial) -> NodeInventory:
+        meta = wire.metadata
+        if not meta.name:
+            raise FieldError("metadata.name", "is missing")
+        return NodeInventory(meta.name, content, meta.uid, meta.version)
+
+    return decode_object(content, kind, _partial, build)
 
 
 @lru_cache(maxsize=1024)

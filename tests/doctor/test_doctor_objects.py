@@ -1,0 +1,54 @@
+"""Objects that the doctor reads: what is wrong with one is said of its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from vgpu_scheduler.dialects import InventoryKind
+from vgpu_scheduler.doctor import FACTS, beside_fact, take_in
+from vgpu_scheduler.doctor.objects import Lease, decoder
+
+LEASES = next(fact for fact in FACTS if fact.kind == "Lease")
+
+
+def lease(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"namespace": "system", "name": "l"}, "spec": spec}
+
+
+def nested(levels: int) -> Any:
+    inner: Any = None
+    for _ in range(levels):
+        inner = {"f:x": [inner]}
+    return inner
+
+
+@pytest.mark.parametrize("encode", [lambda obj: obj, msgspec.json.encode])
+def test_a_field_of_another_type_is_named(encode: Any) -> None:
+    values, (finding,) = take_in(LEASES, [encode(lease(leaseDurationSeconds="x")), encode(lease(holderIdentity="a"))])
+    assert [each.spec.holder_identity for each in values] == ["a"]
+    assert str(finding.ref) == "Lease system/l"
+    assert finding.message == "it cannot be read: spec.leaseDurationSeconds: Expected `int`, got `str`"
+
+
+def test_what_is_null_has_its_default() -> None:
+    found = decoder("Lease", Lease)({**lease(holderIdentity=None, renewTime="x"), "status": None})
+    assert (found.spec.holder_identity, found.spec.renew_time) == ("", "x")
+
+
+@pytest.mark.parametrize("levels", [50, 5000])
+def test_an_object_is_read_however_deep_it_is(levels: int) -> None:
+    obj = lease(holderIdentity="a", extra=nested(levels))
+    assert decoder("Lease", Lease)(obj).spec.holder_identity == "a"
+
+
+def test_an_inventory_is_read_as_the_scheduler_reads_it() -> None:
+    fact = beside_fact(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
+    good = {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}}
+    odd = {"metadata": {"name": "odd", "resourceVersion": "x"}}
+    (found,), (finding,) = take_in(fact, [good, odd])
+    assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
+    assert str(finding.ref) == "Device odd"
+    assert finding.message == "it cannot be read: metadata.resourceVersion: 'x' is not a number"
