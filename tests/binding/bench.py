@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from vgpu_scheduler.binding import (
     BindContext,
     Binder,
     BinderHooks,
-    BinderOptions,
     BindingAnswer,
     EventSource,
     Reporter,
@@ -29,6 +29,8 @@ from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
+from vgpu_scheduler.runtime.replica import binder_options
+from vgpu_scheduler.settings import Settings
 
 AGENT = "vgpu-scheduler/test"
 LOCK = "hami.io/mutex.lock"
@@ -80,7 +82,8 @@ class Bench:
         self.nodes = nodes
         self.clock = ShiftedClock()
         self.leads = True
-        chosen = BinderOptions(**{"timeout": 0.4, "node_side_timeout": 20.0, "poll_interval": 0.1, **options})
+        quick = {"timeout": 0.4, "node_side_timeout": 20.0, "poll_interval": 0.1}
+        chosen = replace(binder_options(Settings(), label_first=False), **{**quick, **options})
         self.engine = engine or make_engine(bind_timeout=chosen.timeout)
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.steps: list[tuple[Step, str]] = []

@@ -13,11 +13,13 @@ from typing import Any, cast
 from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, EventSource, Reporter, Step
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Kind, Observer
 from vgpu_scheduler.kube import Pod, decode_event
 from vgpu_scheduler.model import Decision
+from vgpu_scheduler.runtime.replica import binder_options
+from vgpu_scheduler.settings import Settings
 
 LOCK = "hami.io/mutex.lock"
 KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, PODS)}
@@ -143,7 +145,8 @@ class QuickBench:
                 told(reached)
 
             hooks = replace(hooks, on_step=step)
-        self.binder = Binder(context, BinderOptions(**options), hooks)
+        defaults = binder_options(Settings(), label_first=False)
+        self.binder = Binder(context, replace(defaults, **{"timeout": 5.0, **options}), hooks)
         for number in range(nodes):
             self.api.nodes[f"n{number}"] = node_object(f"n{number}", cards(f"n{number}", 8))
             self.see(NODES, self.api.nodes[f"n{number}"])

@@ -17,7 +17,6 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from vgpu_devcluster.resources import BUILT_IN
-from vgpu_scheduler.binding import BinderOptions
 from vgpu_scheduler.binding.overdue import GIVEN_UP_AFTER
 from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
@@ -26,6 +25,7 @@ from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.policy import NO_GROUP_RULES, PLURALS
 from vgpu_scheduler.policy.models import ClusterVGPUPolicySpec
+from vgpu_scheduler.runtime.replica import binder_options
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry.catalogue import METRICS
 from vgpu_scheduler.whatif import make_dialect
@@ -310,7 +310,7 @@ def _over(alert: str, threshold: str) -> bool:
 def facts() -> dict[tuple[str, str], bool]:
     """Return the amounts that pages may state, by the section and the words, and whether they hold."""
     quarter, half, full = "a quarter of an hour", "half an hour", "95 percent"
-    slow = BinderOptions().slow_after
+    slow = binder_options(Settings(), label_first=False).slow_after
     return {
         ("VGPUSchedulerSeveralLeaders", "for minutes"): _for("VGPUSchedulerSeveralLeaders", "2m"),
         ("VGPUSchedulerBacklog", "More than a hundred pods"): _over("VGPUSchedulerBacklog", "100"),

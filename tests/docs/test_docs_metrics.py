@@ -17,7 +17,6 @@ from vgpu_scheduler.binding import (
     BindAttempt,
     BindContext,
     Binder,
-    BinderOptions,
     BindingAnswer,
     EventSource,
     Evictor,
@@ -29,7 +28,9 @@ from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
+from vgpu_scheduler.runtime.replica import binder_options
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
+from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
@@ -61,7 +62,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     reporter = Reporter(nobody, EventSource("s", "i"), clock)  # type: ignore[arg-type]
     context = BindContext(nobody, engine, reporter, clock, lambda _: True, lambda _: None)  # type: ignore[arg-type]
     hooks = binder_hooks(metrics.attempts)
-    binder = Binder(context, BinderOptions(), hooks)
+    binder = Binder(context, binder_options(Settings(), label_first=False), hooks)
     observer = Observer(engine, clock.monotonic, ObservationSignals(), reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading=leading))  # type: ignore[arg-type]
     evictor = Evictor(context, 5.0, binder.leave)

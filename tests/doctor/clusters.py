@@ -31,7 +31,14 @@ from vgpu_scheduler.policy import crds
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SYSTEM, KUBE_SYSTEM = "vgpu-system", "kube-system"
-EXPECTED = ExpectedSettings(source="the test", options=EngineOptions((hami_dialect(),)))
+EXPECTED = ExpectedSettings(
+    source="the test",
+    options=EngineOptions((hami_dialect(),)),
+    namespace=SYSTEM,
+    lease_name="vgpu-scheduler",
+    lease_namespace=SYSTEM,
+    lease_seconds=8.0,
+)
 SERVER = Server("https://example", (1, 36), NOW, NOW)
 PLUGIN_FOLDER = {"hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
 

@@ -11,12 +11,12 @@ import pytest
 from tests.e2e.conftest import OPERATOR, Cluster, allocations, slice_pod
 
 from vgpu_devcluster.process import OperatorProcess
-from vgpu_scheduler.runtime import LeaseOptions
+from vgpu_scheduler.settings.sections import LeaseSettings
 
 pytestmark = pytest.mark.long
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
-DEFAULTS = LeaseOptions("", "")
+DEFAULTS = LeaseSettings()
 AS_INSTALLED = {
     "VGPU_LEASE__DURATION": str(DEFAULTS.duration),
     "VGPU_LEASE__RENEW_INTERVAL": str(DEFAULTS.renew_interval),

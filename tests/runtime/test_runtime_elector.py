@@ -94,7 +94,7 @@ async def test_a_renewal_is_one_write_until_somebody_else_has_written(cluster: D
 
 async def test_who_waits_tries_again_in_the_moment_of_expiry(api: ApiClient) -> None:
     """It would look again after an hour otherwise."""
-    await Elector(api, LeaseOptions("leader", "default", duration=1.0), "one", SystemClock()).acquire()
+    await Elector(api, LeaseOptions("leader", "default", 1.0, renew_interval=1.0), "one", SystemClock()).acquire()
     waiting = Elector(api, LeaseOptions("leader", "default", 1.0, renew_interval=3600.0), "two", SystemClock())
     await asyncio.wait_for(waiting.acquire(), 10.0)
     assert (await spec(api))["holderIdentity"] == "two"
@@ -153,7 +153,7 @@ async def test_every_renewal_starts_the_wait_anew(api: ApiClient) -> None:
 
 
 async def test_the_wait_is_what_the_lease_says(api: ApiClient) -> None:
-    await Elector(api, LeaseOptions("leader", "default", duration=60.0), "one", HeldClock()).acquire()
+    await Elector(api, LeaseOptions("leader", "default", 60.0, renew_interval=1.0), "one", HeldClock()).acquire()
     clock = HeldClock()
     other = Elector(api, OPTIONS, "two", clock)
     await other._try()
@@ -202,12 +202,12 @@ async def test_a_restart_is_not_its_predecessor(api: ApiClient) -> None:
 
 @pytest.mark.parametrize("duration", [0.3, 1.0, 1.5, 2.4, 2.5, 15.0])
 async def test_the_lease_never_says_less_than_what_is_counted_on(api: ApiClient, duration: float) -> None:
-    await Elector(api, LeaseOptions("leader", "default", duration=duration), "one", HeldClock()).acquire()
+    await Elector(api, LeaseOptions("leader", "default", duration, renew_interval=1.0), "one", HeldClock()).acquire()
     assert (await spec(api))["leaseDurationSeconds"] >= duration
 
 
 async def test_a_lease_that_cannot_be_made_is_spoken_of(api: ApiClient, caplog: pytest.LogCaptureFixture) -> None:
-    elector = Elector(api, LeaseOptions("leader", "no-such-namespace"), "one", HeldClock())
+    elector = Elector(api, LeaseOptions("leader", "no-such-namespace", 8.0, renew_interval=1.0), "one", HeldClock())
     assert not await elector._try()
     assert "no-such-namespace" in caplog.text
 
@@ -295,7 +295,7 @@ async def live(seed: int, durations: tuple[float, float]) -> list[int]:
     electors = []
     for who, duration in enumerate(durations):
         client = SimClient(server, who, 12345.0 * who)
-        electors.append(Elector(client, LeaseOptions("leader", "default", duration), str(who), client))  # type: ignore[arg-type]
+        electors.append(Elector(client, LeaseOptions("leader", "default", duration, 1.0), str(who), client))  # type: ignore[arg-type]
     trying: list[asyncio.Task[bool] | None] = [None, None]
     led: list[int] = []
     for _ in range(600):

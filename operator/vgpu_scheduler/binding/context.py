@@ -38,28 +38,28 @@ class BinderOptions:
         Seconds that the API server may take for a Binding; shorter than the lease, so that time fences late writes.
     node_side_timeout
         Seconds that a pod waits at its node: in its lane, for its lock, and for its device plugin's answer.
-    slow_after
-        Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
     poll_interval
         Seconds between looks at a node of which nothing is heard.
     volume_wait
         Seconds that a pod's volumes may take to be bound, its cards being kept for it.
-    ask_again
-        Seconds between two questions whether a right that was missing is there now.
     max_unlocked_binds
         Binds at a time that need no lock.
     label_first
         Write the label before the Binding: API servers before 1.35 ignore labels on Bindings.
+    slow_after
+        Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
+    ask_again
+        Seconds between two questions whether a right that was missing is there now.
     """
 
-    timeout: float = 5.0
-    node_side_timeout: float = 60.0
-    slow_after: float = 10.0
-    poll_interval: float = 5.0
-    volume_wait: float = 600.0
-    ask_again: float = 30.0
-    max_unlocked_binds: int = 64
+    timeout: float
+    node_side_timeout: float
+    poll_interval: float
+    volume_wait: float
+    max_unlocked_binds: int
     label_first: bool = False
+    slow_after: float = 10.0
+    ask_again: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,17 +44,14 @@ class ExpectedSettings:
         Where it is installed.
     lease_name, lease_namespace, lease_seconds
         Its Lease, and for how long that holds.
-    node_side_timeout
-        Seconds that a device plugin may take to answer.
     """
 
     source: str
     options: EngineOptions
-    namespace: str = "vgpu-system"
-    lease_name: str = APP
-    lease_namespace: str = "vgpu-system"
-    lease_seconds: float = 15.0
-    node_side_timeout: float = 60.0
+    namespace: str
+    lease_name: str
+    lease_namespace: str
+    lease_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,5 +37,4 @@ def _expected(installed: SchedulerSettings, namespace: str) -> ExpectedSettings:
         lease_name=settings.lease.name,
         lease_namespace=settings.lease.namespace,
         lease_seconds=settings.lease.duration,
-        node_side_timeout=settings.bind.node_side_timeout,
     )

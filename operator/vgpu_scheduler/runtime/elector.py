@@ -30,8 +30,8 @@ class LeaseOptions:
 
     name: str
     namespace: str
-    duration: float = 8.0
-    renew_interval: float = 1.0
+    duration: float
+    renew_interval: float
 
 
 class Elector:

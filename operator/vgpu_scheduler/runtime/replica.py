@@ -69,6 +69,19 @@ _METER_PACE = 5.0
 """Seconds after which it is looked again who holds which cards."""
 
 
+def binder_options(settings: Settings, *, label_first: bool) -> BinderOptions:
+    """Return how pods are bound; a Binding ends well before the lease does."""
+    bind = settings.bind
+    return BinderOptions(
+        timeout=min(bind.timeout, settings.lease.duration / 3),
+        node_side_timeout=bind.node_side_timeout,
+        poll_interval=bind.poll_interval,
+        volume_wait=bind.volume_wait,
+        max_unlocked_binds=bind.max_unlocked_binds,
+        label_first=label_first,
+    )
+
+
 class Replica:
     """Watches, and decides and binds while it leads.
 
@@ -103,7 +116,7 @@ class Replica:
         hooks: BinderHooks,
         recorder: Recorder | None = None,
     ) -> None:
-        api, lease, bind = connection.api, settings.lease, settings.bind
+        api, lease = connection.api, settings.lease
         self._settings = settings
         self._engine = engine
         self._api = api
@@ -130,19 +143,8 @@ class Replica:
         context = BindContext(
             api, engine, self._reporter, clock, self._elector.may_write, self._observe, signals, **withdrawn
         )
-        timeout = min(bind.timeout, lease.duration / 3)
-        self._binder = Binder(
-            context,
-            BinderOptions(
-                timeout=timeout,
-                node_side_timeout=bind.node_side_timeout,
-                poll_interval=bind.poll_interval,
-                volume_wait=bind.volume_wait,
-                max_unlocked_binds=bind.max_unlocked_binds,
-                label_first=connection.label_first,
-            ),
-            hooks,
-        )
+        options = binder_options(settings, label_first=connection.label_first)
+        self._binder, timeout = Binder(context, options, hooks), options.timeout
         beside = (inventory_kind(kind.name, kind.path) for kind in engine.dialects.inventory_kinds)
         selecting = SELECTING if engine.system_spread else ()
         budgets = (BUDGETS,) if engine.preemption else ()

@@ -45,7 +45,12 @@ def find(world: World, now: float, min_duration: float) -> list[Finding]:
     engine, time = world.engine, datetime.fromtimestamp(now, UTC)
     seen = ClusterSnapshot(
         expected=ExpectedSettings(
-            source="", options=replace(engine.options, coexist_with=()), node_side_timeout=min_duration
+            source="",
+            options=replace(engine.options, coexist_with=(), node_side_timeout=min_duration),
+            namespace="",
+            lease_name="",
+            lease_namespace="",
+            lease_seconds=0.0,
         ),
         server=Server("", None, time, time),
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},

@@ -52,7 +52,7 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
                 )
                 continue
             age = seen.age(lock.parsed.taken_at)
-            if age <= seen.expected.node_side_timeout:
+            if age <= seen.expected.options.node_side_timeout:
                 continue
             owner = owner_of(engine, seen.pods_by_key, lock)
             status = judge.status(lock, owner, seen.server.now)
