@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import msgspec
@@ -246,6 +246,14 @@ class ApiClient:
             auto_decompress=True,
             read_bufsize=2**21,  # watch lines hold whole objects
         )
+
+    async def __aenter__(self) -> Self:
+        """Return it: whoever opens it in ``async with`` has it closed."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
 
     async def close(self) -> None:
         """Close all connections."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from http import HTTPStatus
 
 from vgpu_scheduler.apiclient.client import ApiClient, ApiError, ApiResponse
+from vgpu_scheduler.apiclient.tasks import end_tasks
 from vgpu_scheduler.kube import ListPage, decode_page
 
 _LIMIT = 500
@@ -61,5 +62,4 @@ async def list_pages(
             if not token:
                 return
     finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        await end_tasks([asked])

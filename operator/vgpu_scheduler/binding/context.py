@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, end_tasks
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.kube import Encoded
@@ -164,6 +164,4 @@ class Background:
         """Let them finish for at most ``grace`` seconds, and end those that have not."""
         if self._tasks and grace:
             await asyncio.wait(self._tasks, timeout=grace)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)

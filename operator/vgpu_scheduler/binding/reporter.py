@@ -21,6 +21,7 @@ from vgpu_scheduler.apiclient import (
     ApiResponse,
     ApiUnreachableError,
     Clock,
+    end_tasks,
     pod_path,
 )
 from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding, Report, WaitingPods
@@ -138,9 +139,7 @@ class Reporter:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self.flush()
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        await end_tasks(self._workers)
 
     # Pods that wait --------------------------------------------------------------------------------------------------
 

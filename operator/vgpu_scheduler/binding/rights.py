@@ -7,7 +7,7 @@ import logging
 import re
 from typing import NamedTuple
 
-from vgpu_scheduler.apiclient import ApiError
+from vgpu_scheduler.apiclient import ApiError, end_tasks
 from vgpu_scheduler.binding.context import BindContext
 
 log = logging.getLogger(__name__)
@@ -74,10 +74,7 @@ class VolumeRights:
 
     async def stop(self) -> None:
         """Ask no more."""
-        tasks = list(self._asking.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._asking.values())
 
     async def _ask(self, right: _Right) -> None:
         """Ask until the right is there."""

@@ -64,12 +64,9 @@ def _view(cluster: ClusterOptions, kinds: Collection[str]) -> ClusterView:
 
 
 async def _read(cluster: ClusterOptions, kinds: Collection[str]) -> ClusterView:
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         async with asyncio.timeout(_SECONDS):
             return await read_live_cluster(api, cluster, kinds=kinds)
-    finally:
-        await api.close()
 
 
 def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping[str, Any]]:
@@ -80,12 +77,9 @@ def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping
 
 
 async def _list(cluster: ClusterOptions, path: str) -> list[Mapping[str, Any]]:
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         async with asyncio.timeout(_SECONDS):
             return [decode_json(item) for item in (await list_objects(api, [path])).items]
-    finally:
-        await api.close()
 
 
 def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) -> Iterable[str]:

@@ -53,14 +53,11 @@ async def _cordon(
     names: Sequence[str], labels: LabelSelector | None, cluster: ClusterOptions, *, on: bool, dry_run: str
 ) -> None:
     """Find all cards before the first write, so that a wrong name leaves everything as it is."""
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         world = make_world(await read_live_cluster(api, cluster, kinds=_KINDS))
         for node, key, cards in _chosen(world, names, labels):
             changed = await _write(api, world.nodes[node], key, cards, on=on, dry_run=dry_run)
             _tell(node, cards, changed, on=on, dry_run=dry_run)
-    finally:
-        await api.close()
 
 
 def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) -> list[tuple[str, str, list[str]]]:

@@ -52,8 +52,7 @@ def held_in(prometheus: str | None) -> Ask | None:
 
 async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
     """Serve a live cluster."""
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         progress("reading the cluster")
         announce_compiling()
         live = LiveCluster(api, cluster)
@@ -70,8 +69,6 @@ async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
             with suppress(asyncio.CancelledError):
                 await serving
         await following
-    finally:
-        await api.close()
 
 
 async def _serve(window: PageSetup, port: int) -> None:

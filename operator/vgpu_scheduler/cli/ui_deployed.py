@@ -148,8 +148,7 @@ async def _until_stopped(cluster: ClusterOptions, served: Served, held: Ask | No
 
 
 async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> None:
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         names = Names()
         live = LiveCluster(api, cluster, names)
         log.info("reading the cluster")
@@ -167,5 +166,3 @@ async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> N
         finally:
             await runner.cleanup()
             current.close()
-    finally:
-        await api.close()

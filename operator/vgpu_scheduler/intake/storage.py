@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, wait_for_event
+from vgpu_scheduler.apiclient import ApiClient, end_tasks, wait_for_event
 from vgpu_scheduler.intake.kinds import STORAGE, Kind
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.stream import ObjectStream
@@ -77,9 +77,7 @@ class StorageStreams:
             self._streams = ()
             self._needed.clear()
             self._engine.storage.unknown()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
 
     def _tell(self, streams: Sequence[ObjectStream[Any]]) -> None:
         """Say whether all objects are known, and if not so what may not be read, if that is why."""

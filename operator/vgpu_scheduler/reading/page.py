@@ -93,11 +93,8 @@ async def _asked(
 
 
 async def _token(cluster: ClusterOptions) -> str:
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         token = await api.credentials.token()
-    finally:
-        await api.close()
     if not token:
         raise WorldError(f"--ui: {_CANNOT_LOG_IN}")
     return token

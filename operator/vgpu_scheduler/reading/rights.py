@@ -18,13 +18,10 @@ def namespaces_to_delete_pods_in(cluster: ClusterOptions, namespaces: Iterable[s
 
     async def ask() -> frozenset[str]:
         try:
-            api = await connect_to(cluster)
+            async with await connect_to(cluster) as api:
+                return await may_delete_pods_in(api, namespaces)
         except ApiUnreachableError:
             return frozenset()
-        try:
-            return await may_delete_pods_in(api, namespaces)
-        finally:
-            await api.close()
 
     return asyncio.run(ask())
 

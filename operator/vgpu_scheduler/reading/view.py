@@ -232,11 +232,8 @@ def written_in(document: Any, origin: str) -> list[FileObject]:
 
 
 async def _connect_and_read(options: ClusterOptions, on_progress: OnProgress) -> ClusterView:
-    api = await connect_to(options)
-    try:
+    async with await connect_to(options) as api:
         return await read_live_cluster(api, options, on_progress)
-    finally:
-        await api.close()
 
 
 async def connect_to(options: ClusterOptions) -> ApiClient:
@@ -351,24 +348,19 @@ def read_namespace(options: ClusterOptions, namespace: str, kinds: Collection[st
     """
 
     async def read() -> ClusterView:
-        api = await connect_to(options)
-        try:
+        async with await connect_to(options) as api:
             return await read_live_cluster(api, options, kinds=kinds, namespace=namespace)
-        finally:
-            await api.close()
 
     return asyncio.run(read())
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:
     """Return one object of the live cluster, or why it cannot be read."""
-    api = await connect_to(options)
-    try:
-        response = await api.request("GET", path)
-    except ApiUnreachableError as error:
-        return str(error)
-    finally:
-        await api.close()
+    async with await connect_to(options) as api:
+        try:
+            response = await api.request("GET", path)
+        except ApiUnreachableError as error:
+            return str(error)
     if not response.ok:
         return response.message
     content = decode_json(response.body)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, end_tasks
 from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import (
     ClusterOptions,
@@ -113,7 +113,7 @@ class LiveCluster:
                 try:
                     await self._settings_change()
                 finally:
-                    await _end(following)
+                    await end_tasks(following)
                 await self._list_until_answered()
 
     async def deletable(self, namespaces: Collection[str]) -> frozenset[str]:
@@ -292,9 +292,3 @@ class LiveCluster:
 def _told(objects: Iterable[Any]) -> list[Any]:
     """Return of the objects that hold settings what does not change by itself."""
     return [(obj.get("data"), obj.get("spec")) for obj in objects]
-
-
-async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -56,11 +56,8 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
 
 
 async def _read(cluster: ClusterOptions, namespace: str) -> ClusterSnapshot:
-    api = await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}")
-    try:
+    async with await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}") as api:
         return await read_facts(api, cluster, namespace)
-    finally:
-        await api.close()
 
 
 def _status(report: Report) -> int:

@@ -92,8 +92,7 @@ def _loaded(keeper: ShadowFolder, beside: str | None) -> Record:
 async def _watch(
     cluster: ClusterOptions, record: Record, keeper: ShadowFolder, options: ShadowOptions, seconds: int | None
 ) -> None:
-    api = await connect_to(cluster)
-    try:
+    async with await connect_to(cluster) as api:
         progress("reading the cluster")
 
         def told() -> None:
@@ -101,8 +100,6 @@ async def _watch(
             click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
 
         await follow(api, cluster, record, keeper, options, seconds, told)
-    finally:
-        await api.close()
 
 
 def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:

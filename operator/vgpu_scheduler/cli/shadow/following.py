@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, end_tasks
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder
 from vgpu_scheduler.cli.snapshot import without_private_parts
 from vgpu_scheduler.engine import EngineOptions
@@ -161,9 +161,8 @@ async def _watch(live: LiveCluster, telling: ShadowFeed, ending: asyncio.Task[No
         if following.done():
             await following
     finally:
-        following.cancel()
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(following, return_exceptions=True)
+            await end_tasks([following])
         await current.ask(telling.end)
         await current.ask(lambda *_: save())
         current.close()
