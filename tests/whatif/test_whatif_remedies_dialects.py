@@ -184,3 +184,12 @@ def test_of_cards_that_there_are_devices_that_are_none_are_left_out() -> None:
     made, waiting = world_of(*objects, asked, dialect="koordinator")
     (cause,) = explain_pod(made, waiting).causes
     assert re.fullmatch(r"No node offers any example\.com/none; the cards that there are: \S+ \(\d\)\.", cause), cause
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(101, 100), (150, 100), (399, 300)])
+def test_percentages_that_are_no_whole_number_of_devices_are_told_together(asked: int, kept: int) -> None:
+    limits = {CORE: asked, RATIO: asked}
+    made, waiting = world_of(*cluster("koordinator", [[]] * 4), pod("asked", limits), dialect="koordinator")
+    (remedy,) = [each for each in remedies(made, waiting) if each.node and CORE in each.text and RATIO in each.text]
+    corrected = (f"ask {kept} of {name} instead of {asked} in container main" for name in (CORE, RATIO))
+    assert remedy.text == " and ".join(corrected)

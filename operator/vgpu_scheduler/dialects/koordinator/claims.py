@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import AmountFix, ClaimError
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, check_hints, read_hints, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
@@ -86,8 +86,9 @@ def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     except ClaimError as error:
         asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
         if len(asking) < 2:
-            raise
-        raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)", error.fix) from None
+            fix = None if error.fix is None else replace(error.fix, container="".join(asking))
+            raise ClaimError(str(error), fix) from None
+        raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
         check_hints(hints, claims)
         if any(claim.vendor == GPU for claim in claims):
@@ -196,6 +197,7 @@ def _whole_or_part(kind: str, name: str, asked: int, hints: Mapping[str, DeviceH
 
 
 def _check_percent(name: str, asked: int, shared: int | None) -> None:
+    """Refuse what is no percentage of devices; whose amount it is that has to be another the caller says."""
     if shared is not None:
         if shared == 1 and asked > WHOLE:
             raise ClaimError(f"{name}: {asked} over {GPU_SHARED}: 1 is more than one device: write up to {WHOLE}")
@@ -205,8 +207,11 @@ def _check_percent(name: str, asked: int, shared: int | None) -> None:
                 f"write a multiple of {shared} up to {WHOLE * shared}"
             )
     elif asked > WHOLE and asked % WHOLE:
-        raise ClaimError(f"{name}: {asked} is more than one device and no whole number of them: "
-                         f"write up to {WHOLE}, or a multiple of {WHOLE}")  # fmt: skip
+        message = (
+            f"{name}: {asked} is more than one device and no whole number of them: write up to {WHOLE}, or a multiple"
+            f" of {WHOLE}"
+        )
+        raise ClaimError(message, AmountFix("", name, str(asked), asked // WHOLE * WHOLE))
 
 
 def _advice(requests: Mapping[str, int]) -> str:
