@@ -51,6 +51,19 @@ def test_no_remedy_leaves_a_pod_that_asked_for_cards_without_any(seed: int) -> N
         assert remedy.pod is None or asked_by(remedy.pod) & ALL, remedy.text
 
 
+@pytest.mark.parametrize(
+    "name", ["nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared", "gpu.intel.com/i915", "amd.com/gpu"]
+)
+def test_cards_by_names_that_no_dialect_has_are_not_left_out_either(name: str) -> None:
+    world = World(EngineOptions([make_dialect("hami")]))
+    world.add([node("a", cards=1), node("b", cards=0), pod("asked", {name: 1})])
+    (waiting,) = world.pending.values()
+    assert not [remedy.text for remedy in remedies(world, waiting) if "leave out" in remedy.text]
+    world.add([pod("both", {name: 1, GPU: 1, MEMORY: 100})])
+    (both,) = [each for each in world.pending.values() if each.name == "both"]
+    assert [remedy.text for remedy in remedies(world, both)] == [f"leave out {name} in container main"]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_tenant_is_not_told_to_ask_less_of_cards_that_nobody_serves(seed: int) -> None:
     world, waiting, names = drawn(seed)

@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.asking_less import ask_less
-from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
+from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.corrections import refusal_of
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.remedy import WaitingPod
@@ -45,6 +45,6 @@ def corrected_requests(world: World, pod: Pod, written: Object, message: str) ->
     refusal = refusal_of(world, written)
     refused = _Refused(world, pod).rewritten(written)
     told = bool(refusal) and refusal in message
-    if told and asks_for_any(card_names(world.engine.dialects), pod) and not refused.node():
+    if told and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
         found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
         yield from (remedy.text for remedy in islice(found, _MOST))

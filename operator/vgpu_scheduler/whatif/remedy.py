@@ -16,7 +16,7 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.admitted import AdmittedForms
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
-from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
+from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.queue_order import placed
 from vgpu_scheduler.whatif.simulation import created
@@ -200,7 +200,7 @@ class WaitingPod:
 
     def _ours(self, pod: Pod) -> Pod | None:
         read = created(self.world, pod, self.pod.uid)
-        return read if asks_for_any(self._names, read) or not asks_for_any(self._names, self.pod) else None
+        return read if asks_for_cards(self._names, read) or not asks_for_cards(self._names, self.pod) else None
 
     def node(self, written: Object | None = None) -> str:
         """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere.
