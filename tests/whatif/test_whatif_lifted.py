@@ -291,3 +291,12 @@ def test_pods_that_share_no_card_do_so_again_where_a_policy_is_lifted() -> None:
     )
     again, anew = world_of(*objects[:2], *(dict(each) for each in remedy.objects), objects[-1])
     assert ask(again, anew).node == remedy.node == "a"
+
+
+@pytest.mark.parametrize(("written", "asked"), [("1500500m", 1501), ("1500.5", 1501), ("500m", 100), ("99999m", 100)])
+def test_a_quota_with_a_fraction_is_raised_to_the_least_whole_number(written: str, asked: int) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {f"limits.{MEMORY}": written}}}
+    made, waiting = world_of(node("a"), {"kind": "ResourceQuota", **quota}, pod("asked", {GPU: 1, MEMORY: asked}))
+    (remedy,) = [each for each in remedies(made, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
+    assert remedy.text.endswith(f" to {asked} (it is {written})")
+    assert remedy.node == "a"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import Object, QuantityError, to_int
+from vgpu_scheduler.kube import Object, QuantityError, to_milli
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
 __all__ = ["raise_quotas"]
@@ -31,9 +31,9 @@ class _Limit(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """What the limit is; nothing where it cannot be read."""
+        """What the limit is, rounded down: one with a fraction lets nobody in; nothing where it cannot be read."""
         try:
-            return to_int(self.now)
+            return to_milli(self.now) // 1000
         except QuantityError:
             return 0
 
