@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, in_group, node, pod_object
 from tests.history.recorded import BEGAN, fleet, history, options, waiting
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, TimestampText
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from vgpu_scheduler.history import (
@@ -130,6 +131,20 @@ def test_a_decision_that_is_carried_out_is_written_once() -> None:
         later = list(found.seen(BEGAN, "Pod", bound(pod, seen_on, seen_with)))
         assert [(each.node, each.by) for each in later if isinstance(each, Decided)] == ([(seen_on, by)] if by else [])
         assert [type(each) for each in found.picture(BEGAN)] == [Changed]
+
+
+@pytest.mark.parametrize(("encoded", "seen", "is_carried_out"), [
+    (TimestampText(5), "7", True), (TimestampText(5), "then", False), ("5", "5", True), ("5", "7", False),
+])  # fmt: skip
+def test_only_times_may_be_others_than_were_decided(encoded: str, seen: str, *, is_carried_out: bool) -> None:
+    found, pod = recording(), waiting("p")
+    list(found.seen(BEGAN, "Pod", pod))
+    placement = type("Placement", (), {"node": "node-0"})()
+    decision = Decision(pod.uid, pod.key, Outcome.PLACED, placement=placement, annotations={"hami.io/x": encoded})
+    (decided,) = found.decided(BEGAN, [decision])
+    assert type(decided.annotations["hami.io/x"]) is str
+    later = list(found.seen(BEGAN, "Pod", bound(pod, "node-0", {"hami.io/x": seen})))
+    assert (not later) is is_carried_out
 
 
 def test_what_somebody_else_has_bound_is_told_apart() -> None:

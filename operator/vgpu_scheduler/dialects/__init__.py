@@ -3,7 +3,7 @@
 The dialects themselves are the packages beside this file; only those who choose among them import one.
 """
 
-from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, placement_usage, stamped
+from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, is_text_of, placement_usage, stamped
 from vgpu_scheduler.dialects.claims import Claims, NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import (
@@ -49,6 +49,7 @@ __all__ = [
     "UnservedPod",
     "UnsupportedError",
     "is_sign_of_life",
+    "is_text_of",
     "placement_usage",
     "stamped",
 ]

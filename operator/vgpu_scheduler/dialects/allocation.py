@@ -90,6 +90,13 @@ def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
     }
 
 
+def is_text_of(written: str | None, encoded: str) -> bool:
+    """Tell whether an annotation is what was encoded earlier, whenever it was written."""
+    if isinstance(encoded, TimestampText):
+        return written is not None and written.isdecimal()
+    return written == encoded
+
+
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
     return Usage(charges(kinds_of(claims), placement.containers), vendors=vendors_by_card(placement.containers))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vgpu_scheduler.dialects import is_text_of
 from vgpu_scheduler.engine import EngineOptions, Requeue
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed, Withdrawn
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
@@ -228,11 +229,8 @@ def _is_same(event: Decided, found: Decision) -> bool:
     placement, annotations = found.placement, found.annotations or {}
     if placement is None or placement.node != event.node:
         return False
-    return all(
-        str(annotations.get(name)) == text or (text.isdecimal() and str(annotations.get(name, "")).isdecimal())
-        for name, text in event.annotations.items()
-        if name in annotations
-    )
+    written = event.annotations.items()
+    return all(is_text_of(text, annotations[name]) for name, text in written if name in annotations)
 
 
 def _told(event: Decided) -> str:

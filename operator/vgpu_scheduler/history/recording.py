@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, is_text_of
 from vgpu_scheduler.history.encoding import title_of
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
 from vgpu_scheduler.history.trimming import Trimmer
@@ -43,8 +43,8 @@ class Recording:
         self._announcing = frozenset(coexist_with)
         self._pods: dict[str, Pod] = {}
         self._objects: dict[tuple[str, str], Versioned] = {}
-        self._decided: dict[str, Decided] = {}
-        """What was decided of pods that were not seen bound since."""
+        self._decided: dict[str, tuple[Decided, Mapping[str, str]]] = {}
+        """What was decided of pods that were not seen bound since, with their annotations as they were encoded."""
 
     def restart(self, objects: Iterable[tuple[str, Versioned]], at: float) -> None:
         """Forget what was written, and take these objects for all that there are.
@@ -64,7 +64,7 @@ class Recording:
             yield Changed(at, kind, value)
         for pod in self._pods.values():
             yield self._as_event(at, pod)
-        for decided in self._decided.values():
+        for decided, _ in self._decided.values():
             yield replace(decided, at=at)
 
     # What happens ----------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Recording:
                     annotations = self._dialects.encoded(placement, pod)
                 written = {name: str(text) for name, text in annotations.items()}
                 found = Decided(at, pod.uid, placement.node, written, pod.scheduler_name)
-                self._decided[pod.uid] = found
+                self._decided[pod.uid] = found, annotations
                 yield found
             elif decision.preemption is not None:
                 evicted = tuple(victim.uid for victim in decision.preemption.victims)
@@ -142,8 +142,8 @@ class Recording:
 
     def _bound(self, at: float, before: Pod, after: Pod) -> Iterator[Event]:
         """Take in that a pod of ours is bound: as was decided, or by somebody else, or to other cards."""
-        decided = self._decided.pop(after.uid, None)
-        if decided is not None and decided.node == after.node_name and _is_carried_out(decided, after):
+        decided, encoded = self._decided.pop(after.uid, (None, {}))
+        if decided is not None and decided.node == after.node_name and _is_carried_out(encoded, after):
             return
         written = {name: text for name, text in after.annotations.items() if before.annotations.get(name) != text}
         by = "" if decided is None else decided.by
@@ -192,9 +192,6 @@ def _says_the_same(before: Pod, after: Pod) -> bool:
     )
 
 
-def _is_carried_out(decided: Decided, pod: Pod) -> bool:
+def _is_carried_out(encoded: Mapping[str, str], pod: Pod) -> bool:
     """Tell whether a pod was bound with what was decided to be written on it, times aside."""
-    return all(
-        pod.annotations.get(name) == text or (text.isdecimal() and pod.annotations.get(name, "").isdecimal())
-        for name, text in decided.annotations.items()
-    )
+    return all(is_text_of(pod.annotations.get(name), text) for name, text in encoded.items())
