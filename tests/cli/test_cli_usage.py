@@ -157,6 +157,7 @@ def test_a_long_answer_is_read_whole() -> None:
         ((404, b""), "it answers 404 Not Found"),
         ((422, b'{"error": "query too long"}'), "it answers 422 query too long"),
         ((503, b"[1]"), "it answers 503 Service Unavailable"),
+        ((503, b"[" * 100_000), "it answers 503 Service Unavailable"),
     ],
 )
 def test_what_is_no_answer_of_prometheus_is_said(answer: Answer, says: str) -> None:

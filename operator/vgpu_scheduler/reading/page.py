@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from vgpu_scheduler.reading.answers import bounded_body, text_in
 from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
 from vgpu_scheduler.reading.view import connect_to
 from vgpu_scheduler.whatif import WorldError
@@ -21,8 +21,6 @@ __all__ = ["ask_page"]
 
 _TIMEOUT: Final = 60.0
 """Seconds that an answer may take."""
-_MOST_BYTES: Final = 64 * 2**20
-_PIECE: Final = 2**16
 _MOST_SHOWN: Final = 300
 """Characters of what the page says is wrong."""
 _CANNOT_LOG_IN: Final = (
@@ -101,21 +99,7 @@ async def _token(cluster: ClusterOptions) -> str:
 
 
 async def _read(response: aiohttp.ClientResponse) -> str:
-    body = b""
-    async for piece in response.content.iter_chunked(_PIECE):
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise ValueError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")
-    text = body.decode(errors="replace")
+    body = await bounded_body(response)
     if response.status != HTTPStatus.OK:
-        raise ValueError(_said(text) or f"it answers {response.status} {response.reason}")
-    return text
-
-
-def _said(text: str) -> str:
-    """Return what is wrong, as the page says it."""
-    try:
-        answer: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    return str(answer.get("message", "")) if isinstance(answer, Mapping) else ""
+        raise ValueError(text_in(body, "message") or f"it answers {response.status} {response.reason}")
+    return body.decode(errors="replace")

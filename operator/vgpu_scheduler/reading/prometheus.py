@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from vgpu_scheduler.reading.answers import bounded_body, text_in
 from vgpu_scheduler.whatif import HeldHours, WorldError
 
 __all__ = ["hours_in_prometheus"]
@@ -21,9 +21,6 @@ _CARD_SECONDS: Final = "vgpu_scheduler_allocated_card_seconds_total"
 _HOUR: Final = 3600.0
 _TIMEOUT: Final = 30.0
 """Seconds that an answer may take."""
-_MOST_BYTES: Final = 64 * 2**20
-"""Of an answer."""
-_PIECE: Final = 2**16
 _MOST_SHOWN: Final = 200
 """Characters of what Prometheus says is wrong."""
 
@@ -68,13 +65,9 @@ async def _increase(
     """Return by how much a counter has grown, by namespace and model."""
     query = f"sum by (namespace, model) (increase({counter}[{seconds}s]))"
     async with session.get(f"{address}/api/v1/query", params={"query": query}) as response:
-        body = b""
-        async for piece in response.content.iter_chunked(_PIECE):
-            body += piece
-            if len(body) > _MOST_BYTES:
-                raise ValueError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")
+        body = await bounded_body(response)
         if response.status != HTTPStatus.OK:
-            raise ValueError(f"it answers {response.status} {_said(body) or response.reason}")
+            raise ValueError(f"it answers {response.status} {text_in(body, 'error') or response.reason}")
     try:
         series = json.loads(body)["data"]["result"]
         found = {
@@ -84,15 +77,6 @@ async def _increase(
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError("what answers there is no Prometheus, or not one that is understood") from error
     return {key: value for key, value in found.items() if math.isfinite(value)}
-
-
-def _said(body: bytes) -> str:
-    """Return what is wrong, as Prometheus says it."""
-    try:
-        answer: Any = json.loads(body)
-    except ValueError:
-        return ""
-    return str(answer.get("error", "")) if isinstance(answer, Mapping) else ""
 
 
 def _is_of_server(address: str) -> bool:
