@@ -11,13 +11,12 @@ from vgpu_scheduler.kube.selectors import (
     LabelSelector,
     NodeSelectorTerm,
     Operator,
-    Requirement,
-    SelectorError,
     compile_each,
     compile_label_selector,
     compile_node_term,
+    same_labels,
 )
-from vgpu_scheduler.kube.wire import PREFERRED, WireAffinity, WireLabelSelector, WirePodAffinity, WirePodTerm
+from vgpu_scheduler.kube.wire import PREFERRED, WireAffinity, WirePodAffinity, WirePodTerm, WirePreferredNodes
 
 __all__ = [
     "PodSelector",
@@ -103,11 +102,9 @@ class PodTerm(msgspec.Struct, frozen=True):
         """Return what the term means for a pod of this namespace with these labels."""
         selector = self.pods.labels
         if selector is not None and self.label_keys:
-            own = [Requirement(key, Operator.IN, frozenset((labels[key],)))
-                   for key in self.match_label_keys if key in labels]  # fmt: skip
-            own += [Requirement(key, Operator.NOT_IN, frozenset((labels[key],)))
-                    for key in self.mismatch_label_keys if key in labels]  # fmt: skip
-            selector = LabelSelector((*selector.requirements, *own))
+            alike = same_labels(labels, self.match_label_keys)
+            others = same_labels(labels, self.mismatch_label_keys, Operator.NOT_IN)
+            selector = LabelSelector((*selector.requirements, *alike, *others))
         namespaces = self.pods.namespaces | {namespace} if self.in_own_namespace else self.pods.namespaces
         return TopologyTerm(PodSelector(selector, namespaces, self.pods.namespace_selector), self.topology_key)
 
@@ -118,20 +115,16 @@ def compile_pod_terms(terms: Sequence[WirePodTerm], field: str) -> tuple[tuple[P
 
 
 def _compile(term: WirePodTerm) -> PodTerm:
-    selector = _selector(term.label_selector)
+    selector = compile_label_selector(term.label_selector)
     # The API server turns these keys into requirements and does not let users select by the same keys.
     merged = {requirement.key for requirement in selector.requirements} if selector else set()
     return PodTerm(
-        PodSelector(selector, frozenset(term.namespaces or ()), _selector(term.namespace_selector)),
+        PodSelector(selector, frozenset(term.namespaces or ()), compile_label_selector(term.namespace_selector)),
         term.topology_key,
         in_own_namespace=not term.namespaces and term.namespace_selector is None,
         match_label_keys=tuple(key for key in term.match_label_keys or () if key not in merged),
         mismatch_label_keys=tuple(key for key in term.mismatch_label_keys or () if key not in merged),
     )
-
-
-def _selector(wire: WireLabelSelector | None) -> LabelSelector | None:
-    return compile_label_selector(None if wire is None else msgspec.to_builtins(wire))
 
 
 class PreferredNodes(msgspec.Struct, frozen=True):
@@ -158,17 +151,21 @@ def compile_preferred_nodes(affinity: WireAffinity | None) -> tuple[tuple[Prefer
     problem : str
         What is wrong with the first that cannot be compiled, naming the field; empty if there is none.
     """
-    compiled, problem = [], ""
     nodes = affinity.node_affinity if affinity else None
-    for index, wire in enumerate((nodes.preferred if nodes else None) or ()):
-        expressions, fields = wire.preference.match_expressions or (), wire.preference.match_fields or ()
-        if not wire.weight or not (expressions or fields):
-            continue
-        try:
-            compiled.append(PreferredNodes(compile_node_term(expressions, fields), wire.weight))
-        except SelectorError as error:
-            problem = problem or f"spec.affinity.nodeAffinity.{PREFERRED}[{index}].preference: {error}"
-    return tuple(compiled), problem
+    wires, field = (
+        (nodes.preferred if nodes else None) or (),
+        f"spec.affinity.nodeAffinity.{PREFERRED}[{{}}].preference",
+    )
+    compiled, problem = compile_each(wires, _preferred_nodes, field)
+    return tuple(each for each in compiled if each is not None), problem
+
+
+def _preferred_nodes(wire: WirePreferredNodes) -> PreferredNodes | None:
+    """Compile a preferred term; None for one that says nothing of any node."""
+    expressions, fields = wire.preference.match_expressions or (), wire.preference.match_fields or ()
+    if not wire.weight or not (expressions or fields):
+        return None
+    return PreferredNodes(compile_node_term(expressions, fields), wire.weight)
 
 
 def compile_preferred_pods(affinity: WireAffinity | None) -> tuple[tuple[PreferredPods, ...], str]:

@@ -30,6 +30,7 @@ __all__ = [
     "compile_requirement",
     "label_equals",
     "parse_label_selector",
+    "same_labels",
 ]
 
 _Wire = TypeVar("_Wire")
@@ -211,13 +212,20 @@ def label_equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
     return tuple(Requirement(key, Operator.IN, frozenset((value,))) for key, value in sorted(labels.items()))
 
 
-def compile_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+def same_labels(
+    labels: Mapping[str, str], keys: Iterable[str], operator: Operator = Operator.IN
+) -> tuple[Requirement, ...]:
+    """Return that each of some labels be as it is among these, or, with NotIn, be otherwise; where it is there."""
+    return tuple(Requirement(key, operator, frozenset((labels[key],))) for key in keys if key in labels)
+
+
+def compile_label_selector(selector: Mapping[str, Any] | msgspec.Struct | None) -> LabelSelector | None:
     """Compile a ``LabelSelector`` in its API form.
 
     Parameters
     ----------
     selector
-        A mapping with ``matchLabels`` and ``matchExpressions``.
+        A mapping with ``matchLabels`` and ``matchExpressions``, or its typed form.
 
     Returns
     -------
@@ -231,12 +239,13 @@ def compile_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector 
     """
     if selector is None:
         return None
-    if unknown := selector.keys() - {"matchLabels", "matchExpressions"}:
+    read: Mapping[str, Any] = msgspec.to_builtins(selector) if isinstance(selector, msgspec.Struct) else selector
+    if unknown := read.keys() - {"matchLabels", "matchExpressions"}:
         raise SelectorError(f"a label selector has no {', '.join(sorted(unknown))}")
     requirements = [
-        compile_requirement(key, "In", [value]) for key, value in sorted((selector.get("matchLabels") or {}).items())
+        compile_requirement(key, "In", [value]) for key, value in sorted((read.get("matchLabels") or {}).items())
     ]
-    for expression in selector.get("matchExpressions") or ():
+    for expression in read.get("matchExpressions") or ():
         operator = expression.get("operator", "")
         if operator not in _LABEL_SELECTOR_OPERATORS:
             raise SelectorError(f"{quoted(operator)} is not a valid label selector operator")

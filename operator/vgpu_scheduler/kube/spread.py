@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, compile_each, compile_label_selector
+from vgpu_scheduler.kube.selectors import LabelSelector, compile_each, compile_label_selector, same_labels
 from vgpu_scheduler.kube.wire import WireSpread
 
 __all__ = ["SpreadConstraint", "compile_spread"]
@@ -51,9 +51,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
         """Return which pods are counted for a pod with these labels; None for no pod at all."""
         if self.labels is None:
             return None
-        own = tuple(
-            Requirement(key, Operator.IN, frozenset((labels[key],))) for key in self.match_label_keys if key in labels
-        )
+        own = same_labels(labels, self.match_label_keys)
         return LabelSelector((*self.labels.requirements, *own)) if own else self.labels
 
 
@@ -63,11 +61,10 @@ def compile_spread(constraints: Sequence[WireSpread]) -> tuple[tuple[SpreadConst
 
 
 def _compile(wire: WireSpread) -> SpreadConstraint:
-    selector = wire.label_selector
     return SpreadConstraint(
         topology_key=wire.topology_key,
         max_skew=wire.max_skew,
-        labels=compile_label_selector(None if selector is None else msgspec.to_builtins(selector)),
+        labels=compile_label_selector(wire.label_selector),
         hard=wire.when_unsatisfiable == _DO_NOT_SCHEDULE,
         min_domains=1 if wire.min_domains is None else wire.min_domains,
         honors_affinity=(wire.node_affinity_policy or _HONOR) == _HONOR,

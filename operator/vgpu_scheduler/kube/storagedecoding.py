@@ -78,7 +78,7 @@ def label_selector(wire: WireLabelSelector | None, field: str) -> LabelSelector 
         Naming the field, if it cannot be understood.
     """
     try:
-        return compile_label_selector(None if wire is None else msgspec.to_builtins(wire))
+        return compile_label_selector(wire)
     except SelectorError as error:
         raise FieldError(field, str(error)) from error
 
