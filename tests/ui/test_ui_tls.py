@@ -122,3 +122,4 @@ def test_hosts_are_those_that_are_named_and_the_machine_itself(tmp_path: Path) -
     )
     assert (local.address, local.doors.is_tls) == (("::1", 80), False)
     assert local.doors.proxies is not None
+    assert served_as(ServingOptions(listen="[::ffff:127.0.0.1]:80")).address == ("::ffff:127.0.0.1", 80)

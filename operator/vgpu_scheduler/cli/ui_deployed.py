@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import signal
 import sys
@@ -18,6 +17,8 @@ import uvloop
 from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.cli.ui import held_in
 from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.settings import parse_address
+from vgpu_scheduler.telemetry import is_local
 from vgpu_scheduler.telemetry.logs import configure
 from vgpu_scheduler.ui import Ask, LiveCluster, Names, PageSetup, serve_guarded
 from vgpu_scheduler.ui.access import (
@@ -32,7 +33,6 @@ from vgpu_scheduler.ui.access import (
 
 log = logging.getLogger(__name__)
 
-_MOST_PORT: Final = 65535
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1")
 _STOPPED: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -77,14 +77,14 @@ def served_as(asked: ServingOptions) -> Served:
         If that is not possible, or would show tokens to others.
     """
     host, port = _address(asked.listen)
-    is_local = _is_loopback(host)
+    on_loopback = host == "localhost" or is_local(host)
     certificate = _certificate(asked)
-    if certificate is None and not (asked.tls_at_proxy or is_local):
+    if certificate is None and not (asked.tls_at_proxy or on_loopback):
         raise click.UsageError(
             f"--listen {asked.listen}: tokens would go over the network as they are: name --tls-cert and --tls-key, or"
             " say by --tls-at-proxy that a proxy in front ends TLS"
         )
-    if not asked.hosts and not is_local:
+    if not asked.hosts and not on_loopback:
         raise click.UsageError("--host: name the hosts under which browsers ask for the page")
     named = frozenset({*(name.lower() for name in asked.hosts), *(f"{name}:{port}" for name in _LOOPBACK_NAMES)})
     is_tls = certificate is not None or asked.tls_at_proxy
@@ -105,17 +105,13 @@ def _certificate(asked: ServingOptions) -> Certificate | None:
 
 
 def _address(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    if not (colon and port.isascii() and port.isdecimal() and 0 < int(port) <= _MOST_PORT):
-        raise click.UsageError(f"--listen: {listen!r} is no ADDRESS:PORT")
-    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - that is what it asks for
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        host, port = parse_address(listen)
     except ValueError:
-        return host == "localhost"
+        port = 0
+    if not port:
+        raise click.UsageError(f"--listen: {listen!r} is no ADDRESS:PORT")
+    return host, port
 
 
 def _proxies(asked: ServingOptions) -> Proxies | None:

@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.telemetry.logs import KeyedMessage, guarded, guarded_async
 from vgpu_scheduler.telemetry.metrics import OTHER, AttemptMetrics, Metrics, Value, bounded
-from vgpu_scheduler.telemetry.server import Health, Page, serve
+from vgpu_scheduler.telemetry.server import Health, Page, is_local, serve
 
 __all__ = [
     "OTHER",
@@ -15,5 +15,6 @@ __all__ = [
     "bounded",
     "guarded",
     "guarded_async",
+    "is_local",
     "serve",
 ]
