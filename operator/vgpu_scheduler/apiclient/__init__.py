@@ -16,7 +16,7 @@ from vgpu_scheduler.apiclient.client import (
 )
 from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
-from vgpu_scheduler.apiclient.paths import node_path, object_path, pod_path
+from vgpu_scheduler.apiclient.paths import collection_path, node_path, object_path, pod_path
 from vgpu_scheduler.apiclient.tasks import end_tasks
 from vgpu_scheduler.apiclient.watching import watch, watch_backoff
 
@@ -33,6 +33,7 @@ __all__ = [
     "Clock",
     "Credentials",
     "SystemClock",
+    "collection_path",
     "connect",
     "context_namespace",
     "end_tasks",

@@ -1,6 +1,18 @@
-"""Where the API server serves the objects that are read and written one by one."""
+"""Where the API server serves objects."""
 
 from __future__ import annotations
+
+
+def collection_path(collection: str, namespace: str) -> str:
+    """Return the path at which the objects of a namespace are listed, or, without one, all.
+
+    Parameters
+    ----------
+    collection
+        Where all objects of the kind are listed.
+    """
+    group, _, plural = collection.rpartition("/")
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else collection
 
 
 def object_path(collection: str, namespace: str, name: str) -> str:
@@ -13,8 +25,7 @@ def object_path(collection: str, namespace: str, name: str) -> str:
     namespace
         Empty for a kind that has none.
     """
-    group, _, plural = collection.rpartition("/")
-    return f"{group}/namespaces/{namespace}/{plural}/{name}" if namespace else f"{collection}/{name}"
+    return f"{collection_path(collection, namespace)}/{name}"
 
 
 def node_path(name: str) -> str:

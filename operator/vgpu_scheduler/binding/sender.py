@@ -11,7 +11,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError, pod_path
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError, collection_path, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.dialects import stamped
@@ -276,7 +276,7 @@ class Sender:
 
     async def _list(self, pod: Pod) -> ApiResponse:
         selector = {"fieldSelector": f"metadata.name={pod.name}"}
-        path = f"/api/v1/namespaces/{pod.namespace}/pods"
+        path = collection_path("/api/v1/pods", pod.namespace)
         return await self.context.api.request("GET", path, params=selector, timeout=self.timeout)
 
     async def _read(self, pod: Pod) -> ApiResponse:

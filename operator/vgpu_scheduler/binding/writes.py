@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.binding.reports import Event, Occurrences
 from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
@@ -197,7 +198,8 @@ def event_path(told: Occurrences) -> tuple[str, str]:
     """Return the path of the events of a namespace, and the name of one: it is that of all its repetitions."""
     about = told.event.about
     stamp = f"{int(told.first.timestamp() * 1_000_000):x}"
-    return f"/apis/events.k8s.io/v1/namespaces/{about.namespace or 'default'}/events", f"{about.name[:230]}.{stamp}"
+    path = collection_path("/apis/events.k8s.io/v1/events", about.namespace or "default")
+    return path, f"{about.name[:230]}.{stamp}"
 
 
 def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
 from vgpu_scheduler.cli.cluster.options import NamespaceOptions
 from vgpu_scheduler.cli.cluster.world import make_world
@@ -86,7 +87,7 @@ def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) ->
     """Yield the names of a namespace's pods, with that before them where the word has one, or all are meant."""
     before, slash, _ = incomplete.partition("/")
     namespace = before if slash else chosen_namespace(chosen, cluster)
-    path = f"/api/v1/namespaces/{namespace}/pods" if namespace is not None else ""
+    path = collection_path("/api/v1/pods", namespace) if namespace is not None else ""
     for pod in _objects(cluster, "Pod", path):
         where = str(pod["metadata"].get("namespace") or "default")
         if namespace in {None, where}:

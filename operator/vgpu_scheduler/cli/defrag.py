@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from vgpu_scheduler.apiclient import pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, progress
 from vgpu_scheduler.cli.cluster.namespaces import label_selector
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
@@ -136,8 +137,7 @@ def _eviction(key: str) -> str:
     """Return the command that evicts a pod; kubectl has no shorter one for one pod that heeds budgets."""
     namespace, _, name = key.partition("/")
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": name}}
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-    return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {path}"
+    return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {pod_path(namespace, name, 'eviction')}"
 
 
 def _make_room(world: World, key: str, names: Sequence[str], output: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event
@@ -86,7 +87,7 @@ class _Found(NamedTuple):
 def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> Object:
     """Return a pod as it is written, for those who may see no more; ends the command where it cannot be seen."""
     namespace, _, name = key.partition("/")
-    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}"))
+    found = asyncio.run(get_object(cluster, pod_path(namespace, name)))
     if isinstance(found, str):
         fail(f"{error}, and the pod itself cannot be seen: {found}")
     return found
@@ -96,7 +97,7 @@ def pods_alone(
     cluster: ClusterOptions, namespace: str, labels: LabelSelector, error: MissingRightsError
 ) -> list[Object]:
     """Return the pods of a namespace that wait or run and have some labels, by name; see :func:`pod_alone`."""
-    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods"))
+    found = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
     if isinstance(found, str):
         fail(f"{error}, and the pods of namespace {namespace} cannot be seen: {found}")
     listed = sorted(found.get("items") or (), key=lambda each: str(each["metadata"]["name"]))
@@ -257,7 +258,8 @@ def _last_event(cluster: ClusterOptions, namespace: str, found: Object) -> str |
     """Return what the last event says that tells why a pod was not placed; empty without one, None if none is seen."""
     uid = found["metadata"].get("uid", "")
     query = f"involvedObject.uid={uid},reason={EventReason.FAILED_SCHEDULING}"
-    listed = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/events?fieldSelector={query}"))
+    path = collection_path("/api/v1/events", namespace)
+    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
     if isinstance(listed, str):
         return None
     events = [event for event in listed.get("items") or () if (event.get("involvedObject") or {}).get("uid") == uid]

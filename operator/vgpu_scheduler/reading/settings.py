@@ -11,7 +11,7 @@ from typing import Any
 import click
 import yaml
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, object_path
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import DecodeError, Object
@@ -22,6 +22,7 @@ from vgpu_scheduler.runtime.device_files import DEVICE_FILES, FILE
 from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
 
 _NAME = "vgpu-scheduler"
+_CONFIG_MAPS, _DEPLOYMENTS = "/api/v1/configmaps", "/apis/apps/v1/deployments"
 _FILE = "settings.yaml"
 _PREFIX = "VGPU_"
 DEFAULTS = "assumed defaults"
@@ -77,10 +78,9 @@ class SettingsObjects:
     @classmethod
     async def read(cls, api: ApiClient, namespace: str) -> SettingsObjects:
         """Read them from the API."""
-        core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
-        devices = [f"{core}/configmaps/{file.config_map}" for file in DEVICE_FILES]
-        paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", *devices)
-        config_map, deployment, *found = [await _get(api, path) for path in paths]
+        devices = [object_path(_CONFIG_MAPS, namespace, file.config_map) for file in DEVICE_FILES]
+        scheduler = [object_path(collection, namespace, _NAME) for collection in (_CONFIG_MAPS, _DEPLOYMENTS)]
+        config_map, deployment, *found = [await _get(api, path) for path in (*scheduler, *devices)]
         return cls(namespace, config_map, deployment, tuple(found))
 
     @classmethod

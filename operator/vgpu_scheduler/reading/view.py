@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, collection_path, connect
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
@@ -285,7 +285,7 @@ async def read_live_cluster(
 
     wanted = {kind: path for kind, path in list_paths(settings).items() if kind in kinds or kind not in ALL_KINDS}
     if namespace:
-        wanted |= {kind: _within(namespace, path) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
+        wanted |= {kind: collection_path(path, namespace) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     now = max(times, default=None)
@@ -330,12 +330,6 @@ def is_optional(kind: str) -> bool:
 def with_kind(kind: str, obj: Object) -> dict[str, Any]:
     """Return an object of a list, which need not say of which kind it is, as it is written alone."""
     return {**_TYPES.get(kind, {"kind": kind}), **obj}
-
-
-def _within(namespace: str, path: str) -> str:
-    """Return where the objects of one namespace are listed."""
-    group, _, resource = path.rpartition("/")
-    return f"{group}/namespaces/{namespace}/{resource}"
 
 
 def read_namespace(options: ClusterOptions, namespace: str, kinds: Collection[str] = ALL_KINDS) -> ClusterView:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, collection_path
 from vgpu_scheduler.kube import rfc3339
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class Elector:
 
     @property
     def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self._options.namespace}/leases"
+        return collection_path("/apis/coordination.k8s.io/v1/leases", self._options.namespace)
 
     @property
     def _path(self) -> str:
