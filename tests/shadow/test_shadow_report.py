@@ -67,7 +67,7 @@ def record() -> Record:
 def test_what_a_record_comes_to() -> None:
     found = summed_up(record(), 60.0)
     assert (found.arrived, found.placed, found.waiting, found.gave_up) == (6, 4, 1, 1)
-    assert (found.waited.pods, found.waited.median, found.waited.longest) == (4, 30.0, 90.0)
+    assert (found.waited.pods, found.waited.median, found.waited.longest) == (4, 20.0, 90.0)
     choices = found.choices
     assert (choices.compared, choices.same, choices.other_cards, choices.other_node) == (4, 1, 1, 1)
     assert [each.pod for each in choices.nowhere] == ["default/nowhere"]

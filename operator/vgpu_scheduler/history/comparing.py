@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.history.course import Course, PodCourse
 from vgpu_scheduler.history.resampling import Blocks
+from vgpu_scheduler.history.statistics import integrals, quantiles
 
 __all__ = [
     "LEVEL",
@@ -175,29 +176,17 @@ class _Sample:
         waited, counts = self.waited[order], weights[self.block[order]]
         pods = float(counts.sum())
         yield "wait_mean", float(counts @ waited) / pods if pods else 0.0
-        reached = np.cumsum(counts)
-        for name, part in (("wait_half", 0.5), ("wait_most", 0.9)):
-            at = int(np.searchsorted(reached, part * pods))
-            yield name, float(waited[min(at, waited.size - 1)]) if pods else 0.0
+        yield from zip(("wait_half", "wait_most"), quantiles(waited, (0.5, 0.9), counts), strict=True)
         yield "never", float(counts @ self.never[order])
 
 
 def _by_block(course: Course, blocks: Blocks) -> tuple[_Values, ...]:
     """Return, for each block, seconds, and card-seconds in service, given out, stranded and whole."""
-    edges = blocks.began + blocks.seconds * np.arange(blocks.count + 1)
+    edges = blocks.began + blocks.seconds * np.arange(blocks.count + 1, dtype=np.float64)
     edges[-1] = course.ended
     series = course.series
-    if not series.times.size:
-        return tuple(np.zeros(blocks.count) for _ in range(5))
-    times = np.concatenate((series.times, [max(course.ended, float(series.times[-1]))]))
-    lasted = np.diff(times)
-
-    def summed(values: _Values) -> _Values:
-        whole = np.concatenate(([0.0], np.cumsum(values * lasted)))
-        return np.diff(np.interp(edges, times, whole))
-
     columns = (np.ones_like(series.given), series.cards, series.given, series.stranded, series.whole)
-    return tuple(summed(column) for column in columns)
+    return tuple(integrals(series.times, column, edges) for column in columns)
 
 
 def measured(course: Course) -> Mapping[str, float]:

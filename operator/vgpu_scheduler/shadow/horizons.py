@@ -29,6 +29,7 @@ from vgpu_scheduler.history import (
     replay,
 )
 from vgpu_scheduler.history.comparing import bounds
+from vgpu_scheduler.history.statistics import integrals
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.changes import POD
 
@@ -186,9 +187,11 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
 
 def _given(series: Series, began: float, ended: float) -> float:
     """Return how many cards were given out on average, from one time to another."""
-    edges = np.clip(np.append(series.times, ended), began, ended)
-    held = np.diff(edges)
-    return float(held @ series.given / held.sum()) if held.sum() > 0.0 else 0.0
+    edges = np.array([began, ended])
+    seconds, given = (
+        float(integrals(series.times, values, edges).sum()) for values in (np.ones_like(series.given), series.given)
+    )
+    return given / seconds if seconds > 0.0 else 0.0
 
 
 def with_placements_as_arrivals(history: History) -> History:

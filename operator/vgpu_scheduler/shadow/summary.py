@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from vgpu_scheduler.history.statistics import quantiles
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record
 
@@ -34,11 +35,11 @@ class WaitingTimes:
     @classmethod
     def of(cls, seconds: Iterable[float]) -> WaitingTimes:
         """Sum up."""
-        values = np.array(list(seconds))
+        values = np.sort(np.array(list(seconds), dtype=np.float64))
         if not values.size:
             return cls(0, 0.0, 0.0, 0.0, 0.0)
-        median, most = np.percentile(values, (50, 90))
-        return cls(values.size, *(round(float(each), 1) for each in (values.mean(), median, most, values.max())))
+        median, most = quantiles(values, (0.5, 0.9))
+        return cls(values.size, *(round(float(each), 1) for each in (values.mean(), median, most, values[-1])))
 
 
 @dataclass(frozen=True, slots=True)
