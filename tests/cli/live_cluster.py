@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from click.testing import CliRunner, Result
 
@@ -106,7 +106,11 @@ class Api:
     def _answer(content: Object) -> ApiResponse:
         return ApiResponse(200, json.dumps(content).encode())
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        """Be a client."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         """Be a client."""
 
 
