@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError, is_sign_of_life
@@ -98,11 +99,7 @@ class Registrations:
     def _close_shared(self, node: Node, found: dict[str, _Devices]) -> list[Problem]:
         """Close each device that several dialects list, in all of them: none knows what the others give out."""
         listed = {d.name: self._known(d.name, node.name) for d in self._dialects if d.name not in found} | found
-        owners: dict[str, list[str]] = {}
-        for dialect in self._dialects:
-            for device in listed[dialect.name]:
-                owners.setdefault(dialect.inventory.hardware(device), []).append(dialect.name)
-        shared = {uuid: names for uuid, names in owners.items() if uuid and len(set(names)) > 1}
+        shared = registered_by_several(self._dialects, listed)
         for name in {name for names in shared.values() for name in names}:
             hardware = self._dialects[name].inventory.hardware
             found[name] = tuple(replace(d, cordoned=True) if hardware(d) in shared else d for d in listed[name])
@@ -113,3 +110,18 @@ class Registrations:
             )
             for uuid, names in sorted(shared.items())
         ]  # fmt: skip
+
+
+def registered_by_several(dialects: Dialects, listed: Mapping[str, Iterable[Device]]) -> dict[str, tuple[str, ...]]:
+    """Return the cards of a node that several dialects register, by what the hardware is known by, with their names.
+
+    Parameters
+    ----------
+    listed
+        The devices of the node by the dialect that registers them.
+    """
+    owners: dict[str, dict[str, None]] = {}
+    for dialect in dialects:
+        for device in listed[dialect.name]:
+            owners.setdefault(dialect.inventory.hardware(device), {})[dialect.name] = None
+    return {hardware: tuple(names) for hardware, names in owners.items() if hardware and len(names) > 1}

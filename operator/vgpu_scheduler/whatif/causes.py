@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, pod_sums
+from vgpu_scheduler.engine.registrations import registered_by_several
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.policy import shown_sources
@@ -77,16 +78,12 @@ def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
     """Say which nodes have cards that several dialects register: they are given to nobody, as cordoned ones are."""
     nodes: dict[str, list[str]] = {}
     for node in answer.decision.verdicts:
-        owners: dict[str, list[str]] = {}
-        for dialect in world.engine.dialects:
-            for device in world.devices(node, dialect.name):
-                owners.setdefault(dialect.inventory.hardware(device), []).append(dialect.name)
-        for names in owners.values():
-            if len(set(names)) > 1:
-                nodes.setdefault(" and by ".join(dict.fromkeys(names)), []).append(node)
+        listed = {dialect.name: world.devices(node, dialect.name) for dialect in world.engine.dialects}
+        for names in dict.fromkeys(registered_by_several(world.engine.dialects, listed).values()):
+            nodes.setdefault(" and by ".join(names), []).append(node)
     for who, there in nodes.items():
         yield (
-            f"Cards of {few(list(dict.fromkeys(there)), 'nodes')} are registered by {who}, and given to nobody until"
+            f"Cards of {few(there, 'nodes')} are registered by {who}, and given to nobody until"
             " only one device plugin registers them: stop the other, and remove its annotation from the node."
         )
 

@@ -330,3 +330,9 @@ class LoadedCluster:
         row = self.engine.state.nodes.row(node)
         matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
         return () if row is None else matrix.devices(row)
+
+    def all_devices(self) -> list[Device]:
+        """Return the devices of all nodes, in every dialect."""
+        return [
+            device for each in self.engine.dialects for node in self.nodes for device in self.devices(node, each.name)
+        ]
