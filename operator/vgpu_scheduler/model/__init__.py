@@ -85,6 +85,7 @@ from vgpu_scheduler.model.texts import (
     did_you_mean,
     first_of,
     internal_error,
+    path_of,
     quoted,
     worded,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "kinds_of",
     "measured_duration",
     "moments",
+    "path_of",
     "peak",
     "policy_words",
     "quoted",

@@ -143,6 +143,15 @@ def worded(error: ErrorDetails, *, with_value: bool = True) -> str:
     return f"{given}: {error['msg']}"
 
 
+def path_of(error: ErrorDetails, root: str = "") -> str:
+    """Return the field that an error is about, below a root: ``cards[1].memory``; that of a map for a key of it."""
+    path = root
+    for part in error["loc"]:
+        if part != "[key]":
+            path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.lstrip(".")
+
+
 def _given(value: Any) -> str:
     if value is None:
         return "nothing"

@@ -28,7 +28,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
-from vgpu_scheduler.model import MIB, worded
+from vgpu_scheduler.model import MIB, path_of, worded
 
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
@@ -163,10 +163,7 @@ def _cut(line: str) -> str:
 
 
 def _lines(details: ErrorDetails, root: str) -> list[str]:
-    path = root
-    for part in details["loc"]:
-        if part != "[key]":
-            path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    path = path_of(details, root)
     if details["type"] == _BROKEN:
         return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
     return [f"{path}: {worded(details, with_value=False)}"]

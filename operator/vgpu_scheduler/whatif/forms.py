@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
-from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, worded
+from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, path_of, worded
 from vgpu_scheduler.whatif.cards import Card, CardShare, card_name
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
@@ -48,10 +48,8 @@ def problems(error: ValidationError, root: str = "") -> str:
     """Word what is wrong with a form as ``cards[1].memory: ...``, separated by semicolons."""
     found = []
     for details in error.errors(include_url=False):
-        path = root
-        for part in details["loc"]:
-            path += f"[{part}]" if isinstance(part, int) else f".{part}"
-        found.append(f"{path.lstrip('.')}: {worded(details)}" if path else worded(details))
+        path = path_of(details, root)
+        found.append(f"{path}: {worded(details)}" if path else worded(details))
     return "; ".join(found)
 
 
