@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
-from vgpu_scheduler.engine import QuotaReport, quotas_from_event
+from vgpu_scheduler.engine import QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
@@ -236,10 +236,9 @@ def _waiting(
     if told.near_miss is not None:
         yield f"  {told.near_miss}"
     if told.quotas:
-        uses = ", ".join(map(str, told.quotas))
         keeps = "keeps" if ours else "would keep"
         with_it = f"; {told.fellows}" if told.fellows is not None and str(told.fellows) else ""
-        yield f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}{with_it}."
+        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, told.quotas)}{with_it}."
     elif told.quota_unseen:
         yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."
     if told.remedies:

@@ -11,6 +11,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.engine import used_by
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Outcome, counted
@@ -152,12 +153,12 @@ def known_of(
 
 def _standing(world: World, pod: Pod, before: _Before) -> str:
     """Say how the namespace of a pod stands with its quotas; empty without limits."""
-    told = ", ".join(map(str, quotas_of(world, pod.namespace, before.counted)))
+    told = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
     others = " with the pods before it" if any(before.counted.values()) else ""
     if before.unknown:
         which = f"{counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}"
         others += f", and what {which}, which depends on the card"
-    return f"namespace {pod.namespace} uses {told}{others}" if told else ""
+    return f"{told}{others}" if told else ""
 
 
 def known_of_all(

@@ -23,7 +23,7 @@ from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVER
 from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
-from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event
+from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.storage import VOLUME_CLAIMS, VOLUMES
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
@@ -93,5 +93,6 @@ __all__ = [
     "quotas_from_event",
     "review_locks",
     "taker_of",
+    "used_by",
     "vendors_on_node",
 ]

@@ -8,7 +8,7 @@ is equal; 0 lets nothing in; scopes are not looked at, so that a quota with scop
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -233,8 +233,7 @@ class QuotaLimits:
 
     def describe(self, namespace: str, state: State) -> str:
         """Say how a namespace stands, for an event; empty where nothing is limited."""
-        told = ", ".join(map(str, self.reports(namespace, state)))
-        return f"namespace {namespace} uses {told}" if told else ""
+        return used_by(namespace, self.reports(namespace, state))
 
     def asked(self, resource: str, claims: PodClaims) -> int:
         """Return how much of a limited resource a pod counts for wherever it goes, in the unit of reports.
@@ -295,8 +294,14 @@ class QuotaLimits:
 _NO_LIMITS: Mapping[str, int] = {}
 
 
+def used_by(namespace: str, reports: Iterable[QuotaReport]) -> str:
+    """Say how a namespace stands; empty where nothing is limited."""
+    told = ", ".join(map(str, reports))
+    return f"namespace {namespace} uses {told}" if told else ""
+
+
 def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
-    """Return how a namespace stood when an event told of it in the words of :meth:`QuotaLimits.describe`."""
+    """Return how a namespace stood when an event told of it in the words of :func:`used_by`."""
     told = _DESCRIBED.search(text)
     if told is None:
         return ()
