@@ -37,7 +37,7 @@ def _lowered(waiting: WaitingPod, policy: Object, name: str, given: Any) -> tupl
     steps = -(-to_int(str(given)) // MIB) if name == _MEMORY else int(given)
 
     def node_with(amount: int) -> str:
-        return waiting.node_with(waiting.world.replace_policy, policy, _with(policy, name, amount))
+        return waiting.node_with(_with(policy, name, amount))
 
     return largest_that_fits(node_with, range(1, steps))
 

@@ -12,6 +12,7 @@ from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
@@ -62,13 +63,8 @@ def _fits_without_limits(waiting: WaitingPod) -> bool:
     """Tell whether a pod would fit as it is if no policy limited what it asks for."""
     world = waiting.world
     limiting = [each for each in world.policies.values() if _limits_of(each)]
-    try:
-        for policy in limiting:
-            world.replace_policy(_with_limits(policy, {"devicesPerPod": _ANY}))
+    with objects_replaced(world, [_with_limits(policy, {"devicesPerPod": _ANY}) for policy in limiting]):
         return bool(waiting.node_now())
-    finally:
-        for policy in limiting:
-            world.replace_policy(policy)
 
 
 def _sums(world: World, pod: Pod | None) -> PodSums:
@@ -207,9 +203,8 @@ def _on_listed_cards_of(waiting: WaitingPod, pod: Pod) -> ExceededLimit | None:
     for amount in (each for each in wanted if each > bound.most and policy is not None):
         breach = ExceededLimit("memoryPerPod", amount, bound, "")
         assert policy is not None
-        waiting.world.replace_policy(_with_limit(policy, breach))
-        helps = waiting.node() or _tightened(waiting, pod, bound.source)
-        waiting.world.replace_policy(policy)
+        with objects_replaced(waiting.world, (_with_limit(policy, breach),)):
+            helps = waiting.node() or _tightened(waiting, pod, bound.source)
         if helps:
             return breach
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -16,7 +16,9 @@ from vgpu_scheduler.whatif.containers import with_containers, without_resources
 from vgpu_scheduler.whatif.node_exclusions import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.policy_remedies import without_limits, without_restrictions
+from vgpu_scheduler.whatif.quota_remedies import unlimited_quota
 from vgpu_scheduler.whatif.repairs import sick_cards
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
@@ -40,8 +42,8 @@ def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
     say without them.
     """
     if answer.decision.outcome is Outcome.REFUSED:
-        limiting = [policy for _, policy in world.policies_in_force(answer.pod, "limits")]
-        with _replaced(world.replace_policy, limiting, without_limits):
+        unlimiting = [without_limits(policy) for _, policy in world.policies_in_force(answer.pod, "limits")]
+        with objects_replaced(world, unlimiting):
             unlimited = ask(world, answer.pod)
             if unlimited.decision.outcome is Outcome.UNSCHEDULABLE:
                 said = unlimited.decision.message
@@ -106,9 +108,9 @@ def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str,
             done.enter_context(mend(world, names))
             yield asked(others[-1])
         yield asked(last)
-        with _replaced(world.replace_policy, world.policies.values(), without_restrictions):
+        with objects_replaced(world, [*map(without_restrictions, world.policies.values())]):
             yield asked(last)
-            with _replaced(world.replace_quota, world.quotas_of(pod.namespace), _unlimited):
+            with objects_replaced(world, [*map(unlimited_quota, world.quotas_of(pod.namespace))]):
                 yield asked(last)
 
 
@@ -142,8 +144,7 @@ def _without_labels(written: Object) -> Object:
 @contextmanager
 def _room_for_pods(world: World, names: Sequence[str]) -> Iterator[None]:
     """Have some nodes take any number of pods, for the time of a question."""
-    before = [world.nodes[name] for name in names]
-    with _replaced(world.replace_node, before, lambda node: with_offered(node, {"pods": _ANY_NUMBER})):
+    with objects_replaced(world, [with_offered(world.nodes[name], {"pods": _ANY_NUMBER}) for name in names]):
         yield
 
 
@@ -156,29 +157,8 @@ def _in_service(world: World, names: Sequence[str]) -> Iterator[None]:
             for _, done in sick_cards(world, name):
                 stack.enter_context(done)
             if any(listed_cards(world.nodes[name], key) for key in keys):
-                before = world.nodes[name]
-                changed = before
+                changed = world.nodes[name]
                 for key in keys:
                     changed = with_annotation(changed, key, "")
-                world.replace_node(changed)
-                stack.callback(world.replace_node, before)
+                stack.enter_context(objects_replaced(world, (changed,)))
         yield
-
-
-@contextmanager
-def _replaced(
-    replace: Callable[[Object], object], objects: Iterable[Object], otherwise: Callable[[Object], Object]
-) -> Iterator[None]:
-    """Have objects be otherwise for the time of a question."""
-    before = list(objects)
-    try:
-        for each in before:
-            replace(otherwise(each))
-        yield
-    finally:
-        for each in before:
-            replace(each)
-
-
-def _unlimited(quota: Object) -> Object:
-    return {**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}}

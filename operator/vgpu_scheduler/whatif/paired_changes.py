@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_tai
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
-from vgpu_scheduler.whatif.quota_remedies import raise_quotas
+from vgpu_scheduler.whatif.quota_remedies import raise_quotas, unlimited_quota
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repairs
 from vgpu_scheduler.whatif.replacing import objects_replaced
@@ -77,7 +77,7 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                         yield both(way, second, node)
                     break
     world, namespace = waiting.world, waiting.pod.namespace
-    quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
+    quotas = [*map(unlimited_quota, world.quotas_of(namespace))]
     limiting = [policy for _, policy in world.policies_in_force(waiting.pod, "limits")]
     others = (
         _smaller_request_with_another(waiting, of_pod),

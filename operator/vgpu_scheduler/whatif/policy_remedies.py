@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.policy import SECTIONS, decode_policy, title
+from vgpu_scheduler.policy import SECTIONS, decode_policy
 from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
@@ -105,9 +105,7 @@ def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
     for ways in restrictions(waiting.world):
         for way in ways:
             (changed,) = way.objects
-            before = waiting.world.policies[title(decode_policy(changed))]
-            node = waiting.node_with(waiting.world.replace_policy, before, changed)
-            if node:
+            if node := waiting.node_with(changed):
                 yield replace(way, node=node)
                 found += 1
                 break

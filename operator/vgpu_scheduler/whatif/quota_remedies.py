@@ -58,6 +58,11 @@ def raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
         raising.fits()
 
 
+def unlimited_quota(quota: Object) -> Object:
+    """Return a quota that limits nothing."""
+    return {**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}}
+
+
 class _Raising:
     """Tries limits of quotas with other values.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.queue_order import placed
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
@@ -228,19 +229,10 @@ class WaitingPod:
         """
         return placed(self.world, [*self.before, *self.later] if made_anew else self.before)
 
-    def node_with(self, replace: Callable[[Object], object], before: Object, changed: Object) -> str:
-        """Return where the pod goes if an object of the world is another for the time of the question.
-
-        Parameters
-        ----------
-        replace
-            Puts a version of the object in its place.
-        """
-        replace(changed)
-        try:
+    def node_with(self, changed: Object) -> str:
+        """Return where the pod goes if an object of the world is another for the time of the question."""
+        with objects_replaced(self.world, (changed,)):
             return self.node()
-        finally:
-            replace(before)
 
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
         """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""

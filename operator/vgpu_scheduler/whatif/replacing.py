@@ -39,8 +39,8 @@ def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
                     put = world.replace_quota
                 case _:
                     put, before = world.replace_policy, world.policies[title(decode_policy(each))]
+            stack.callback(put, before)  # also where the other one cannot be understood
             put(each)
-            stack.callback(put, before)
         yield
 
 

@@ -63,11 +63,10 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
 
 def helping(waiting: WaitingPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
     """Yield the first changes of a node with which the pod fits."""
-    world, found = waiting.world, 0
+    found = 0
     for change in changes:
         (changed,) = change.objects
-        node = waiting.node_with(world.replace_node, world.nodes[changed["metadata"]["name"]], changed)
-        if node:
+        if node := waiting.node_with(changed):
             found += 1
             yield replace(change, node=node)
         if found == _MOST_OF_A_KIND:

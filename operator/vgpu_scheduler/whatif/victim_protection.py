@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Preemption, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["fields_sparing_victims"]
@@ -94,7 +95,5 @@ def _without(world: World, pod: Pod, rules: Sequence[_Rule]) -> Preemption | Non
     """Return who would go if some rules spared nobody."""
     with ExitStack() as stack:
         for rule in rules:
-            policy = world.policies[rule.policy]
-            stack.callback(world.replace_policy, policy)
-            world.replace_policy(_loosened(policy, rule.field))
+            stack.enter_context(objects_replaced(world, (_loosened(world.policies[rule.policy], rule.field),)))
         return world.engine.preemptions.evaluator.search(pod, 0.0).preemption
