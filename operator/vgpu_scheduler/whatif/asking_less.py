@@ -14,15 +14,13 @@ from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
-from vgpu_scheduler.whatif.searching import largest_that_fits, some_of
+from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
 Object = Mapping[str, Any]
 _Chosen = Sequence[int | None]
 
-_PARTS: Final = 1024
-"""Into so many parts amounts are divided that are made smaller together."""
 _MOST_LOOKED_AT: Final = 10_000
 """Amounts of one resource of which it is found out for each whether it may be asked."""
 
@@ -62,7 +60,7 @@ def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
     """
     several = _Several(waiting)
     chosen = several.amounts_to_reduce()
-    if found := largest_that_fits(lambda part: several.node(several.of_part(chosen, part)), range(_PARTS)):
+    if found := largest_that_fits(lambda part: several.node(several.of_part(chosen, part)), range(PARTS)):
         chosen = several.of_part(chosen, found[0])
     for number, steps in enumerate(chosen):
         if steps is not None:
@@ -116,7 +114,7 @@ class _Several:
     def of_part(self, chosen: _Chosen, part: int) -> list[int | None]:
         """Return the same part of each of the amounts that are to be smaller."""
         return [
-            None if now is None else steps[max(bisect_right(steps, amount.steps * part // _PARTS), 1) - 1]
+            None if now is None else steps[max(bisect_right(steps, amount.steps * part // PARTS), 1) - 1]
             for amount, steps, now in zip(self.amounts, self.steps, chosen, strict=True)
         ]
 

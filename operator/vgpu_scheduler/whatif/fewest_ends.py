@@ -17,7 +17,7 @@ from itertools import chain, combinations, islice, product
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, of_quotas
+from vgpu_scheduler.whatif.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of, of_quotas
 from vgpu_scheduler.whatif.remedy import WaitingPod
 from vgpu_scheduler.whatif.repelling import repelling_pods
 
@@ -84,10 +84,6 @@ def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None)
     """
     search = _Search(waiting, among or (lambda _: True))
     return list(search.sets()) or ([] if among else search.without_reprieved_pods())
-
-
-class _OutOfQuestionsError(Exception):
-    """The search would take too long."""
 
 
 class _Place:
@@ -182,7 +178,7 @@ class _Search:
 
     def sets(self) -> Iterator[PodsToEnd]:
         """Yield sets of the fewest pods, then those of more that are of lower priority, for as long as it may ask."""
-        with suppress(_OutOfQuestionsError):
+        with suppress(OutOfQuestionsError):
             yield from self._sets()
 
     def _sets(self) -> Iterator[PodsToEnd]:
@@ -263,7 +259,7 @@ class _Search:
     def _ask(self, question: Callable[[Sequence[Pod]], bool], gone: Sequence[Pod]) -> bool:
         self._left -= 1
         if self._left < 0:
-            raise _OutOfQuestionsError
+            raise OutOfQuestionsError
         return question(gone)
 
     # None that could stay ---------------------------------------------------------------------------------------------
@@ -363,8 +359,5 @@ def _all_are_needed(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]],
     ending, before = list(pods), 0
     while len(ending) != before:  # those before the pod may go elsewhere when another one stays
         before = len(ending)
-        for pod in reversed(list(ending)):
-            without = [other for other in ending if other is not pod]
-            if fits_without(without):
-                ending = without
+        ending = needed_of(ending, fits_without)
     return ending

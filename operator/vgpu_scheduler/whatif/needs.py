@@ -10,13 +10,10 @@ from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.admitted import AdmittedForms
 from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.searching import largest_that_fits, some_of
+from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ClaimCondition", "PodRequest", "amounts_instead_of_percent", "instead_of_percent", "met_together"]
-
-_PARTS = 1024
-"""Into so many parts amounts are divided that are made smaller together."""
 
 
 class PodRequest:
@@ -252,14 +249,14 @@ class _Choices:
         }
 
         def of_part(part: int) -> dict[int, int]:
-            shares = ((n, max(now[n] * part // _PARTS, 1)) for n in which)
+            shares = ((n, max(now[n] * part // PARTS, 1)) for n in which)
             return {n: min(share, steps.get(n, share)) for n, share in shares}
 
         def fits(chosen: Mapping[int, int]) -> str:
             changed = self._applied(written, chosen)
             return "it fits" if asked.meets(changed, lambda claims: bool(claims) and need.fits(claims)) else ""
 
-        found = largest_that_fits(lambda part: fits(of_part(part)), range(1, _PARTS + 1)) if len(which) > 1 else None
+        found = largest_that_fits(lambda part: fits(of_part(part)), range(1, PARTS + 1)) if len(which) > 1 else None
         if found is None:
             return {}
         chosen = of_part(found[0])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.moves import Spot
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Occupant", "largest_of", "occupant_of", "of_quotas"]
+__all__ = ["Occupant", "OutOfQuestionsError", "largest_of", "needed_of", "occupant_of", "of_quotas"]
 
 _MIG: Final = "mig"
+_T = TypeVar("_T")
+
+
+class OutOfQuestionsError(Exception):
+    """A search for pods that have to go would take too long."""
 
 
 class _Kind(NamedTuple):
@@ -95,3 +100,13 @@ def largest_of(occupants: Sequence[Occupant], most: int) -> list[Occupant]:
         holders.sort(reverse=True)
         chosen |= {number for _, number in (holders if kind.whole else holders[:most])}
     return [occupants[number] for number in sorted(chosen)]
+
+
+def needed_of(leaving: Sequence[_T], fits_without: Callable[[Sequence[_T]], bool]) -> list[_T]:
+    """Return those of some pods of which none could stay beside the others; the last ones stay first."""
+    kept = list(leaving)
+    for pod in reversed(leaving):
+        without = [other for other in kept if other is not pod]
+        if fits_without(without):
+            kept = without
+    return kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -18,7 +19,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
 from vgpu_scheduler.whatif.moves import Moves, Spot, spots_of
-from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of
+from vgpu_scheduler.whatif.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of
 from vgpu_scheduler.whatif.queue_order import made_anew
 from vgpu_scheduler.whatif.repelling import repelling_pods
 from vgpu_scheduler.whatif.world import World
@@ -48,10 +49,6 @@ class TargetPlacement:
     def spots(self) -> tuple[Spot, ...]:
         """The cards that it is to get, with their node."""
         return spots_of(self.placement)
-
-
-class _OutOfQuestionsError(Exception):
-    """The search would take too long."""
 
 
 class RoomSearch:
@@ -111,7 +108,7 @@ class RoomSearch:
                     if len(by_pods) == _MOST_PLANS:
                         self.certain = False
                         break
-        except _OutOfQuestionsError:
+        except OutOfQuestionsError:
             self.certain = False
         return list(by_pods.values())
 
@@ -133,7 +130,7 @@ class RoomSearch:
         try:
             with closing(self._sequences(tuple(occupants))) as sequences:
                 return next(sequences, ())
-        except _OutOfQuestionsError:
+        except OutOfQuestionsError:
             self.certain = False
             return ()
 
@@ -149,18 +146,18 @@ class RoomSearch:
         self._learn()
         self._questions = 0
         sets = []
-        with suppress(_OutOfQuestionsError):
+        with suppress(OutOfQuestionsError):
             for node in sorted(self._world.nodes):
                 occupants = self._in_the_way(self._pod, node)
                 if occupants and self._fits(self._pod, node, occupants):
-                    sets.append((node, self._fewest(node, occupants)))
+                    sets.append((node, needed_of(occupants, partial(self._fits, self._pod, node))))
         for node, victims in sorted(sets, key=lambda each: (len(each[1]), each[0]))[:_MOST_NODES]:
             self._questions = 0
             self._learn()  # what was moved for an earlier plan, and taken back, has another UID
             there = {each.pod.key: each for occupants in self._occupants.values() for each in occupants}
             leaving = [there[each.pod.key] for each in victims]
             goals: tuple[TargetPlacement, ...] = ()
-            with suppress(_OutOfQuestionsError), self._suspended(leaving):
+            with suppress(OutOfQuestionsError), self._suspended(leaving):
                 goals = self._cleared(node, leaving)
             if goals:
                 yield goals
@@ -248,15 +245,6 @@ class RoomSearch:
                 tried.add(alike)
                 yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, occupant))
 
-    def _fewest(self, node: str, occupants: Sequence[Occupant]) -> list[Occupant]:
-        """Return pods without which the pod fits on a node and of which none could stay, those of low priority."""
-        leaving = list(occupants)
-        for occupant in reversed(occupants):
-            without = [other for other in leaving if other is not occupant]
-            if self._fits(self._pod, node, without):
-                leaving = without
-        return leaving
-
     def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[TargetPlacement, ...]:
         """Return how the pod goes to a node, and where the pods go that make room for it; empty where one cannot."""
         placement = self._cycle.on_node.fits_without(self._pod, node, ())
@@ -281,7 +269,7 @@ class RoomSearch:
         if self._questions % _TOLD_EVERY == 0:
             self._on_question(self._questions)
         if self._questions > _MOST_QUESTIONS:
-            raise _OutOfQuestionsError
+            raise OutOfQuestionsError
         if self._cycle.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 

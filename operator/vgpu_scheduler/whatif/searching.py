@@ -10,6 +10,9 @@ _FEW: Final = 16
 _SOME: Final = 64
 """Amounts in a row that are tried so where the least of them does not fit: some vendors cut cards in few sizes."""
 
+PARTS: Final = 1024
+"""Into so many parts amounts are divided that are made smaller together."""
+
 NodeWith = Callable[[int], str]
 """Returns the node that a pod goes to with an amount; empty where it fits nowhere."""
 
