@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import first_of
 
 PAGE = "docs/doctor.md"
@@ -37,6 +38,11 @@ class ObjectRef:
     kind: str
     name: str
     namespace: str = ""
+
+    @classmethod
+    def of_pod(cls, pod: Pod) -> ObjectRef:
+        """Refer to a pod."""
+        return cls("Pod", pod.name, pod.namespace)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

@@ -76,7 +76,7 @@ def held(seen: ClusterSnapshot) -> Iterator[Finding]:
         uses = seen.cluster_engine.engine.uses(pod)
         if pod.node_name not in nodes:
             if any(usage.charges for usage in uses.values()):
-                yield ORPHAN.of(_ref(pod), f"it holds cards of node {pod.node_name}, which is not there")
+                yield ORPHAN.of(ObjectRef.of_pod(pod), f"it holds cards of node {pod.node_name}, which is not there")
             continue
         for dialect, usage in uses.items():
             yield from _of_dialect(seen, pod, dialect, usage)
@@ -87,17 +87,19 @@ def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> 
     if usage.problem and listed:
         named = seen.cluster_engine.engine.dialects.announced_node(pod)
         if named and named != pod.node_name:
-            yield ELSEWHERE.of(_ref(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}")
+            yield ELSEWHERE.of(
+                ObjectRef.of_pod(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}"
+            )
         else:
             written = seen.cluster_engine.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
             diagnosis = GARBLED if written else UNACCOUNTED
             message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
-            yield diagnosis.of(_ref(pod), message)
+            yield diagnosis.of(ObjectRef.of_pod(pod), message)
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
         home = seen.cluster_engine.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
         yield PHANTOM.of(
-            _ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})", uuid
+            ObjectRef.of_pod(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})", uuid
         )
 
 
@@ -110,7 +112,7 @@ def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
             continue
         written = sorted(keys & pod.annotations.keys())
         if written:
-            yield UNBOUND.of(_ref(pod), f"it is not bound, and has {', '.join(written)}")
+            yield UNBOUND.of(ObjectRef.of_pod(pod), f"it is not bound, and has {', '.join(written)}")
 
 
 def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -177,10 +179,6 @@ def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
     if about.unit == "percent":
         return round(device.compute_percent(amount, device.total[column]))
     return -(-amount // 2**20) if about.unit == _BYTES else amount
-
-
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef("Pod", pod.name, pod.namespace)
 
 
 CHECKS = (

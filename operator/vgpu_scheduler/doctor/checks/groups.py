@@ -53,7 +53,7 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
         age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:
             text = f"{standing.placed} of the {standing.minimum} pods run that group {standing.key} needs"
-            yield STALE.of(ObjectRef("Pod", first.name, first.namespace), text)
+            yield STALE.of(ObjectRef.of_pod(first), text)
 
 
 def _policies(seen: ClusterSnapshot) -> Policies:

@@ -91,7 +91,7 @@ def hami(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
             shared = pod.node_name in seen.nodes_with_devices and not pod.terminal
             if shared and pod.scheduler_name == name and seen.asks_for_devices(pod):
                 message = f"{name} placed it on node {pod.node_name}, which is managed here"
-                yield SAME_NODES.of(ObjectRef("Pod", pod.name, pod.namespace), message)
+                yield SAME_NODES.of(ObjectRef.of_pod(pod), message)
 
 
 def kept_off(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:

@@ -56,9 +56,13 @@ def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
         if pod.nominated_node_name in nodes:
             nominated.setdefault(pod.nominated_node_name, []).append(pod)
             if not seen.expected.options.preemption:
-                yield NOMINATED_WHILE_OFF.of(_ref(pod), f"it is nominated to node {pod.nominated_node_name}")
+                yield NOMINATED_WHILE_OFF.of(
+                    ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}"
+                )
         else:
-            yield NOWHERE.of(_ref(pod), f"it is nominated to node {pod.nominated_node_name}, which is not there")
+            yield NOWHERE.of(
+                ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}, which is not there"
+            )
     recorded = _recorded(seen)
     for pod in seen.pods:
         late = 0.0 if pod.ends_by is None else seen.server.now.timestamp() - pod.ends_by
@@ -69,12 +73,12 @@ def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
             first = min(waiting, key=lambda each: (-each.priority, each.key))
             others = f" and {counted(len(waiting) - 1, 'other')}" if len(waiting) > 1 else ""
             yield OVERDUE.of(
-                _ref(pod),
+                ObjectRef.of_pod(pod),
                 f"it was to end {late:.0f} s ago, and pod {first.key}{others} is nominated to its node {pod.node_name}",
             )
         elif pod.uid in recorded or _was_preempted(seen, pod):
             text = f"it was evicted and was to end {late:.0f} s ago; it is still on node {pod.node_name}"
-            yield OVERDUE.of(_ref(pod), text)
+            yield OVERDUE.of(ObjectRef.of_pod(pod), text)
 
 
 def _recorded(seen: ClusterSnapshot) -> set[str]:
@@ -94,10 +98,6 @@ def _was_preempted(seen: ClusterSnapshot, pod: Pod) -> bool:
 def _is_nominated(seen: ClusterSnapshot, pod: Pod) -> bool:
     ours = pod.scheduler_name in seen.expected.options.scheduler_names
     return ours and bool(pod.nominated_node_name) and needs_scheduling(pod)
-
-
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef("Pod", pod.name, pod.namespace)
 
 
 def off(seen: ClusterSnapshot) -> Iterator[Finding]:

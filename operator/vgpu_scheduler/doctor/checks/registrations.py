@@ -9,7 +9,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import vendors_on_node
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import EventReason, counted
 
 UNREADABLE = Diagnosis(
     "registration-unreadable",
@@ -58,7 +58,7 @@ _HANDSHAKE = "handshake"
 
 def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find registrations that cannot be read or that contradict each other."""
-    known = {"RegistrationUnreadable": UNREADABLE, "DeviceRegisteredTwice": TWICE}
+    known = {EventReason.REGISTRATION_UNREADABLE: UNREADABLE, EventReason.DEVICE_REGISTERED_TWICE: TWICE}
     for problem in dict.fromkeys(seen.cluster_engine.problems):
         if problem.kind == "Node" and problem.reason in known:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
@@ -26,7 +27,6 @@ WRONG_SCHEDULER = Diagnosis(
 )
 _OVERDUE = 60.0
 """Seconds within which a scheduler that runs has said something about a pod."""
-_DEFAULT = "default-scheduler"
 
 
 def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -35,16 +35,16 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
     for pod in seen.pods:
         if not needs_scheduling(pod):
             continue
-        ref = ObjectRef("Pod", pod.name, pod.namespace)
+        ref = ObjectRef.of_pod(pod)
         if pod.scheduler_name in seen.expected.options.scheduler_names:
             if not seen.leading and _for_a_while(seen, pod):
                 yield UNSERVED.of(ref, f"it names {pod.scheduler_name}, and no scheduler of that name runs")
         elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:
             continue
-        elif pod.scheduler_name == _DEFAULT:
+        elif pod.scheduler_name == DEFAULT_SCHEDULER:
             unknown = sorted(_names(pod) & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
             if unknown:
-                yield WRONG_SCHEDULER.of(ref, f"it names {_DEFAULT} and asks for {', '.join(unknown)}")
+                yield WRONG_SCHEDULER.of(ref, f"it names {DEFAULT_SCHEDULER} and asks for {', '.join(unknown)}")
         elif pod.scheduled_condition is None and _for_a_while(seen, pod):
             yield UNSERVED.of(
                 ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(served)}"
