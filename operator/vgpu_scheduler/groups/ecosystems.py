@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind
+from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind, number_in
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.model import quoted
 
 __all__ = ["GROUP_SOURCES", "POD_GROUP_KINDS", "membership"]
-
-_MOST_DIGITS: Final = 9
 
 
 def _first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:
@@ -32,9 +30,9 @@ def _read_minimum(text: str, field: str) -> tuple[int, str]:
 
     Where the text is none, the number is 1.
     """
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-    if is_number and int(text) >= 1:
-        return int(text), ""
+    number = number_in(text)
+    if number:
+        return number, ""
     return 1, f"{field}: {quoted(text)} is no number of pods: it must be a whole number from 1 on"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Decode, Pod, PodGroup
 
-__all__ = ["GroupKey", "GroupSource", "Membership", "PodGroupKind"]
+__all__ = ["GroupKey", "GroupSource", "Membership", "PodGroupKind", "number_in"]
 
 
 class GroupKey(NamedTuple):
@@ -102,3 +102,11 @@ class GroupSource:
     membership: Callable[[Pod], Membership | None]
     kinds: tuple[PodGroupKind, ...] = ()
     needs_object: bool = False
+
+
+def number_in(text: str) -> int | None:
+    """Return the number that a label or an annotation says; None where it says none, or one of more than 9 digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+_MOST_DIGITS: Final = 9

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vgpu_scheduler.groups.source import number_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
@@ -27,7 +28,6 @@ _PODS: Final = (
 )
 """What numbers the pods of a group, or of a part of it, as Job, LeaderWorkerSet, Kubeflow's Training Operator,
 StatefulSet and Kueue write it."""
-_MOST_DIGITS: Final = 9
 
 
 def topology(pod: Pod) -> tuple[TopologyConstraint, ...]:
@@ -47,4 +47,4 @@ def rank(pod: Pod) -> tuple[int, int] | None:
 
 def _number(pod: Pod, keys: tuple[str, ...]) -> int | None:
     texts = (pod.labels.get(key) or pod.annotations.get(key, "") for key in keys)
-    return next((int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS), None)
+    return next((number for number in map(number_in, texts) if number is not None), None)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import FitColumns, pod_demand
+from vgpu_scheduler.allocators import FitColumns, Weights, pod_demand
 from vgpu_scheduler.kernels import PodDemand
 from vgpu_scheduler.model import DeviceResource, PodClaims, ScorePart
 from vgpu_scheduler.state import DeviceMatrix, State
@@ -21,6 +21,21 @@ from vgpu_scheduler.state import DeviceMatrix, State
 # A claim beyond this fits nowhere; held below it, no sum leaves int64.
 _MOST_CARDS = 1 << 16
 _MOST_AMOUNT = 1 << 40
+
+
+def checked_weights(weights: Weights, defaults: Weights = ()) -> Weights:
+    """Return weights by the names of their resources, with those that are not given.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or a resource is given twice.
+    """
+    if len({name for name, _ in weights}) < len(weights):
+        raise ValueError(f"a resource has two weights in {weights}")
+    if negative := sorted(name for name, weight in weights if weight < 0):
+        raise ValueError(f"the weight of {negative[0]} is negative")
+    return tuple(sorted({**dict(defaults), **dict(weights)}.items()))
 
 
 def bounded_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.kernels import NO_LINE, NO_VENDOR, WeighedResources, binpack_nodes
 from vgpu_scheduler.kube import CPU, MEMORY, PODS
-from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, bounded_demand
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, bounded_demand, checked_weights
 from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
 
 DEFAULT_WEIGHTS: Weights = ((CPU, 1), (MEMORY, 1))
@@ -75,12 +75,7 @@ class BinpackScorer:
     ranks_plain_pods = True
 
     def __post_init__(self) -> None:
-        weights = {**dict(DEFAULT_WEIGHTS), **dict(self.weights)}
-        if len({name for name, _ in self.weights}) < len(self.weights):
-            raise ValueError(f"a resource has two weights in {self.weights}")
-        if negative := sorted(name for name, weight in weights.items() if weight < 0):
-            raise ValueError(f"the weight of {negative[0]} is negative")
-        object.__setattr__(self, "weights", tuple(sorted(weights.items())))
+        object.__setattr__(self, "weights", checked_weights(self.weights, DEFAULT_WEIGHTS))
 
     def compile(self, workload: ScoredPod) -> CompiledBinpack:
         """Prepare the scorer for one pod."""

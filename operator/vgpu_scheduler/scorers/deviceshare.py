@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, Weights, share_terms
 from vgpu_scheduler.kernels import ShareDemand, deviceshare_nodes
 from vgpu_scheduler.model import PodClaims
-from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, checked_weights
 from vgpu_scheduler.state import DeviceMatrix, State
 
 DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
@@ -62,11 +62,7 @@ class DeviceShareScorer:
     ranks_plain_pods = False
 
     def __post_init__(self) -> None:
-        if len({name for name, _ in self.weights}) < len(self.weights):
-            raise ValueError(f"a resource has two weights in {self.weights}")
-        if negative := sorted(name for name, weight in self.weights if weight < 0):
-            raise ValueError(f"the weight of {negative[0]} is negative")
-        object.__setattr__(self, "weights", tuple(sorted(self.weights)))
+        object.__setattr__(self, "weights", checked_weights(self.weights))
 
     def compile(self, workload: ScoredPod) -> CompiledDeviceShare:
         """Prepare the scorer for one pod."""
