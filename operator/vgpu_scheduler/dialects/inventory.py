@@ -6,9 +6,12 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import BoundedCache, Device, DeviceResource, Dimension, bytes_of
 
+MOST_DEVICES = 1024
+"""A node that lists more is not believed: its devices are sorted for every claim."""
 InventoryObject = Mapping[str, Any]
 """The object beside the node that lists its devices, as JSON, in dialects that have one."""
 
@@ -156,3 +159,15 @@ class RememberedDevices:
 
 def _size(device: Device) -> int:
     return _DEVICE + _LINK * len(device.links) + _PIECE * len(device.pieces) + _LABEL * len(device.labels)
+
+
+def check_number(number: int, what: str = "devices") -> None:
+    """Refuse more devices than a node has.
+
+    Raises
+    ------
+    CodecError
+        If there are more.
+    """
+    if number > MOST_DEVICES:
+        raise CodecError(f"{number} {what} are more than a node has (at most {MOST_DEVICES})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -11,6 +12,8 @@ from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, cut, quoted
 
 _TO_REMOVE = re.compile(r"\bannotation ([^\s:]+):? .*: (?:remove it|leave it out)\b")
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can say and no text can be written with."""
 INT32 = 2**31 - 1
 """The most that plugins can count."""
 
@@ -213,3 +216,9 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> str:
 
 def _either(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def go_json(value: object) -> str:
+    """Encode JSON as Go does: without blanks, and with escapes for what means something in HTML."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

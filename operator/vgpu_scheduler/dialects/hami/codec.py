@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 from vgpu_scheduler.dialects.node_side import LockValue
-from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.dialects.values import INT32, go_json
 from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.model import QUOTED, cut, quoted
 
@@ -151,8 +151,7 @@ def encode_register_json(devices: Sequence[RegisteredDevice]) -> str:
 
     The vendor and the custom fields are read, never written.
     """
-    text = json.dumps([_json_fields(device) for device in devices], separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return go_json([_json_fields(device) for device in devices])
 
 
 def _json_fields(device: RegisteredDevice) -> dict[str, Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.values import SURROGATE
 from vgpu_scheduler.model import quoted
 
 INT64 = 2**63 - 1
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode_json(value: str, what: str) -> Any:
@@ -93,7 +92,7 @@ class Fields:
         if not isinstance(item, str):
             raise CodecError(f"{self._where}: {name} is not a string")
         # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
-        return item if item.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
+        return item if item.isascii() else SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
 
     def text_or_number(self, name: str) -> str:
         """Return a string, or an integer as one."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError, UnsupportedError
-from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.inventory import MOST_DEVICES, InventoryObject
 from vgpu_scheduler.dialects.koordinator.booked import AllocatedDevice, device_name, parts_of
 from vgpu_scheduler.dialects.koordinator.functions import allocated_functions, by_parent, decode_functions
 from vgpu_scheduler.dialects.koordinator.names import (
@@ -32,12 +32,10 @@ from vgpu_scheduler.dialects.koordinator.parts import (
     object_of,
     text_of,
 )
-from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.dialects.values import INT32, go_json
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
-_MOST_DEVICES = 1024
-"""A node that lists more is not believed: its devices are sorted for every claim."""
 _VENDOR = "nvidia"
 """Whose GPUs are found by the allocation annotation alone; without the label they are taken for these."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
@@ -63,8 +61,8 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
         )
     spec = object_of(inventory.get("spec"), "spec")
     listed = list_of(spec.get("devices"), "spec.devices")
-    if len(listed) > _MOST_DEVICES:
-        raise CodecError(f"spec.devices: {len(listed)} devices are more than a node has (at most {_MOST_DEVICES})")
+    if len(listed) > MOST_DEVICES:
+        raise CodecError(f"spec.devices: {len(listed)} devices are more than a node has (at most {MOST_DEVICES})")
     model = " ".join(filter(None, (vendor, labels.get(MODEL_LABEL))))
     provider = node.labels.get(ISOLATION_LABEL, "")
     devices = [_device(entry, f"spec.devices[{number}]", model, provider) for number, entry in enumerate(listed)]
@@ -74,7 +72,7 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
             raise CodecError(f"spec.devices: {device.vendor} {device.index} is listed twice")
         seen.add((device.vendor, device.index))
     functions = decode_functions(devices, listed)
-    if len(devices) + len(functions) > _MOST_DEVICES:
+    if len(devices) + len(functions) > MOST_DEVICES:
         raise CodecError(f"spec.devices: {len(functions)} virtual functions are more than a node has")
     partitions = decode_partitions(inventory, node)
     if partitions is not None:
@@ -204,8 +202,7 @@ def encode_allocated(assignments: Iterable[Assignment]) -> str:
         if (kind, minor) in functions:
             entry["extension"] = {"vfs": functions[kind, minor]}
         by_type.setdefault(kind, []).append(entry)
-    text = json.dumps(dict(sorted(by_type.items())), separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")  # as Go writes them
+    return go_json(dict(sorted(by_type.items())))
 
 
 def _quantity(dimension: int, amount: int) -> str:

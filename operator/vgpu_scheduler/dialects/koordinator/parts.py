@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_RESOURCES, DIMENSIONS
-from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.dialects.values import INT32, SURROGATE
 from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import Amounts, quoted
 
 MOST_AMOUNT = 2**44
 """No device has more of anything; held below it, no sum over devices and pods leaves int64."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def object_of(value: object, where: str) -> Mapping[str, Any]:
@@ -80,7 +78,7 @@ def text_of(value: object, where: str) -> str:
     """
     if value is None:
         return ""
-    if not isinstance(value, str) or _SURROGATE.search(value):
+    if not isinstance(value, str) or SURROGATE.search(value):
         raise CodecError(f"{where}: {quoted(value)} is not a text")
     return value
 

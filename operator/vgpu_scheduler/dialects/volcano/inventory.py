@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
+from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, check_number, with_annotations
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
 from vgpu_scheduler.dialects.volcano.mig import DIMENSIONS, with_instances
@@ -18,8 +18,6 @@ from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
 
 _CORES = 100
 """Every card has 100 percent of itself; the plugin does not say so."""
-_MOST_CARDS = 1024
-"""A node that lists more is not believed: its cards are sorted for every claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,7 @@ class VolcanoInventory:
 
 def _registered(value: str, names: VolcanoNames) -> tuple[Device, ...]:
     registered = decode_register(value)
-    if len(registered) > _MOST_CARDS:
-        raise CodecError(f"{len(registered)} cards are more than a node has (at most {_MOST_CARDS})")
+    check_number(len(registered), "cards")
     # The mode of the last card is the node's (Volcano knows modes of nodes only); any but MIG is hami-core.
     whole_node = bool(registered) and registered[-1].mode == keys.MODE_MIG
     seen: dict[str, Device] = {}

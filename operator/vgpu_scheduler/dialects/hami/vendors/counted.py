@@ -6,12 +6,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.inventory import check_number
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Compute, Device
-
-_MOST_CARDS = 1024
-"""A node that has more is not believed: its cards are sorted for every claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +73,7 @@ class CardsByCapacity:
         assert isinstance(facts, tuple)
         node, *amounts = facts
         kind = self.kind(*amounts)
-        if kind.number > _MOST_CARDS:
-            raise CodecError(f"{kind.number} devices are more than a node has (at most {_MOST_CARDS})")
+        check_number(kind.number)
         if kind.memory > INT32:
             raise CodecError(f"{kind.memory} MiB are more than a card has (at most {INT32})")
         return tuple(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
+from vgpu_scheduler.dialects.inventory import check_number
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import PLAIN_SCHEMA, Device, DimensionRoles, quoted
 
-_MOST_CARDS = 1024
-"""A node that lists more is not believed: its cards are sorted for every claim."""
 _SEPARATORS = frozenset(",:;")
 _BLANKS = str.maketrans(dict.fromkeys(_SEPARATORS, " "))
 
@@ -29,8 +28,7 @@ def decode_cards(value: str) -> Sequence[RegisteredDevice]:
 
 def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice]:
     """Return cards as they are, unless they are what no node has; see :func:`decode_cards`."""
-    if len(registered) > _MOST_CARDS:
-        raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
+    check_number(len(registered))
     seen: set[str] = set()
     for card in registered:
         if _SEPARATORS.intersection(card.id):
