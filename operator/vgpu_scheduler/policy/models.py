@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import cut
+from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, Eviction, EvictionEntry, read_evictions
 from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
@@ -286,7 +287,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
     ValueError
         If it is of another kind.
     """
-    meta = _mapping(obj.get("metadata"))
+    meta = mapping_of(obj.get("metadata"))
     namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
     kind = obj.get("kind") or (NAMESPACED_KIND if namespace else CLUSTER_KIND)
     if kind not in (NAMESPACED_KIND, CLUSTER_KIND):
@@ -301,7 +302,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         spec = model.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as error:
         errors.append(explain(error, "spec"))
-    fields = _mapping(raw)
+    fields = mapping_of(raw)
     present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
     if fields.keys() - SECTIONS.keys() - _NO_SECTIONS[kind]:
         present = frozenset(SECTIONS)  # who knows what a section of another version restricts
@@ -338,10 +339,6 @@ _NO_SECTIONS: Final = {
     NAMESPACED_KIND: frozenset({"priority", "selector", "namespaceSelector"}),
     CLUSTER_KIND: frozenset({"priority", "selector", "namespaceSelector", "enforce"}),
 }
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _number(value: object) -> int:

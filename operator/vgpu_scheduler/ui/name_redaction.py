@@ -13,6 +13,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+from vgpu_scheduler.model.untyped import mapping_of, mappings_in
 from vgpu_scheduler.ui.visibility import OTHERS, Visibility
 
 __all__ = ["NameRedactor", "Names"]
@@ -45,13 +46,13 @@ class Names:
 
     def note(self, obj: Object) -> None:
         """Take in an object."""
-        metadata = _mapping(obj.get("metadata"))
+        metadata = mapping_of(obj.get("metadata"))
         name, home = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         kind = obj.get("kind")
         if kind == NAMESPACE:
             home = name
         elif kind == _VOLUME:
-            home = str(_mapping(_mapping(obj.get("spec")).get("claimRef")).get("namespace") or "")
+            home = str(mapping_of(mapping_of(obj.get("spec")).get("claimRef")).get("namespace") or "")
         if not home:
             self._open.add(name)
             return
@@ -177,19 +178,19 @@ def _names_in(texts: Iterable[str]) -> frozenset[str]:
 
 def _named_by(obj: Object, metadata: Object) -> Iterator[str]:
     """Yield the names of what belongs to an object: its owners, claims, account and groups."""
-    for owner in _objects(metadata.get("ownerReferences")):
+    for owner in mappings_in(metadata.get("ownerReferences")):
         name = str(owner.get("name") or "")
         yield name
         if owner.get("kind") in _NUMBERED and "-" in name:
             yield name.rpartition("-")[0]
     for texts in (metadata.get("labels"), metadata.get("annotations")):
-        yield from (value for key, value in _mapping(texts).items() if _says_name(key) and _is_name(value))
-    spec = _mapping(obj.get("spec"))
-    for volume in _objects(spec.get("volumes")):
-        yield str(_mapping(volume.get("persistentVolumeClaim")).get("claimName") or "")
+        yield from (value for key, value in mapping_of(texts).items() if _says_name(key) and _is_name(value))
+    spec = mapping_of(obj.get("spec"))
+    for volume in mappings_in(spec.get("volumes")):
+        yield str(mapping_of(volume.get("persistentVolumeClaim")).get("claimName") or "")
     yield str(spec.get("serviceAccountName") or "")
     yield str(spec.get("schedulerName") or "")  # which those see who see a pod that names it
-    yield str(_mapping(spec.get("schedulingGroup")).get("podGroupName") or "")
+    yield str(mapping_of(spec.get("schedulingGroup")).get("podGroupName") or "")
 
 
 def _says_name(key: object) -> bool:
@@ -198,14 +199,6 @@ def _says_name(key: object) -> bool:
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
-
-
-def _mapping(value: object) -> Object:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(listed: object) -> list[Object]:
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
 
 
 def _all(homes: str | frozenset[str]) -> frozenset[str]:
