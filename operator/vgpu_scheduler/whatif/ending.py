@@ -15,11 +15,10 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.fewest_ends import PodsToEnd, fewest_ends, may_end
 from vgpu_scheduler.whatif.queue_order import made_anew, placed
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
 
 __all__ = ["end_one_pod", "end_pods"]
 
-_MOST_OF_A_KIND: Final = 3
 _MOST_ENDS: Final = 64
 """Pods that are tried, one at a time, where each question is about a whole group."""
 
@@ -33,7 +32,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     found = _followed(waiting, fewest_ends(waiting))
     if found and all(back for _, back in found):
         found += _followed(waiting, fewest_ends(waiting, lambda pod: not _is_recreated_first(waiting, pod)))
-    for ending, back in sorted(found, key=lambda each: (bool(each[1]), *each[0].rank))[:_MOST_OF_A_KIND]:
+    for ending, back in sorted(found, key=lambda each: (bool(each[1]), *each[0].rank))[:MOST_OF_A_KIND]:
         yield _remedy(waiting, ending, back)
 
 
@@ -45,7 +44,7 @@ def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
     for pod in sorted(ending, key=lambda pod: (not pod.deleting, pod.priority, pod.key))[:_MOST_ENDS]:
         with world.engine.state.without([pod.uid]):
             found += [PodsToEnd("", [pod])] if waiting.node() else []
-        if len(found) == _MOST_OF_A_KIND:
+        if len(found) == MOST_OF_A_KIND:
             break
     for each, back in sorted(_followed(waiting, found), key=lambda each: (bool(each[1]), *each[0].rank)):
         yield _remedy(waiting, each, back)

@@ -18,7 +18,7 @@ from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
-from vgpu_scheduler.whatif.remedy import Remedy, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
@@ -27,7 +27,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["changes_for_group"]
 
-_MOST_OF_A_KIND: Final = 3
 _MOST_NODES: Final = 16
 """Nodes of a kind of change that are tried."""
 _MOST_DECISIONS: Final = 2000
@@ -79,7 +78,7 @@ def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequ
         The pods that wait, too, are served before it, and fit nowhere as the cluster is.
     """
     waiting = _WaitingInGroup(world, pod, before, group.waiting)
-    return [remedy for search in _SEARCHES for remedy in islice(search(waiting), _MOST_OF_A_KIND)]
+    return [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
 
 
 def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:

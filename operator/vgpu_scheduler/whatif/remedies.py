@@ -30,7 +30,7 @@ from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.queue_order import placed, pods_waiting_beside
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.tenant import NamespaceObjects
@@ -40,7 +40,6 @@ from vgpu_scheduler.whatif.world import World
 Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
-_MOST_OF_A_KIND: Final = 3
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
 _MOST_TRIED: Final = 32
@@ -126,7 +125,7 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     for search in _SEARCHES:
         found += search(waiting)
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
-        found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
+        found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), MOST_OF_A_KIND), *found]
     if not any(remedy.kind in _OF_LESS and not remedy.ended and not remedy.objects for remedy in found):
         others = any(remedy.kind in _OF_LESS for remedy in found)
         less = list(ask_less_of_several(waiting))
@@ -178,7 +177,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
             remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(repelling)}", goes_to, written)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
-    yield from minimal[:_MOST_OF_A_KIND]
+    yield from minimal[:MOST_OF_A_KIND]
 
 
 def add_nodes(waiting: WaitingPod) -> Iterator[Remedy]:

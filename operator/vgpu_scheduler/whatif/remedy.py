@@ -23,9 +23,11 @@ from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Remedy", "RemedyKind", "WaitingPod"]
+__all__ = ["MOST_OF_A_KIND", "Remedy", "RemedyKind", "WaitingPod"]
 
 
+MOST_OF_A_KIND: Final = 3
+"""Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
 _OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
 

@@ -19,13 +19,12 @@ from vgpu_scheduler.model import CardReason, counted, rounded_duration
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.nodes import in_good_state, states_of, with_annotation, with_offered
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
 
 
-_MOST_OF_A_KIND: Final = 3
 _PLUGIN: Final = "device-plugin"
 """What the pods of device plugins have in their names."""
 _ADMINISTRATOR: Final = "have an administrator of the nodes"
@@ -58,7 +57,7 @@ def repair_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     for kind in repairs(waiting.world):
         found = 0
         for remedy, done in islice(kind, waiting.most_nodes):
-            if found == _MOST_OF_A_KIND:
+            if found == MOST_OF_A_KIND:
                 break
             with done:
                 node = waiting.node()
@@ -93,7 +92,7 @@ def unreadable_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Yield the nodes whose list of cards cannot be read; whether the pod fits there nobody knows."""
     world, found = waiting.world, 0
     for name, verdict in sorted(waiting.verdicts().items()):
-        if found == _MOST_OF_A_KIND:
+        if found == MOST_OF_A_KIND:
             return
         if CardReason.NodeUnregistered.text not in verdict.reasons:
             continue

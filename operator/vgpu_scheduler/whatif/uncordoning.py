@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.whatif.node_exclusions import tolerating
 from vgpu_scheduler.whatif.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["cordoned_cards", "cordoned_nodes", "helping", "uncordon_cards", "uncordon_nodes"]
-
-_MOST_OF_A_KIND: Final = 3
 
 
 def uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -31,9 +28,9 @@ def uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
         if found := list(helping(waiting, [every])):
             several += found
             single += helping(waiting, some)
-        if len(single) >= _MOST_OF_A_KIND:
+        if len(single) >= MOST_OF_A_KIND:
             break
-    yield from (single or several)[:_MOST_OF_A_KIND]
+    yield from (single or several)[:MOST_OF_A_KIND]
 
 
 def cordoned_nodes(world: World) -> Iterator[Remedy]:
@@ -69,5 +66,5 @@ def helping(waiting: WaitingPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
         if node := waiting.node_with(changed):
             found += 1
             yield replace(change, node=node)
-        if found == _MOST_OF_A_KIND:
+        if found == MOST_OF_A_KIND:
             return
