@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+
+from vgpu_scheduler.model.untyped import mapping_of, mappings_in
 
 
 def rfc3339(time: datetime, *, micro: bool = False) -> str:
@@ -31,27 +31,19 @@ def parse_time(text: object, *, assumed: tzinfo | None = None) -> datetime | Non
 
 def bound_at(status: object) -> datetime | None:
     """Return when a pod was bound by its status, else when its kubelet took note of it; None if neither is said."""
-    for condition in _mappings(_mapping(status).get("conditions")):
+    for condition in mappings_in(mapping_of(status).get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             time = parse_time(condition.get("lastTransitionTime"))
             if time is not None:
                 return time
-    return parse_time(_mapping(status).get("startTime"))
+    return parse_time(mapping_of(status).get("startTime"))
 
 
 def ended_at(status: object) -> datetime | None:
     """Return when the last container of a pod has ended, as far as its status says; None if none has."""
     ends = (
-        parse_time(_mapping(_mapping(each.get("state")).get("terminated")).get("finishedAt"))
+        parse_time(mapping_of(mapping_of(each.get("state")).get("terminated")).get("finishedAt"))
         for field in ("containerStatuses", "initContainerStatuses")
-        for each in _mappings(_mapping(status).get(field))
+        for each in mappings_in(mapping_of(status).get(field))
     )
     return max((end for end in ends if end is not None), default=None)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(listed: object) -> Iterator[Mapping[str, Any]]:
-    yield from (each for each in listed if isinstance(each, Mapping)) if isinstance(listed, list | tuple) else ()
