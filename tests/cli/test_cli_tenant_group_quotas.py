@@ -99,6 +99,21 @@ def test_limits_that_an_event_tells_of_count_only_while_they_are_those(api: Api,
     assert any(f"{limit} of {limit} MiB" in each for each in answer["quotas"]) is is_still
 
 
+def test_of_a_dialect_that_the_settings_do_not_name_the_quota_of_the_event_is_told(api: Api) -> None:
+    waits = that_waits(pod("p", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 9000}))
+    waits["spec"]["schedulerName"] = "vgpu-scheduler"
+    waits["metadata"] = {"name": "p", "namespace": "team", "uid": "uid-p"}
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "team"},
+        "involvedObject": {"uid": "uid-p"},
+        "reason": "FailedScheduling",
+        "message": f"{KEPT} (namespace team uses 0 of 8000 MiB of limits.volcano.sh/vgpu-memory)",
+    }
+    api.objects[:] = [quota(gpumem=4000), held(3000), waits, event]
+    assert explained(api, "p")["quotas"] == ["0 of 8000 MiB of limits.volcano.sh/vgpu-memory"]
+
+
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("seed", range(50))
 def test_a_group_that_the_quota_keeps_names_the_quota_with_each_of_its_pods(

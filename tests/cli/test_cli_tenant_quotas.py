@@ -72,6 +72,19 @@ def test_simulate_says_to_an_administrator_whose_the_pods_are(api: Api, count: i
     assert f"the scheduler {named}" in line
 
 
+@pytest.mark.parametrize("may_list", [True, False])
+def test_a_priority_class_is_missed_only_by_those_who_may_list_them(
+    api: Api, tmp_path: Path, *, may_list: bool
+) -> None:
+    asked = waiting("p")
+    asked["spec"]["priorityClassName"] = "high"
+    api.objects[:] = [node("a")]
+    api.refused = frozenset() if may_list else EVERYTHING
+    (tmp_path / "p.yaml").write_text(json.dumps(asked))
+    told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").stderr
+    assert ("there is no PriorityClass high" in told) is may_list
+
+
 # All pods with some labels -------------------------------------------------------------------------------------------
 
 

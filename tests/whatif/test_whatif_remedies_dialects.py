@@ -186,6 +186,16 @@ def test_of_cards_that_there_are_devices_that_are_none_are_left_out() -> None:
     assert re.fullmatch(r"No node offers any example\.com/none; the cards that there are: \S+ \(\d\)\.", cause), cause
 
 
+def test_cards_without_a_model_are_listed_by_their_kind() -> None:
+    objects = cluster("koordinator", [[]])
+    for each in objects:
+        each["metadata"].pop("labels", None)
+    made, waiting = world_of(*objects, pod("asked", {PERCENT: 50, "example.com/none": 1}), dialect="koordinator")
+    assert explain_pod(made, waiting).causes == (
+        "No node offers any example.com/none; the cards that there are: gpu (1).",
+    )
+
+
 @pytest.mark.parametrize(("asked", "kept"), [(101, 100), (150, 100), (399, 300)])
 def test_percentages_that_are_no_whole_number_of_devices_are_told_together(asked: int, kept: int) -> None:
     limits = {CORE: asked, RATIO: asked}

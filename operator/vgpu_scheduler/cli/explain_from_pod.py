@@ -152,8 +152,9 @@ def _told(
     anew = named_anew(pod.scheduler_name, settings)
     others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
     fellows = fellows_of(world, pod) if were_read and not others else None
-    standing = (_standing(world, pod, message, fellows) if were_read and not others else ()) or None
-    if standing is None and were_read and _has_other_limits(world, pod, event or ""):
+    counts = were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas are about it
+    standing = (_standing(world, pod, message, fellows) if counts and not others else ()) or None
+    if standing is None and counts and _has_other_limits(world, pod, event or ""):
         standing = ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):

@@ -63,6 +63,7 @@ def make_world(
     for source in GROUP_SOURCES if view.live else ():
         if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
             world.engine.groups.cannot_list(source.kinds[0].name)  # be it for want of rights, or of the kind
+    world.knows_priority_classes = "PriorityClass" not in view.missing
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose
         world.review_locks(view.read_at or _LONG_AGO)

@@ -163,7 +163,7 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
 
 
 def _models(devices: Sequence[Device]) -> str:
-    counts = Counter(device.type for device in devices)
+    counts = Counter(device.type or device.vendor for device in devices)
     return ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
 
 
