@@ -172,3 +172,18 @@ def test_what_may_be_seen_of_a_namespace_is_said_as_it_is(api: Api, tmp_path: Pa
     assert ("you may see nothing of namespace team: nodes, " in told) is nothing
     assert ("you may see namespace team only: nodes, " in told) is not nothing
     assert ("which --count does not look at: it counts copies one by one" in told) is (of_group and count > 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_an_amount_that_a_limit_and_a_quota_bound_the_smaller_one_is_told_alone(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    amount, most, left = int(rng.integers(9000, 20000)), int(rng.integers(3, 9)), int(rng.integers(1000, 9000))
+    spec = {"limits": {"memoryPerPod": f"{most}Gi"}}
+    mine = {"kind": "VGPUPolicy", "metadata": {"name": "mine", "namespace": "team", "uid": "m"}, "spec": spec}
+    limit = f"limits.memoryPerPod of VGPUPolicy team/mine allows {most}Gi"
+    asked = waiting("p", f"0/1 nodes are available: pod asks for {amount}Mi, {limit}.")
+    asked["spec"]["containers"][0]["resources"]["limits"] |= {MEMORY: str(amount)}
+    api.objects[:] = [mine, quota(gpumem=left), asked]
+    first, *others = explained(api, "p")["remedies"]
+    assert first.startswith(f"ask {min(most * 1024, left)} of {MEMORY} instead of {amount} in container main")
+    assert not [text for text in (first, *others) if text.count(f"of {MEMORY} instead of") > 1]

@@ -300,3 +300,12 @@ def test_a_quota_with_a_fraction_is_raised_to_the_least_whole_number(written: st
     (remedy,) = [each for each in remedies(made, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
     assert remedy.text.endswith(f" to {asked} (it is {written})")
     assert remedy.node == "a"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"devices": {"apartFrom": ["app"]}}, {"devices": {"apartFrom": "app"}}, {"nodes": {"together": ["Required"]}}],
+)
+def test_a_policy_that_is_not_understood_keeps_nobody_from_an_answer(spec: Object) -> None:
+    made, waiting = world_of(node("a", cards=1), policy("odd", spec), pod("asked", {GPU: 3}))
+    assert "ClusterVGPUPolicy odd" in explain_pod(made, waiting).text()

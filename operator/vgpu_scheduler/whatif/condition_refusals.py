@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from vgpu_scheduler.engine import ExceededLimit
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.asking_less import ask_less
@@ -44,7 +45,7 @@ def corrected_requests(world: World, pod: Pod, written: Object, message: str) ->
     """
     refusal = refusal_of(world, written)
     refused = _Refused(world, pod).rewritten(written)
-    told = bool(refusal) and refusal in message
+    told = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits are kept with quotas
     if told and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
         found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
         yield from (remedy.text for remedy in islice(found, _MOST))

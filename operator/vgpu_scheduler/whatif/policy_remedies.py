@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import SECTIONS, decode_policy
 from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -160,14 +161,14 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
         return
     field = f"spec.{'.'.join(path)}"
     if path == _TOGETHER:
-        if value.get("mode") == "Required":
+        if mapping_of(value).get("mode") == "Required":
             done = f"set {field}.mode of {title} to Preferred (it is Required)"
             yield done, _replaced(policy, ("spec", *path, "mode"), "Preferred")
         return
     for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
         done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
-    inside = value.get("matchLabelKeys") if path[-1] == "apartFrom" else None
+    inside = mapping_of(value).get("matchLabelKeys") if path[-1] == "apartFrom" else None
     yield _removal(title, policy, path, _worded(inside or value))
 
 
