@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -13,13 +12,12 @@ from typing import Any, Final, Protocol
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
+from vgpu_scheduler.ui.shared_values import SharedValues
 
 log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """Namespace and name."""
-_LEVELS: Final = 50
-"""Of an object whose texts are shared; what is deeper stays as it is."""
 _LOOK_AGAIN: Final = 30.0
 """Seconds between two lists of a kind that cannot be watched, or could not be seen."""
 _LIST_AFTER: Final[Mapping[int, float]] = {HTTPStatus.GONE: 0.0, HTTPStatus.FORBIDDEN: _LOOK_AGAIN}
@@ -59,6 +57,7 @@ class KindWatch:
         self.kind = kind
         self._path = path
         self._version = ""
+        self._values = SharedValues()
         self._list_after: float | None = None  # seconds; None where it is watched
         self.objects: dict[Key, dict[str, Any]] = {}
         self.missing = ""
@@ -82,7 +81,7 @@ class KindWatch:
             self.missing = found.right(f"list {self._path.rpartition('/')[2]}")
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
-        listed = (_kept(with_kind(self.kind, decode_json(item))) for item in found.items)
+        listed = (self._kept(decode_json(item)) for item in found.items)
         self.objects = {key_of(obj): obj for obj in listed}
 
     async def run(self, observer: Observer) -> None:
@@ -142,7 +141,7 @@ class KindWatch:
         if event.get("type") == "BOOKMARK":
             return True
         gone = event.get("type") == "DELETED"
-        written, key = _kept(with_kind(self.kind, obj)), key_of(obj)
+        written, key = self._kept(obj), key_of(obj)
         if gone:
             self.objects.pop(key, None)
         else:
@@ -150,29 +149,19 @@ class KindWatch:
         observer.changed(self.kind, written, gone=gone)
         return True
 
+    def _kept(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return an object as it is kept: what it says as others do is there once."""
+        kept: dict[str, Any] = self._values.share(_without_owners(with_kind(self.kind, obj)))
+        return kept
 
-def _kept(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as it is kept: what it says as others do is there once, and who owns its fields is left out.
 
-    Who owns them matters of pods that are nominated to a node alone.
-    """
+def _without_owners(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without who owns its fields, which matters of pods that are nominated to a node alone."""
     metadata, status = obj.get("metadata"), obj.get("status")
     is_nominated = isinstance(status, dict) and bool(status.get("nominatedNodeName"))
     if isinstance(metadata, dict) and not is_nominated:
         metadata.pop("managedFields", None)
-    shared: dict[str, Any] = _shared(obj)
-    return shared
-
-
-def _shared(value: Any, levels: int = _LEVELS) -> Any:
-    """Return a value whose texts are the same objects wherever they say the same."""
-    if isinstance(value, str):
-        return sys.intern(value)
-    if levels and isinstance(value, dict):
-        return {sys.intern(key): _shared(inner, levels - 1) for key, inner in value.items()}
-    if levels and isinstance(value, list):
-        return [_shared(inner, levels - 1) for inner in value]
-    return value
+    return obj
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
