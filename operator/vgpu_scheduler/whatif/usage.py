@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -35,8 +36,9 @@ class UsedAmount:
     free: int
 
     @classmethod
+    @lru_cache(4096)
     def of_card(cls, used: int, total: int, *, in_service: bool) -> UsedAmount:
-        """Return what is used of one card."""
+        """Return what is used of one card; of most cards it is the same as of others."""
         return cls(used, total, max(total - used, 0) if in_service else 0)
 
     def __add__(self, other: UsedAmount) -> UsedAmount:
