@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -23,11 +24,17 @@ from vgpu_devcluster import DevCluster
 OBJECTS = [node("a"), running("x", "a", "GPU-a-0", 3000)]
 
 
+FROZEN = """
+import atexit, gc
+atexit.register(lambda: print("frozen:", gc.get_freeze_count()))
+"""
+
+
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the command; yield the process and the address that it prints."""
     command = [sys.executable, "-m", "vgpu_scheduler.cli", "ui", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     try:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
@@ -74,6 +81,18 @@ def test_a_live_cluster_is_served_with_open_streams_until_ctrl_c(tmp_path: Path)
                 _, errors = process.communicate(timeout=10)
             assert process.returncode == 130
             assert "Traceback" not in errors
+
+
+def test_what_is_read_of_a_live_cluster_is_not_searched_for_garbage(tmp_path: Path) -> None:
+    """Of a large cluster that would hold up every page for most of a second."""
+    (tmp_path / "sitecustomize.py").write_text(FROZEN)
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+        environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        with serving("--kubeconfig", kubeconfig, env=environment) as (process, _):
+            process.send_signal(signal.SIGINT)
+            told, _ = process.communicate(timeout=10)
+    assert int(told.rpartition("frozen: ")[2]) > 100_000
 
 
 def test_what_cannot_be_served_is_said(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
 from vgpu_scheduler.runtime import operator
-from vgpu_scheduler.runtime.collecting import unmodified_mappings
+from vgpu_scheduler.runtime.collecting import settle_memory, unmodified_mappings
 from vgpu_scheduler.settings import load
 
 SCRIPT = """
@@ -35,6 +36,26 @@ def test_the_compiler_is_let_go_and_works_on() -> None:
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) > 20.0
+
+
+class Circle:
+    """Holds itself."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_what_was_held_for_good_and_is_not_any_more_is_given_back() -> None:
+    circle = Circle()
+    gone = weakref.ref(circle)
+    try:
+        settle_memory()
+        assert gone() is circle
+        del circle
+        settle_memory()
+        assert gone() is None
+    finally:
+        gc.unfreeze()
 
 
 def mapping(name: str, *, first: int, rights: str = "r--p", **written: int) -> str:

@@ -96,7 +96,9 @@ Prepare = Callable[[Lived], Awaitable[None]]
 
 
 @asynccontextmanager
-async def lived(folder: Path, *objects: Object, prepare: Prepare | None = None) -> AsyncIterator[Lived]:
+async def lived(
+    folder: Path, *objects: Object, prepare: Prepare | None = None, settle: Callable[[], None] = lambda: None
+) -> AsyncIterator[Lived]:
     """Serve the page of an embedded cluster with some objects; see :func:`followed`."""
     with DevCluster.thread() as devcluster:
 
@@ -106,18 +108,22 @@ async def lived(folder: Path, *objects: Object, prepare: Prepare | None = None) 
                 await prepare(cluster)
 
         kubeconfig = str(devcluster.kubeconfig(folder / "kubeconfig"))
-        async with followed(kubeconfig, *objects, prepare=prepared) as found:
+        async with followed(kubeconfig, *objects, prepare=prepared, settle=settle) as found:
             yield found
 
 
 @asynccontextmanager
-async def followed(kubeconfig: str, *objects: Object, prepare: Prepare | None = None) -> AsyncIterator[Lived]:
+async def followed(
+    kubeconfig: str, *objects: Object, prepare: Prepare | None = None, settle: Callable[[], None] = lambda: None
+) -> AsyncIterator[Lived]:
     """Serve the page of a cluster in which some objects are made.
 
     Parameters
     ----------
     prepare
         Is awaited with the cluster before it is read.
+    settle
+        As for the page.
     """
     options = ClusterOptions(kubeconfig, None, "vgpu-system", None)
     api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "page")
@@ -125,7 +131,7 @@ async def followed(kubeconfig: str, *objects: Object, prepare: Prepare | None = 
     await found.create(*objects)
     if prepare is not None:
         await prepare(found)
-    found.live = LiveCluster(own, options)
+    found.live = LiveCluster(own, options, settle=settle)
     current = await found.live.open()
     following = asyncio.create_task(found.live.run())
     runner, address = await serve(PageSetup(current, found.live.view, found.live.deletable, found.live.facts), 0)

@@ -12,8 +12,10 @@ import uvloop
 
 from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
+from vgpu_scheduler.cli.page_memory import give_back, settle
 from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view, hours_in_prometheus
+from vgpu_scheduler.runtime.collecting import collect_less_often
 from vgpu_scheduler.ui import Ask, CurrentWorld, LiveCluster, PageSetup, serve
 from vgpu_scheduler.whatif import HeldHours
 
@@ -52,19 +54,21 @@ def held_in(prometheus: str | None) -> Ask | None:
 
 async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
     """Serve a live cluster."""
+    collect_less_often()
     async with await connect_to(cluster) as api:
         progress("reading the cluster")
         announce_compiling()
-        live = LiveCluster(api, cluster)
+        live = LiveCluster(api, cluster, settle=settle)
         current = await live.open()
         progress("")
         following = asyncio.create_task(live.run())
+        giving_back = asyncio.create_task(give_back())
         window = PageSetup(current, live.view, live.deletable, live.facts, held)
         serving = asyncio.create_task(_serve(window, port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (following, serving):
+            for task in (following, giving_back, serving):
                 task.cancel()
             with suppress(asyncio.CancelledError):
                 await serving

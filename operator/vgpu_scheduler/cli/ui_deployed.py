@@ -15,8 +15,10 @@ import click
 import uvloop
 
 from vgpu_scheduler.cli.cluster.world import exit_on_error
+from vgpu_scheduler.cli.page_memory import give_back, settle
 from vgpu_scheduler.cli.ui import held_in
 from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.runtime.collecting import collect_less_often
 from vgpu_scheduler.settings import parse_address
 from vgpu_scheduler.telemetry import is_local
 from vgpu_scheduler.telemetry.logs import configure
@@ -144,9 +146,10 @@ async def _until_stopped(cluster: ClusterOptions, served: Served, held: Ask | No
 
 
 async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> None:
+    collect_less_often()
     async with await connect_to(cluster) as api:
         names = Names()
-        live = LiveCluster(api, cluster, names)
+        live = LiveCluster(api, cluster, names, settle=settle)
         log.info("reading the cluster")
         current = await live.open()
         guard = DeployedGuard(Reviews(api), served.doors, names, live.namespaces)
@@ -157,6 +160,7 @@ async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> N
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(live.run())
+                tasks.create_task(give_back())
                 if served.certificate is not None:
                     tasks.create_task(served.certificate.follow())
         finally:

@@ -58,6 +58,8 @@ class LiveCluster:
         Takes in what happens to the world; see :class:`CurrentWorld`.
     adapt
         Returns the settings that the world is made with, from those of the scheduler.
+    settle
+        Is called in a thread of its own whenever a world was made, which nearly all of the memory is held by.
 
     Attributes
     ----------
@@ -73,12 +75,14 @@ class LiveCluster:
         *,
         witness: ClusterListener | None = None,
         adapt: Callable[[SchedulerSettings], SchedulerSettings] = lambda settings: settings,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._options = options
         self._names = names
         self._witness = witness
         self._adapt = adapt
+        self._settle = settle
         self._watches: dict[str, KindWatch] = {}
         self._changes: list[Change] = []
         self._stale = False
@@ -102,6 +106,7 @@ class LiveCluster:
         """
         await self._list_all()
         self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()), self._witness)
+        await asyncio.to_thread(self._settle)
         return self.current
 
     async def run(self) -> None:
@@ -212,6 +217,7 @@ class LiveCluster:
         else:
             if self._broken.pop("world", None):
                 await self.current.say(self._trouble())
+            await asyncio.to_thread(self._settle)
 
     @staticmethod
     def _made(view: ClusterView) -> tuple[World, ClusterView]:

@@ -1,0 +1,25 @@
+"""How the process keeps its memory that serves the page of a live cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from vgpu_scheduler.runtime.collecting import release_compiler_pages, release_memory, settle_memory
+
+_EVERY: Final = 30.0
+"""Seconds between two times that memory is given back."""
+
+
+def settle() -> None:
+    """Take what is held now for what stays: no page waits until it was searched for garbage."""
+    settle_memory()
+    release_compiler_pages()
+
+
+async def give_back() -> None:
+    """Give back from time to time what was needed to make pages, and to link the kernels that they use first."""
+    while True:
+        await asyncio.sleep(_EVERY)
+        await asyncio.to_thread(release_memory)
+        await asyncio.to_thread(release_compiler_pages)
