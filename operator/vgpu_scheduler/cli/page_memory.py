@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Final
 
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, release_memory, settle_memory
@@ -18,8 +19,13 @@ def settle() -> None:
 
 
 async def give_back() -> None:
-    """Give back from time to time what was needed to make pages, and to link the kernels that they use first."""
+    """Give back from time to time what was needed to make pages, to look as the doctor does, and to link kernels."""
     while True:
         await asyncio.sleep(_EVERY)
-        await asyncio.to_thread(release_memory)
-        await asyncio.to_thread(release_compiler_pages)
+        await asyncio.to_thread(_release)
+
+
+def _release() -> None:
+    gc.collect()
+    release_memory()
+    release_compiler_pages()
