@@ -59,7 +59,7 @@ class LiveCluster:
     adapt
         Returns the settings that the world is made with, from those of the scheduler.
     settle
-        Is called in a thread of its own whenever a world was made, which nearly all of the memory is held by.
+        Is called where pages are made whenever a world was made, which nearly all of the memory is held by.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class LiveCluster:
         """
         await self._list_all()
         self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()), self._witness)
-        await asyncio.to_thread(self._settle)
+        await self._settle_memory()
         return self.current
 
     async def run(self) -> None:
@@ -217,7 +217,11 @@ class LiveCluster:
         else:
             if self._broken.pop("world", None):
                 await self.current.say(self._trouble())
-            await asyncio.to_thread(self._settle)
+            await self._settle_memory()
+
+    async def _settle_memory(self) -> None:
+        """Settle memory where pages are made: one that is made of the world before holds it until then."""
+        await self.current.ask(lambda *_: self._settle())
 
     @staticmethod
     def _made(view: ClusterView) -> tuple[World, ClusterView]:
