@@ -204,6 +204,17 @@ def test_explain_says_which_claim_of_a_decided_pod_waits_for_its_volume(api: Api
     assert "its turn comes" not in text
 
 
+@pytest.mark.parametrize("may_list", [True, False])
+def test_claims_of_ephemeral_volumes_count_as_made_where_they_may_not_be_listed(api: Api, *, may_list: bool) -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "sc"}}}}]
+    waits = pod("waits", {GPU: 1, MEMORY: 100}, volumes=volumes, schedulerName="vgpu-scheduler")
+    api.objects += [{"kind": "StorageClass", **storage.storage_class("sc", wait=True)}, node("b"), waits]
+    api.refused = frozenset() if may_list else frozenset({"PersistentVolumeClaim"})
+    found = run("explain", "waits")
+    assert ("waiting for ephemeral volume controller" in found.stdout) is may_list
+    assert found.exit_code == may_list
+
+
 def test_explain_warns_of_what_looks_like_a_mistake_in_a_bound_pod_too(api: Api) -> None:
     bare = running("bare", "a", "GPU-a-0", 100)
     bare["spec"]["containers"][0]["resources"]["limits"] = {GPU: 0, MEMORY: 1000}

@@ -51,6 +51,13 @@ class Fleet:
             elif decision.preemption is not None:
                 self.victims_of[decision.uid] = decision.preemption
 
+    def relabel(self, name: str, labels: dict[str, str]) -> None:
+        """Have a pod get other labels."""
+        self._version += 1
+        obj = self.objects[f"uid-{name}"]
+        obj["metadata"] = {**obj["metadata"], "labels": labels, "resourceVersion": str(self._version)}
+        self.engine.observe_pod(decode_pod(obj), self.now)
+
     def end(self, uid: str) -> None:
         """Have a pod end and be deleted."""
         if any(uid == victim.uid for found in self.victims_of.values() for victim in found.victims):

@@ -238,7 +238,10 @@ def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyP
         engine.policy_tracker.observe(policy(f"p{number}", SPREAD))
     assert engine.attempt(20.0) is None
     assert engine.attempt(21.0) is None
-    assert looks == [None, ClusterEvent.BUDGET], "of all, and of those that found nobody to preempt"
+    assert looks == [None], "no policy says anything about evictions"
+    engine.policy_tracker.observe(policy("p0", {"preemption": {"preemptible": False}}))
+    assert engine.attempt(22.0) is None
+    assert looks == [None, None, ClusterEvent.BUDGET], "of all, and of those that found nobody to preempt"
 
 
 def test_what_no_node_has_any_more_is_not_known_any_more() -> None:

@@ -13,7 +13,7 @@ from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy
 from tests.simulation.cluster import MIG
 
-from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.kube import decode_namespace, decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.settings import Settings
@@ -179,8 +179,8 @@ def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, 
     )
 
 
-@pytest.mark.parametrize("is_gone", [True, False])
-def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_more(*, is_gone: bool) -> None:
+@pytest.mark.parametrize("change", ["gone", "other", "relabelled"])
+def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_more(change: str) -> None:
     fleet = Fleet([node("a", cards("a", 1))])
     keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
     keeps = policy("keeps", keep)
@@ -191,14 +191,35 @@ def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_mo
     fleet.decide()
     assert fleet.last["high"].preemption is None
     fleet.now += 20.0  # its back-off is over
-    if is_gone:
+    if change == "gone":
         fleet.engine.policy_tracker.remove(keeps)
+    elif change == "relabelled":
+        fleet.relabel("low", {"keep": "nobody"})
     else:
         fleet.engine.policy_tracker.observe(policy("keeps", {**keep, "preemption": {"preemptible": True}}))
     fleet.decide()
     found = fleet.last["high"].preemption
     assert found is not None, fleet.last["high"].message
     assert [victim.pod for victim in found.victims] == ["default/low"]
+
+
+def test_who_found_no_victims_is_not_tried_again_when_nothing_changes_about_evictions() -> None:
+    fleet = Fleet([node("a", cards("a", 1))])
+    keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
+    fleet.engine.policy_tracker.observe(policy("keeps", keep))
+    fleet.come("low", 0, asks(gpumem=8000), labels={"keep": "me"})
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    fleet.now += 20.0
+    attempts = fleet.engine.preemptions.evaluator.attempts
+    fleet.relabel("low", {"keep": "me", "other": "label"})
+    fleet.engine.policy_tracker.observe(policy("away", {"nodes": {"policy": "spread"}}, "team"))
+    fleet.engine.policy_tracker.observe_namespace(
+        decode_namespace({"metadata": {"name": "new", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}}})
+    )
+    fleet.decide()
+    assert fleet.engine.preemptions.evaluator.attempts == attempts
 
 
 def test_who_has_not_run_long_enough_does_not_end_yet() -> None:

@@ -59,6 +59,10 @@ def test_cards_by_names_that_no_dialect_has_are_not_left_out_either(name: str) -
     world.add([node("a", cards=1), node("b", cards=0), pod("asked", {name: 1})])
     (waiting,) = world.pending.values()
     assert not [remedy.text for remedy in remedies(world, waiting) if "leave out" in remedy.text]
+    world.add([pod("hostdev", {name: 1, "nvidia.com/hostdev": 1}), pod("bare", {"nvidia.com/hostdev": 1})])
+    (beside, bare) = [next(each for each in world.pending.values() if each.name == key) for key in ("hostdev", "bare")]
+    assert not [remedy.text for remedy in remedies(world, beside) if f"leave out {name}" in remedy.text]
+    assert [remedy.text for remedy in remedies(world, bare)] == ["leave out nvidia.com/hostdev in container main"]
     world.add([pod("both", {name: 1, GPU: 1, MEMORY: 100})])
     (both,) = [each for each in world.pending.values() if each.name == "both"]
     assert [remedy.text for remedy in remedies(world, both)] == [f"leave out {name} in container main"]

@@ -149,5 +149,12 @@ def test_of_cards_in_mig_mode_without_a_geometry_that_is_said(dialect: str) -> N
     world, waiting = world_of(made, pod("asked", {name: 1}, metadata={"annotations": {mode: "mig"}}), dialect=dialect)
     found = explain_pod(world, waiting)
     (cause,) = found.causes
-    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until knownMigGeom")
-    assert "in mode mig, of which no geometry is known (1)." in found.models or dialect == "hami"
+    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until the file")
+    assert "in mode mig, without a geometry that is known and allowed (1)." in found.models or dialect == "hami"
+
+
+def test_who_names_another_model_is_not_told_of_cards_in_mig_mode() -> None:
+    full = with_cards(1, "NVIDIA-A10", "hami-core")
+    asked = pod("asked", {GPU: 1, MEMORY: 90000}, metadata={"annotations": {TYPES: "A10"}})
+    world, waiting = world_of(with_cards(0, "NVIDIA-New", "mig"), full, asked)
+    assert not explain_pod(world, waiting).causes

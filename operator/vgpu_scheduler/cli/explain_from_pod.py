@@ -158,7 +158,7 @@ def _told(
         standing = ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
-        last += seen.claim_problems(found)
+        last += seen.claim_problems(found, [pod.uid])
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     first = [*([anew] if anew else []), *of_group]
     reason = str(condition.get("reason", ""))

@@ -139,7 +139,7 @@ def known_of(
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
     fellows = None if refused or others else fellows_of(world, pod, before.there, before.kept)
     exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, fellows))
-    reasons = [*known_problems(world, pod, seen, waits=waits), *(() if refused else group_remedies(world, pod))]
+    reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
             reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))

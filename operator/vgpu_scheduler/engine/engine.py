@@ -144,6 +144,7 @@ class Engine:
             event |= ClusterEvent.NODE
         if accepted is pod:
             self.groups.observe(pod)
+            self.state.wakes.victims |= before is not None and self._may_be_evicted_otherwise(before, pod)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.kubelet_rejections.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
@@ -154,6 +155,12 @@ class Engine:
                 Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, problem)
             )
         return tuple(problems)
+
+    def _may_be_evicted_otherwise(self, before: Pod, now: Pod) -> bool:
+        """Tell whether a placed pod has changed labels by which policies let others evict it, or do not."""
+        if not before.node_name or before.labels == now.labels:
+            return False
+        return self.policies.resolve(before).preemption != self.policies.resolve(now).preemption
 
     def uses(self, pod: Pod) -> Uses:
         """Return what a pod uses by its objects of the devices that its node lists, by dialect."""

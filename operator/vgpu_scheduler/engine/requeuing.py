@@ -83,6 +83,9 @@ class Requeuer:
             found = self._state.wakes.take()
             if found.every_policy or found.policies:
                 self._wake_for_policy(None if found.every_policy else found.policies, now)
+            if found.victims:  # those that found nobody to preempt may find somebody now
+                woken = self._queue.unschedulable(ClusterEvent.BUDGET)
+                self._queue.wake_equivalent(woken, now, QueueEvent.POLICY_UPDATE)
             self._wake_for_quota(found.quotas | self._quotas.limited(found.returned), now)
             for uid, event in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent(event))
@@ -100,10 +103,7 @@ class Requeuer:
         self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_for_policy(self, namespaces: set[str] | None, now: float) -> None:
-        """Requeue the pods whose effective policy has changed, in some namespaces or in all.
-
-        Those that found nobody to preempt are tried again whatever policy changed: it may let their victims go.
-        """
+        """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
         changed = []
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
@@ -111,7 +111,6 @@ class Requeuer:
             if pod is not None and about and not self._policies.as_decided(pod):
                 changed.append(uid)
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
-        self._queue.wake_equivalent(self._queue.unschedulable(ClusterEvent.BUDGET), now, QueueEvent.POLICY_UPDATE)
 
     def _wake_for_quota(self, namespaces: set[str], now: float) -> None:
         """Requeue the pods that wait for the quota of some namespaces."""

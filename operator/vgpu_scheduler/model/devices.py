@@ -207,7 +207,7 @@ class Device:
 
     @property
     def lacks_geometry(self) -> bool:
-        """Whether it is in MIG mode and nobody says into which pieces: it is given to nobody."""
+        """Whether it is in MIG mode without any piece that it may be given out in: it is given to nobody."""
         return self.mode == "mig" and not self.pieces
 
     @property

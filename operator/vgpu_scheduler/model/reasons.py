@@ -176,6 +176,8 @@ class WakeSet:
         The namespaces for whose pods another policy may be in force.
     every_policy
         Whether that is so for all namespaces.
+    victims
+        Whether policies may let other pods be evicted than before.
     pods
         The UIDs of pods that are to be tried whatever they wait for, with what the queue calls the change.
     """
@@ -185,16 +187,19 @@ class WakeSet:
     returned: set[str] = field(default_factory=set)
     policies: set[str] = field(default_factory=set)
     every_policy: bool = False
+    victims: bool = False
     pods: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Tell whether anything has changed."""
         about_some = self.quotas or self.returned or self.policies or self.pods
-        return bool(self.events or about_some or self.every_policy)
+        return bool(self.events or about_some or self.every_policy or self.victims)
 
     def take(self) -> WakeSet:
         """Return what was collected, and start with an empty set."""
-        taken = WakeSet(self.events, self.quotas, self.returned, self.policies, self.every_policy, self.pods)
-        self.events, self.every_policy = ClusterEvent.NONE, False
+        taken = WakeSet(
+            self.events, self.quotas, self.returned, self.policies, self.every_policy, self.victims, self.pods
+        )
+        self.events, self.every_policy, self.victims = ClusterEvent.NONE, False, False
         self.quotas, self.returned, self.policies, self.pods = set(), set(), set(), {}
         return taken

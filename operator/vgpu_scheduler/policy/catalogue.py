@@ -113,7 +113,7 @@ class Catalogue:
             if key_of(other) != key and _tie(policy, other):
                 self._ties.setdefault(key, set()).add(key_of(other))
                 self._ties.setdefault(key_of(other), set()).add(key)
-        self._changed(policy.namespace or None)
+        self._changed(policy.namespace or None, [policy, *([known] if known is not None else [])])
 
     def remove(self, policy: PolicyResource, version: int | None = None) -> None:
         """Take in that a policy is gone, as of a version; its own unless one is given."""
@@ -121,19 +121,19 @@ class Catalogue:
         if self._policies.remove(key, policy.uid, policy.resource_version if version is None else version):
             self._peers_of(policy).pop(key, None)
             self._drop_ties(key)
-            self._changed(policy.namespace or None)
+            self._changed(policy.namespace or None, [policy])
 
     def put_namespace(self, namespace: Namespace) -> None:
         """Take in a namespace; an older version than the one known is ignored."""
         known = self._namespaces.get(namespace.name)
         if self._namespaces.put(namespace.name, namespace) and (known is None or known.labels != namespace.labels):
-            self._changed(namespace.name)
+            self._changed(namespace.name, self._selecting_namespaces())
 
     def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
         """Take in that a namespace is gone, as of a version; its own unless one is given."""
         gone_at = namespace.resource_version if version is None else version
         if self._namespaces.remove(namespace.name, namespace.uid, gone_at):
-            self._changed(namespace.name)
+            self._changed(namespace.name, self._selecting_namespaces())
 
     def missing(self, listed: Collection[PolicyKey], version: int) -> list[PolicyResource]:
         """Return the policies that a consistent list of a version does not have."""
@@ -197,9 +197,13 @@ class Catalogue:
         for other in self._ties.pop(key, ()):
             self._ties[other].discard(key)
 
-    def _changed(self, namespace: str | None) -> None:
-        """Note a change that concerns the pods of one namespace, or of all of them."""
+    def _selecting_namespaces(self) -> list[PolicyResource]:
+        return [policy for policy in self._cluster.values() if policy.namespace_selector is not None]
+
+    def _changed(self, namespace: str | None, policies: Iterable[PolicyResource]) -> None:
+        """Note a change of what some policies say to the pods of one namespace, or to all of them."""
         self.generation += 1
+        self._wakes.victims |= any(policy.spec is None or policy.spec.preemption is not None for policy in policies)
         if namespace is None:
             self._candidates.clear()
             self._wakes.every_policy = True

@@ -36,6 +36,10 @@ class MissingRightsError(Exception):
         super().__init__(f"you may not {', '.join(rights)}")
 
 
+_OFTEN_LEFT_OUT: Final = ("PersistentVolumeClaim",)
+"""What files may leave out, and have pods understood all the same."""
+
+
 def make_world(
     view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
 ) -> World:
@@ -63,7 +67,7 @@ def make_world(
     for source in GROUP_SOURCES if view.live else ():
         if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
             world.engine.groups.cannot_list(source.kinds[0].name)  # be it for want of rights, or of the kind
-    world.knows_priority_classes = "PriorityClass" not in view.missing
+    world.unread = frozenset({*view.missing, *(kind for kind in _OFTEN_LEFT_OUT if not view.has_read(kind))})
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose
         world.review_locks(view.read_at or _LONG_AGO)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -13,7 +14,8 @@ from vgpu_scheduler.kube import Pod
 __all__ = ["asks_for_cards", "card_names"]
 
 _UNNAMED: Final = ""
-_GPU: Final = "gpu."
+_OTHER_CARDS: Final = re.compile(r"gpu\.|[^/]+/(mig-|gpu)")
+"""As in ``nvidia.com/mig-1g.10gb``, ``nvidia.com/gpu.shared``, ``amd.com/gpu`` and ``gpu.intel.com/i915``."""
 
 
 def card_names(dialects: Dialects) -> Mapping[str, str]:
@@ -35,16 +37,6 @@ def _of_others() -> dict[str, str]:
     return {resource: name for name in reversed(list(DIALECTS)) for resource in DIALECTS[name]().claims.resources}
 
 
-def asks_for_cards(names: Iterable[str], pod: Pod) -> bool:
-    """Tell whether a pod asks for cards: by one of these names, or by another one of those whose names they are.
-
-    So ``nvidia.com/mig-1g.10gb`` counts, which NVIDIA's own device plugin has, and ``gpu.intel.com/i915``.
-    """
-    domains = {_domain(name) for name in names}
-    asked = (name for name, amount in pod.spec.requests.items() if amount)
-    return any((domain := _domain(name)) and (domain in domains or domain.startswith(_GPU)) for name in asked)
-
-
-def _domain(resource: str) -> str:
-    """Return the part of a resource's name before the slash; empty without one."""
-    return resource.partition("/")[0] if "/" in resource else ""
+def asks_for_cards(names: Container[str], pod: Pod) -> bool:
+    """Tell whether a pod asks for cards: by one of these names, or as other device plugins call cards."""
+    return any(amount and (name in names or _OTHER_CARDS.match(name)) for name, amount in pod.spec.requests.items())

@@ -14,6 +14,7 @@ from vgpu_scheduler.policy import shown_sources
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.managing import describe_managed_nodes
+from vgpu_scheduler.whatif.mismatch import MODEL_WORD
 from vgpu_scheduler.whatif.pod_labels import describe_labels
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
@@ -54,7 +55,7 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     found += volume_causes(world, answer.pod, told)
     if CardReason.CardCordoned.text in told:
         found += _registered_twice(world, answer)
-    if not told.keys().isdisjoint(_OF_MIG):
+    if not _OF_MIG.isdisjoint(told):
         found += _without_geometry(world, answer)
     return (*found, *_not_offered(world, answer))
 
@@ -65,13 +66,21 @@ def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
     for dialect in world.engine.dialects.owners(answer.pod):
         for node in answer.decision.verdicts:
             for device in world.devices(node, dialect.name):
-                if device.lacks_geometry:
+                if device.lacks_geometry and _would_take(answer, node):
                     nodes.setdefault(device.type, set()).add(node)
     for model, there in sorted(nodes.items()):
         yield (
-            f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and given to nobody until"
-            " knownMigGeometries of the file that hami_device_config or volcano_device_config names has that model."
+            f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and given to nobody until the"
+            " file that hami_device_config or volcano_device_config names has that model in knownMigGeometries, and"
+            " allows one of its profiles."
         )
+
+
+def _would_take(answer: PodResult, node: str) -> bool:
+    """Tell whether it may be their mode alone that keeps a pod from the cards of a node in MIG mode."""
+    told = answer.decision.verdicts[node].reasons
+    named = any(MODEL_WORD in name for name in answer.pod.annotations)  # it may be the model then
+    return CardReason.CardMigTopologyInfeasible.text in told or (not named and not _OF_MIG.isdisjoint(told))
 
 
 def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:

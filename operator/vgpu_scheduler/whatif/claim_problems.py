@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Object, PersistentVolumeClaim, StorageClass
@@ -18,7 +18,7 @@ def claim_problems(
     claims: Mapping[str, PersistentVolumeClaim] | None,
     classes: Mapping[str, StorageClass] | None,
     *,
-    waits: bool = True,
+    uids: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield what has to be done about claims of a pod that are not there, or that should be bound before and are not.
 
@@ -28,8 +28,9 @@ def claim_problems(
         The pod.
     claims, classes
         The claims of its namespace and the storage classes by name; None where these may not be read.
-    waits
-        Whether it is there; if not, the claims of its ephemeral volumes will be made when it comes.
+    uids
+        Those of the pod, as it was read and as it is now; none of one that is yet to come, for which the claims of its
+        ephemeral volumes will be made.
     """
     if claims is None:
         return
@@ -40,11 +41,11 @@ def claim_problems(
                 yield f"create the PersistentVolumeClaim {named}, or correct the name"
             else:
                 yield from _unusable(claim, classes)
-        elif volume.get("ephemeral"):
+        elif volume.get("ephemeral") and uids:
             made = f"{metadata.get('name', '')}-{volume.get('name', '')}"
             if made in claims:
-                yield from _of_ephemeral(volume, claims[made], str(metadata.get("uid") or ""), classes)
-            elif waits:
+                yield from _of_ephemeral(volume, claims[made], uids, classes)
+            else:
                 yield (
                     f"wait until PersistentVolumeClaim {made} of its ephemeral volume {volume.get('name')} is made; if"
                     " it is not, the events of the pod say why (a quota of claims, as a rule)"
@@ -52,10 +53,10 @@ def claim_problems(
 
 
 def _of_ephemeral(
-    volume: Object, claim: PersistentVolumeClaim, uid: str, classes: Mapping[str, StorageClass] | None
+    volume: Object, claim: PersistentVolumeClaim, uids: Collection[str], classes: Mapping[str, StorageClass] | None
 ) -> Iterator[str]:
-    """Yield what has to be done about the claim of an ephemeral volume; ``uid`` is its pod's."""
-    if claim.controller != uid:
+    """Yield what has to be done about the claim of an ephemeral volume; ``uids`` are its pod's."""
+    if claim.controller not in uids:
         yield (
             f"delete PersistentVolumeClaim {claim.name}, which was not made for this pod, or call the pod or its volume"
             f" {volume.get('name')} otherwise"

@@ -12,8 +12,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["droppable_constraints"]
 
-"""The dimension of resources that count devices."""
-
 
 def droppable_constraints(world: World, written: Object, is_let_in: Callable[[Object], bool]) -> Iterator[Constraint]:
     """Yield the constraints of a pod that it may leave out one by one.

@@ -20,7 +20,6 @@ _PLACES: Final = ("limits", "requests")
 _INIT: Final = "initContainers"
 _Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
 """Resources that are left out, and in which containers; in all where these are None."""
-"""The dimension of resources that count devices."""
 
 
 def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:

@@ -69,8 +69,8 @@ class LoadedCluster:
         """The labels of the namespaces, by name."""
         self._namespaces_matter = False
         self._priorities = dict(SYSTEM_CLASSES)
-        self.knows_priority_classes = True
-        """Whether all PriorityClasses are taken in: one that is not there may be there all the same otherwise."""
+        self.unread: frozenset[str] = frozenset()
+        """Kinds of which nobody knows the objects: what is not here may be there all the same."""
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
         self._pods: dict[str, Pod] = {}  # by namespace and name, whatever has become of them
@@ -312,7 +312,8 @@ class LoadedCluster:
         metadata = metadata_of(obj)
         full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
-        if self.knows_priority_classes and wanted and wanted not in self._priorities and not again:
+        unknown = "PriorityClass" in self.unread or again
+        if wanted and wanted not in self._priorities and not unknown:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
         pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
         if not again:

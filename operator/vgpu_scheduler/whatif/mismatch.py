@@ -95,7 +95,7 @@ def _devices(world: World, answer: PodResult, nodes: Collection[str]) -> Iterato
 
 def _worded(device: Device, *, with_mode: bool) -> str:
     if device.lacks_geometry:  # the dialect takes it for no model that it knows
-        return f"{device.type} in mode {device.mode}, of which no geometry is known"
+        return f"{device.type} in mode {device.mode}, without a geometry that is known and allowed"
     if not with_mode:
         return device.type
     return f"{device.type} in mode {device.mode}" if device.mode else f"{device.type} without a mode"

@@ -16,7 +16,6 @@ from vgpu_scheduler.whatif.world import World
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
-"""The dimension of resources that count devices."""
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that say how a node is, not what kind of node it is."""
 

@@ -149,7 +149,8 @@ def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
 def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
-    for text in seen.claim_problems(waiting.written):
+    uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
+    for text in seen.claim_problems(waiting.written, uids):
         yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
 
 

@@ -298,11 +298,11 @@ def ask(world: World, pod: Pod) -> PodResult:
 def created(world: World, pod: Pod, uid: str) -> Pod:
     """Return a pod as it was when it was created, with the claims of its ephemeral volumes made.
 
-    Those of a pod that waits are what they are: it waits for its claims, too.
+    Those of a pod that waits are what they are, where they were read: it waits for its claims, too.
     """
     world.ensure_namespace(pod.namespace)
     ours = _created(world, pod, uid)
-    if uid not in world.pending:
+    if uid not in world.pending or "PersistentVolumeClaim" in world.unread:
         world.make_ephemeral_claims(ours, pod.uid)
     return ours
 

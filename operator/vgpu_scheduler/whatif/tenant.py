@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -66,15 +65,18 @@ class NamespaceObjects:
         """
         claims: dict[str, PersistentVolumeClaim] = {}
         classes: dict[str, StorageClass] = {}
+        unread = set(missing)
         for obj in objects:
-            with suppress(DecodeError):  # what nobody can read is not there for anybody
-                if obj.get("kind") == _CLAIM:
+            kind = obj.get("kind")
+            try:
+                if kind == _CLAIM:
                     claim = decode_volume_claim(obj)
                     claims[claim.name] = claim
-                elif obj.get("kind") == _CLASS:
+                elif kind == _CLASS:
                     found = decode_storage_class(obj)
                     classes[found.name] = found
-        unread = set(missing)
+            except DecodeError:
+                unread.add(str(kind))  # then nobody can tell which are missing
         return cls(
             None if _CLAIM in unread else claims, None if _CLASS in unread else classes, CLUSTER_KIND not in unread
         )
@@ -86,23 +88,17 @@ class NamespaceObjects:
         claims = {claim.name: claim for claim in known.claims if claim.namespace == namespace}
         return cls(claims, {each.name: each for each in known.classes}, cluster_policies=True)
 
-    def claim_problems(self, written: Object, *, waits: bool = True) -> Iterator[str]:
+    def claim_problems(self, written: Object, uids: Collection[str] = ()) -> Iterator[str]:
         """Yield what has to be done about the claims of a pod; see :func:`claim_problems`."""
-        yield from claim_problems(written, self.claims, self.classes, waits=waits)
+        yield from claim_problems(written, self.claims, self.classes, uids=uids)
 
 
-def known_problems(world: World, pod: Pod, seen: NamespaceObjects, *, waits: bool) -> Iterator[str]:
-    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it.
-
-    Parameters
-    ----------
-    waits
-        Whether it is there already.
-    """
+def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
     if texts := corrected(world, world.written(pod)).texts:
         yield " and ".join(texts)
     yield from gate_remedies(pod)
-    yield from seen.claim_problems(world.written(pod), waits=waits)
+    yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
 
 
 def quotas_in_the_way(
@@ -154,6 +150,3 @@ def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
     quotas, claims = world.engine.quota_limits, world.engine.cycle.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return tuple(name for name in resources if quotas.depends_on_card(name, claims))
-
-
-# Volumes -------------------------------------------------------------------------------------------------------------

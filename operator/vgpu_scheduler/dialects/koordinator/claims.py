@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from vgpu_scheduler.dialects.errors import AmountFix, ClaimError
+from vgpu_scheduler.dialects.inventory import MOST_DEVICES
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, check_hints, read_hints, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
@@ -36,6 +37,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     WHOLE_GPUS,
 )
 from vgpu_scheduler.dialects.koordinator.partitions import read_partition_spec
+from vgpu_scheduler.dialects.values import amount_text
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
@@ -50,6 +52,8 @@ from vgpu_scheduler.model import (
 )
 
 _NOTHING = (0,) * len(DIMENSIONS)
+_MOST = MOST_DEVICES * WHOLE
+"""Percent of devices: more is no mistake of a percentage, but of a unit."""
 
 _COMBINATIONS = frozenset({
     *(frozenset({name}) for name in (*WHOLE_GPUS, GPU_PERCENT, GPU_MEMORY, GPU_RATIO)),
@@ -86,8 +90,7 @@ def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     except ClaimError as error:
         asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
         if len(asking) < 2:
-            fix = None if error.fix is None else replace(error.fix, container="".join(asking))
-            raise ClaimError(str(error), fix) from None
+            raise ClaimError(str(error), _of_container(pod, error.fix)) from None
         raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
         check_hints(hints, claims)
@@ -211,7 +214,16 @@ def _check_percent(name: str, asked: int, shared: int | None) -> None:
             f"{name}: {asked} is more than one device and no whole number of them: write up to {WHOLE}, or a multiple"
             f" of {WHOLE}"
         )
-        raise ClaimError(message, AmountFix("", name, str(asked), asked // WHOLE * WHOLE))
+        raise ClaimError(message, AmountFix("", name, str(asked), asked // WHOLE * WHOLE) if asked <= _MOST else None)
+
+
+def _of_container(pod: Pod, fix: AmountFix | None) -> AmountFix | None:
+    """Return a fix for the one container that asks for the resource, with what that container has written."""
+    for container in pod.spec.containers if fix is not None else ():
+        if fix is not None and fix.resource in container.requests:
+            written = amount_text(container, fix.resource) or fix.written
+            return replace(fix, container=container.name, written=written)
+    return None
 
 
 def _advice(requests: Mapping[str, int]) -> str:

@@ -49,9 +49,10 @@ NO_GEOMETRY = Diagnosis(
     "card-without-geometry",
     Severity.WARNING,
     "Cards are in MIG mode, and neither their registration nor a configuration says into which pieces their model is"
-    " cut. They are given to nobody.",
+    " cut, or none of these pieces is allowed. They are given to nobody.",
     "Name the geometries of that model (`knownMigGeometries`) in the ConfigMap that the setting `hami_device_config` or"
-    " `volcano_device_config` names, or take the cards out of MIG mode.",
+    " `volcano_device_config` names, allow one of its profiles there (`migProfileAllowlist`) where that keeps them out,"
+    " or take the cards out of MIG mode.",
 )
 _HANDSHAKE = "handshake"
 
@@ -95,7 +96,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
             uncut = Counter(device.type for device in devices if device.lacks_geometry)
             if uncut:
                 models = ", ".join(f"{model} ({count})" for model, count in sorted(uncut.items()))
-                yield NO_GEOMETRY.of(ref, f"no geometry is known of its cards in MIG mode: {models}")
+                yield NO_GEOMETRY.of(ref, f"of its cards in MIG mode no geometry is known, or none allowed: {models}")
             if on_node.offers_none(node):
                 resources = " or ".join(sorted(on_node.resources))
                 message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
