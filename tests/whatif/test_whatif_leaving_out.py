@@ -203,6 +203,12 @@ def claim(**spec: Any) -> dict[str, Any]:
     return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**requests, **spec}}
 
 
+def bound(volume: str) -> dict[str, Any]:
+    made = claim(volumeName=volume)
+    made["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    return made | {"status": {"phase": "Bound"}}
+
+
 def leaving(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
@@ -226,6 +232,10 @@ STORAGE = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "
             "make PersistentVolumeClaim data anew: its volume",
         ),
         ((leaving(claim(storageClassName="now")), STORAGE), "make PersistentVolumeClaim data anew once it is gone"),
+        (
+            (bound("disk"),),
+            "make PersistentVolumeClaim data anew, or PersistentVolume disk, to which it is bound: that is",
+        ),
     ],
 )
 @pytest.mark.parametrize("memory", [100, 30000])

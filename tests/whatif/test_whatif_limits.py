@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, world_of
 
-from vgpu_scheduler.whatif import Remedy, RemedyKind, ask, remedies, remedies_from_condition
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import (
+    Remedy,
+    RemedyKind,
+    World,
+    ask,
+    make_dialect,
+    remedies,
+    remedies_from_condition,
+)
 
 Object = dict[str, Any]
 
@@ -160,3 +169,13 @@ def test_who_may_not_see_policies_is_told_of_each_limit(seed: int) -> None:
     alone, same = world_of(*cluster(), asked)
     told = remedies_from_condition(alone, same, ask(made, waiting).decision.message, "").remedies
     assert {field for field in FIELDS if any(f"limits.{field} of ClusterVGPUPolicy" in text for text in told)} == beyond
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, 400), (2, 300), (3, 800)])
+def test_who_may_not_see_policies_is_told_the_most_whole_devices_of_koordinator(most: int, asked: int) -> None:
+    world = World(EngineOptions([make_dialect("koordinator")]))
+    waits = world.pod(pod("p", {"koordinator.sh/gpu": asked}))
+    limit = f"limits.devicesPerPod of VGPUPolicy team/mine allows {most}"
+    message = f"0/6 nodes are available: pod asks for {asked // 100} devices, {limit}."
+    first, _ = remedies_from_condition(world, waits, message, "").remedies
+    assert first.startswith(f"ask {100 * most} of koordinator.sh/gpu instead of {asked} in container main")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Object, PersistentVolumeClaim, StorageClass
@@ -17,6 +17,7 @@ def claim_problems(
     written: Object,
     claims: Mapping[str, PersistentVolumeClaim] | None,
     classes: Mapping[str, StorageClass] | None,
+    volumes: Container[str] | None = None,
     *,
     uids: Collection[str] = (),
 ) -> Iterator[str]:
@@ -28,6 +29,8 @@ def claim_problems(
         The pod.
     claims, classes
         The claims of its namespace and the storage classes by name; None where these may not be read.
+    volumes
+        The names of the volumes; None where these may not be read.
     uids
         Those of the pod, as it was read and as it is now; none of one that is yet to come, for which the claims of its
         ephemeral volumes will be made.
@@ -40,11 +43,11 @@ def claim_problems(
             if (claim := claims.get(named)) is None:
                 yield f"create the PersistentVolumeClaim {named}, or correct the name"
             else:
-                yield from _unusable(claim, classes)
+                yield from _unusable(claim, classes, volumes)
         elif volume.get("ephemeral") and uids:
             made = f"{metadata.get('name', '')}-{volume.get('name', '')}"
             if made in claims:
-                yield from _of_ephemeral(volume, claims[made], uids, classes)
+                yield from _of_ephemeral(volume, claims[made], uids, classes, volumes)
             else:
                 yield (
                     f"wait until PersistentVolumeClaim {made} of its ephemeral volume {volume.get('name')} is made; if"
@@ -53,7 +56,11 @@ def claim_problems(
 
 
 def _of_ephemeral(
-    volume: Object, claim: PersistentVolumeClaim, uids: Collection[str], classes: Mapping[str, StorageClass] | None
+    volume: Object,
+    claim: PersistentVolumeClaim,
+    uids: Collection[str],
+    classes: Mapping[str, StorageClass] | None,
+    volumes: Container[str] | None,
 ) -> Iterator[str]:
     """Yield what has to be done about the claim of an ephemeral volume; ``uids`` are its pod's."""
     if claim.controller not in uids:
@@ -62,17 +69,20 @@ def _of_ephemeral(
             f" {volume.get('name')} otherwise"
         )
     else:
-        yield from _unusable(claim, classes)
+        yield from _unusable(claim, classes, volumes)
 
 
-def _unusable(claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
+def _unusable(
+    claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None, volumes: Container[str] | None
+) -> Iterator[str]:
     title = f"PersistentVolumeClaim {claim.name}"
     if claim.phase == _LOST:
         yield f"make {title} anew: its volume {claim.volume_name} is gone"
     elif claim.deleting:
         yield f"make {title} anew once it is gone: it is being deleted"
     elif claim.bound:
-        return
+        if volumes is not None and claim.volume_name not in volumes:
+            yield f"make {title} anew, or PersistentVolume {claim.volume_name}, to which it is bound: that is gone"
     elif claim.volume_name:
         yield (
             f"wait until {title} is bound to PersistentVolume {claim.volume_name}, which it names; if it is not, see"

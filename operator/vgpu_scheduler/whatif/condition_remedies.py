@@ -76,6 +76,7 @@ _TOO_FEW_CARDS: Final = (
 )
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
+_CLAIM: Final = "PersistentVolumeClaim"
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
     filters.TOO_MANY_VOLUMES,
@@ -175,7 +176,8 @@ def remedies_from_condition(
         remedies[:0] = map(meant.and_then, quotas.alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
-    remedies += quotas.beside(_volumes(pod, message))
+    if not any(_CLAIM in text for text in after):  # else each claim is told by itself
+        remedies += quotas.beside(_volumes(pod, message))
     remedies += quotas.beside(closed_nodes(message) if remedies else remedies_of_other_reasons(message))
     each_once: dict[str, str] = {}
     for text in remedies:
@@ -241,7 +243,7 @@ def gate_remedies(pod: Pod) -> Iterator[str]:
 def _volumes(pod: Pod, message: str) -> Iterator[str]:
     """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
     names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
-    which = f"PersistentVolumeClaim{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    which = f"{_CLAIM}{'' if len(names) == 1 else 's'} {', '.join(names)}"
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
         yield f"wait until {which} {are} bound, or see {their} events"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
@@ -14,6 +15,9 @@ from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ClaimCondition", "PodRequest", "amounts_instead_of_percent", "instead_of_percent", "met_together"]
+
+_MOST_LOOKED_AT: Final = 1024
+"""Amounts of one resource of which it is found out for each whether it is understood."""
 
 
 class PodRequest:
@@ -81,13 +85,25 @@ class PodRequest:
         below
             The steps that are asked, where that is not what the amount says.
         """
+        base = self.written if written is None else written
 
         def node_with(steps: int) -> str:
-            changed = amount.applied(self.written if written is None else written, steps)
+            changed = amount.applied(base, steps)
             return "it fits" if self.meets(changed, lambda claims: bool(claims) and fits(claims)) else ""
 
-        found = largest_that_fits(node_with, range(1, below or amount.steps))
+        found = largest_that_fits(node_with, self._understood(amount, base, below or amount.steps))
         return found[0] if found else None
+
+    def _understood(self, amount: Amount, written: Object, below: int) -> Sequence[int]:
+        """Return the steps of an amount below some with which the pod is understood: as a rule all, if any are."""
+
+        def is_understood(steps: int) -> bool:
+            return self.meets(amount.applied(written, steps), bool)
+
+        steps = range(1, below)
+        if below > _MOST_LOOKED_AT or len({is_understood(each) for each in some_of(steps)}) < 2:
+            return steps
+        return [each for each in steps if is_understood(each)]
 
 
 def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -46,12 +46,15 @@ class NamespaceObjects:
     ----------
     claims, classes
         The claims of the namespace and the storage classes by name; None where these may not be read.
+    volumes
+        The names of the volumes of the cluster; None where these may not be read.
     cluster_policies
         Whether the policies of the cluster were read.
     """
 
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     classes: Mapping[str, StorageClass] | None = None
+    volumes: Container[str] | None = None
     cluster_policies: bool = False
 
     @classmethod
@@ -78,7 +81,9 @@ class NamespaceObjects:
             except DecodeError:
                 unread.add(str(kind))  # then nobody can tell which are missing
         return cls(
-            None if _CLAIM in unread else claims, None if _CLASS in unread else classes, CLUSTER_KIND not in unread
+            None if _CLAIM in unread else claims,
+            None if _CLASS in unread else classes,
+            cluster_policies=CLUSTER_KIND not in unread,
         )
 
     @classmethod
@@ -86,11 +91,12 @@ class NamespaceObjects:
         """Find the claims and storage classes among what a world has taken in."""
         known = world.engine.state.volumes.objects
         claims = {claim.name: claim for claim in known.claims if claim.namespace == namespace}
-        return cls(claims, {each.name: each for each in known.classes}, cluster_policies=True)
+        volumes = None if "PersistentVolume" in world.unread else {volume.name for volume in known.volumes}
+        return cls(claims, {each.name: each for each in known.classes}, volumes, cluster_policies=True)
 
     def claim_problems(self, written: Object, uids: Collection[str] = ()) -> Iterator[str]:
         """Yield what has to be done about the claims of a pod; see :func:`claim_problems`."""
-        yield from claim_problems(written, self.claims, self.classes, uids=uids)
+        yield from claim_problems(written, self.claims, self.classes, self.volumes, uids=uids)
 
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
