@@ -72,6 +72,42 @@ def test_simulate_says_to_an_administrator_whose_the_pods_are(api: Api, count: i
     assert f"the scheduler {named}" in line
 
 
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(
+    ("hard", "used", "options", "warned"),
+    [
+        ({"requests.nvidia.com/gpu": "3"}, {"requests.nvidia.com/gpu": "2"}, [], True),
+        ({"requests.nvidia.com/gpu": "4"}, {"requests.nvidia.com/gpu": "2"}, [], False),
+        ({"requests.nvidia.com/gpu": "4"}, {"requests.nvidia.com/gpu": "2"}, ["--count", "2"], True),
+        ({"requests.nvidia.com/gpu": "400"}, {}, ["--count", "max"], True),
+        ({"requests.amd.com/gpu": "0"}, {}, [], False),
+        ({"pods": "5"}, {"pods": "5"}, [], True),
+        ({"count/pods": "many"}, {}, [], True),
+        ({"limits.nvidia.com/gpumem": "100000"}, {}, [], False),
+    ],
+)
+def test_quotas_that_the_api_server_enforces_are_warned_of(
+    api: Api, tmp_path: Path, hard: Any, used: Any, options: list[str], *, warned: bool, alone: bool
+) -> None:
+    asked = waiting("p")
+    asked["spec"]["containers"][0]["resources"]["limits"] = {GPU: "2", MEMORY: "100"}
+    metadata = {"name": "cnt", "namespace": "team", "uid": "cnt"}
+    counts = {
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": used},
+    }
+    api.objects[:] = [node("a"), counts]
+    api.refused = EVERYTHING if alone else frozenset()
+    (tmp_path / "p.yaml").write_text(json.dumps(asked))
+    told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team", *options).stderr
+    assert ("which is not simulated" in told) is warned
+    if warned:
+        ((name, limit),) = hard.items()
+        assert f"warning: ResourceQuota team/cnt allows {limit} of {name}, of which its status says that" in told
+
+
 @pytest.mark.parametrize("may_list", [True, False])
 def test_a_priority_class_is_missed_only_by_those_who_may_list_them(
     api: Api, tmp_path: Path, *, may_list: bool

@@ -30,6 +30,7 @@ from vgpu_scheduler.reading import (
     answers_to,
     at_home,
     change_nodes,
+    creation_warnings,
     is_ours,
     namespaces_of,
     namespaces_to_delete_pods_in,
@@ -178,6 +179,7 @@ def _answer_how_many(
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, pods)
     print_pod_warnings(world, pods)
+    _warn_of_creation(world, pods, scenario.count)
     _warn_of_groups(pods)
     show_capacities(capacities, output)
     least = 1 if scenario.count == MOST_COPIES else scenario.count
@@ -208,6 +210,7 @@ def _answer_where(
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them
     print_pod_warnings(world, (answer.pod for answer in answers), told)
+    _warn_of_creation(world, [answer.pod for answer in answers if answer.pod.uid not in uids])
     if view.live:
         answers = _without_others(answers, cluster)
     if output not in FOR_PEOPLE:
@@ -237,6 +240,12 @@ def _warn_of_policies(world: World, policies: Sequence[FileObject], pods: Sequen
             warn(text)
 
 
+def _warn_of_creation(world: World, pods: Sequence[Pod], copies: int = 1) -> None:
+    """Say which quotas may keep new pods from being created."""
+    for text in creation_warnings(world, pods, copies):
+        warn(text)
+
+
 def _warn_of_groups(pods: Sequence[Pod]) -> None:
     """Say of pods of which copies are counted that they are of groups."""
     for pod in pods:
@@ -263,6 +272,7 @@ def _answer_without_nodes(
             raise nothing_to_place(world, _where(scenario))
         print_view_warnings(world, view)
         print_pod_warnings(world, [*waiting, *new])
+        _warn_of_creation(world, new, scenario.count or 1)
         if scenario.count:
             _warn_of_groups(new)
         found += known_of_all(world, view, waiting, new, here, scenario.count)

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         read_scheduler,
         with_kind,
     )
-    from vgpu_scheduler.reading.warnings import pod_warnings, view_warnings
+    from vgpu_scheduler.reading.warnings import creation_warnings, pod_warnings, view_warnings
     from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
 
 __all__ = [
@@ -99,6 +99,7 @@ __all__ = [
     "card_places",
     "change_nodes",
     "connect_to",
+    "creation_warnings",
     "describe_record",
     "describe_terminating",
     "documents",
