@@ -298,7 +298,8 @@ def test_what_is_known_of_claims_and_gates_is_told_without_nodes(api: Api, seed:
     spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
     if state != "missing":
         claim = {"storageClassName": f"class-{seed}", **({"volumeName": "pv"} if state == "bound" else {})}
-        metadata = {"name": name, "namespace": "team", "uid": name}
+        completed = {"pv.kubernetes.io/bind-completed": "yes"} if state == "bound" else {}
+        metadata = {"name": name, "namespace": "team", "uid": name, "annotations": completed}
         api.objects += [{"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}]
     if state in {"unbound", "later"}:
         mode = "WaitForFirstConsumer" if state == "later" else "Immediate"
