@@ -48,7 +48,8 @@ class Part:
 
 _PURE = "what needs neither an API server nor processes"
 _REAL = "on the real API server, with the operator as a process, and in a browser"
-_PARALLEL = ("--numprocesses=auto", f"--maxprocesses={_MOST_WORKERS}")
+_PARALLEL = ("--numprocesses=auto", f"--maxprocesses={_MOST_WORKERS}", "--dist=worksteal")
+"""Who has none left takes tests over: the longest ones come last."""
 _TWO = ("--numprocesses=2", "--dist=loadfile")
 """A worker has a control plane of its own, for all of its files."""
 SELECTIONS = {
