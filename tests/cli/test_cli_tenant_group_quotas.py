@@ -77,6 +77,17 @@ def test_what_explain_says_of_a_quota_is_about_the_whole_group(api: Api, seed: i
         assert all_placed(tmp_path, api, [quota(gpumem=limit), held(used)], shares)
 
 
+def failed_scheduling(told: str) -> dict[str, Any]:
+    """Return the event of pod p that says how its quota stands."""
+    return {
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "team"},
+        "involvedObject": {"uid": "uid-p"},
+        "reason": "FailedScheduling",
+        "message": f"{KEPT} ({told})",
+    }
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_limits_that_an_event_tells_of_count_only_while_they_are_those(api: Api, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -86,14 +97,7 @@ def test_limits_that_an_event_tells_of_count_only_while_they_are_those(api: Api,
     waits = that_waits(pod("p", {GPU: 1, MEMORY: amount}, schedulerName="vgpu-scheduler"))
     waits["metadata"] = {"name": "p", "namespace": "team", "uid": "uid-p"}
     told = f"namespace team uses {limit} of {limit} MiB of limits.{MEMORY}"
-    event = {
-        "kind": "Event",
-        "metadata": {"name": "e", "namespace": "team"},
-        "involvedObject": {"uid": "uid-p"},
-        "reason": "FailedScheduling",
-        "message": f"{KEPT} ({told})",
-    }
-    api.objects[:] = [quota(gpumem=now), *([held(used)] if now != limit else []), waits, event]
+    api.objects[:] = [quota(gpumem=now), *([held(used)] if now != limit else []), waits, failed_scheduling(told)]
     answer = explained(api, "p")
     is_still = now == limit
     assert any(f"{limit} of {limit} MiB" in each for each in answer["quotas"]) is is_still
@@ -103,14 +107,8 @@ def test_of_a_dialect_that_the_settings_do_not_name_the_quota_of_the_event_is_to
     waits = that_waits(pod("p", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 9000}))
     waits["spec"]["schedulerName"] = "vgpu-scheduler"
     waits["metadata"] = {"name": "p", "namespace": "team", "uid": "uid-p"}
-    event = {
-        "kind": "Event",
-        "metadata": {"name": "e", "namespace": "team"},
-        "involvedObject": {"uid": "uid-p"},
-        "reason": "FailedScheduling",
-        "message": f"{KEPT} (namespace team uses 0 of 8000 MiB of limits.volcano.sh/vgpu-memory)",
-    }
-    api.objects[:] = [quota(gpumem=4000), held(3000), waits, event]
+    told = "namespace team uses 0 of 8000 MiB of limits.volcano.sh/vgpu-memory"
+    api.objects[:] = [quota(gpumem=4000), held(3000), waits, failed_scheduling(told)]
     assert explained(api, "p")["quotas"] == ["0 of 8000 MiB of limits.volcano.sh/vgpu-memory"]
 
 

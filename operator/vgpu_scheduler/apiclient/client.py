@@ -248,7 +248,7 @@ class ApiClient:
         )
 
     async def __aenter__(self) -> Self:
-        """Return it: whoever opens it in ``async with`` has it closed."""
+        """Return the client, which is closed at the end of the block."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Final
 
-from vgpu_scheduler.kube import Object, PersistentVolumeClaim, StorageClass
+from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, Object, PersistentVolumeClaim, StorageClass
 
 __all__ = ["claim_problems"]
 
-_LATER: Final = "WaitForFirstConsumer"
 _LOST: Final = "Lost"
 
 
@@ -105,7 +104,7 @@ def _unbound(title: str, wanted: str | None, classes: Mapping[str, StorageClass]
             f"have storage class {wanted} made, or make {title} anew with another one: it is not bound, and there is no"
             " class of that name"
         )
-    elif classes[wanted].binding_mode != _LATER:
+    elif classes[wanted].binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield (
             f"wait until {title} is bound, or see its events: its storage class {wanted} has it bound before pods are"
             " placed"
