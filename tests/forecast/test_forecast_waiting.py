@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
@@ -11,13 +13,13 @@ import msgspec
 import numpy as np
 import pytest
 from tests.engine.builders import asks
-from tests.forecast.futures import NOW, past, present, runs, waits
-from tests.history.recorded import HOUR, options, played
+from tests.forecast.futures import NOW, WHOLE, past, present, runs, waits
+from tests.history.recorded import BEGAN, HOUR, options, played, waiting
 from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import DurationClass, Forecast, Past, Present, Unknown, forecast, present_of
-from vgpu_scheduler.forecast.waiting import BUDGET, interval, replay_waits
+from vgpu_scheduler.forecast.waiting import BUDGET, beside_past, interval, replay_waits
 from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
 from vgpu_scheduler.kube import Pod
 
@@ -263,3 +265,45 @@ def test_forecasts_of_a_played_history_are_of_what_an_engine_knows(seed: int) ->
 
     assert found.keys() == {pod.uid for pod in scene.waiting}
     assert found == forecast(scene, known, options(), scene.waiting)
+
+
+def test_how_long_others_waited_is_a_fourth_of_what_is_drawn() -> None:
+    drawn = beside_past([600.0] * 99, waited_so_long([3600.0] * 20), waited=600.0)
+
+    assert Counter(drawn) == {600.0: 99, 3000.0: 33}
+    assert interval(drawn) == (600.0, 3000.0)
+
+
+def test_of_others_those_count_that_waited_as_long_and_those_that_still_do_count_as_longer() -> None:
+    known = waited_so_long([*range(100, 200, 10)], still=10)
+
+    assert known.rest_of_waits(0.0, 4) == [120.0, 170.0, inf, inf]
+    assert known.rest_of_waits(150.0, 4)[0] == 20.0
+    assert known.rest_of_waits(10_000.0, 4) == [], "nobody has waited so long"
+
+
+def test_pods_that_were_placed_at_once_say_nothing_of_those_that_wait() -> None:
+    assert waited_so_long([0.0] * 100).rest_of_waits(0.0, 4) == []
+    assert waited_so_long([50.0] * 4).rest_of_waits(0.0, 4) == [], "too few"
+
+
+def test_a_pod_that_the_courses_know_is_told_a_range_beside_what_others_waited() -> None:
+    scene = present(1, [runs("runs", 0, 600.0)], [waits("new", 100.0)])
+    (found,) = forecast(scene, past([1200.0] * 20), options(), scene.waiting).values()
+    (beside,) = forecast(scene, waited_so_long([400.0] * 20, ran=1200.0), options(), scene.waiting).values()
+
+    assert isinstance(found, Forecast)
+    assert isinstance(beside, Forecast)
+    assert (found.least, found.most) == (600.0, 600.0)
+    assert (beside.least, beside.most) == (300.0, 600.0)
+
+
+def waited_so_long(seconds: Sequence[float], still: int = 0, ran: float = 60.0) -> Past:
+    """Return what is known where pods were placed after so many seconds, and some wait since an hour."""
+    events: list[Event] = []
+    for number, each in enumerate(seconds):
+        pod, at = waiting(f"waited-{number}", resources=WHOLE), NOW - 5 * HOUR
+        events += [Arrived(at, pod), Decided(at + each, pod.uid, "node-0"), Departed(at + each + ran, pod.uid)]
+    events += [Arrived(NOW - HOUR, waiting(f"still-{number}", resources=WHOLE)) for number in range(still)]
+    events.sort(key=lambda event: event.at)
+    return Past(History(BEGAN, NOW, (), tuple(events)))

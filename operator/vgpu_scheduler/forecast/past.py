@@ -1,9 +1,9 @@
-"""What a history teaches of what may come: how long pods run, and which come after each other."""
+"""What a history teaches of what may come: how long pods run and wait, and which come after each other."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,13 +12,16 @@ import numpy as np
 
 from vgpu_scheduler.forecast.durations import Durations
 from vgpu_scheduler.forecast.lifetimes import lifetimes_of
-from vgpu_scheduler.history import Arrived, History
+from vgpu_scheduler.forecast.survival import Survival
+from vgpu_scheduler.history import Arrived, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["Coming", "Past"]
 
 _LOOKS_BACK: Final = 7 * 86400.0
 """Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""
+_LEAST_WAITS: Final = 5
+"""How many pods have to have waited as long before it counts how much longer they did."""
 _LEAST: Final = 3600.0
 """Seconds of a history of which the arrivals tell something."""
 
@@ -63,11 +66,24 @@ class Past:
         self._began = max(history.began if since is None else since, history.ended - _LOOKS_BACK)
         found = {event.pod.uid: event for event in history.arrived if event.at >= self._began}
         self._arrived = sorted(found.values(), key=lambda event: event.at)
+        self._waits = _waits(history, found.values())
 
     @property
     def per_second(self) -> float:
         """How many pods arrive, as far as that is known."""
         return len(self._arrived) / self._seconds if self._seconds >= _LEAST else 0.0
+
+    def rest_of_waits(self, waited: float, count: int) -> list[float]:
+        """Return how much longer pods waited that had waited so long, of the same days as arrivals.
+
+        Parameters
+        ----------
+        count
+            How many values are returned, evenly from the shortest to the longest; none where too few are known.
+        """
+        if self._waits.outlived(waited) < _LEAST_WAITS:
+            return []
+        return [self._waits.rest(waited, 1.0 - (number + 0.5) / count) for number in range(count)]
 
     @property
     def _seconds(self) -> float:
@@ -105,3 +121,16 @@ class Past:
             return Coming(after, pod, known.seconds)
         age = 0.0 if known is None else known.seconds
         return Coming(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
+
+
+def _waits(history: History, arrived: Iterable[Arrived]) -> Survival:
+    """Return how long pods waited that were not placed at once; those that went unplaced, or wait, did so long."""
+    stays = history.stays()
+    seconds, is_placed = [], []
+    for event in arrived:
+        stay = stays.get(event.pod.uid, PodLifetime())
+        ends = stay.placed if stay.placed is not None else stay.departed if stay.departed is not None else history.ended
+        if ends > event.at:
+            seconds.append(ends - event.at)
+            is_placed.append(stay.placed is not None)
+    return Survival(seconds, is_placed)
