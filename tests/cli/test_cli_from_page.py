@@ -193,3 +193,14 @@ def test_a_page_that_the_environment_names_is_asked_where_it_has_an_answer(
     file.write_text(yaml.safe_dump_all(objects()))
     assert run("top", "cards", "--cluster", str(file)).exit_code == 0
     assert "--ui asks about the live cluster" in run("top", "--cluster", str(file), "--ui", "https://h").stderr
+
+
+def test_a_tenant_learns_how_long_a_pod_will_wait(given: list[str]) -> None:
+    told = run("explain", "w", "--forecast", *given)
+
+    assert told.exit_code == 1, told.output
+    assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
+        told.stdout
+    )
+    assert json.loads(run("explain", "w", "--forecast", "-o", "json", *given).stdout)["forecast"]["unknown"]
+    assert "the page knows no log: leave out --log" in run("explain", "w", "--log", ".", *given).stderr

@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pod_alone,
     pods_alone,
 )
-from vgpu_scheduler.cli.forecasting import Forecaster, exit_without_log, with_forecast
+from vgpu_scheduler.cli.forecasting import exit_without_log, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import explain_from_page, page_for
 from vgpu_scheduler.forecast import Forecast, Unknown
 from vgpu_scheduler.kube import LabelSelector, Pod
@@ -35,6 +35,7 @@ from vgpu_scheduler.reading import (
     is_ours,
     namespaces_to_delete_pods_in,
     why_no_more,
+    with_forecast,
 )
 from vgpu_scheduler.whatif import World, awaited_volumes
 
@@ -65,9 +66,10 @@ def run(
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
         cannot = "the page explains one pod at a time: name it" if not key else ""
-        cannot = "the page forecasts nothing: leave out --forecast and --log" if forecast else cannot
+        cannot = "the page knows no log: leave out --log" if forecast and forecast.logs else cannot
         if page := page_for(cluster, cannot):
-            explain_from_page(page, cluster, key, node, output)
+            asked = {"node": node} if node else {}
+            explain_from_page(page, cluster, key, asked | ({"forecast": "yes"} if forecast else {}), output)
         home = "" if words else namespace or own_namespace(cluster)
         try:
             world, view = open_world(cluster, keeping=True)
@@ -89,10 +91,10 @@ def run(
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
     with exit_on_error(), exit_without_log():
-        forecaster = Forecaster(world, view, forecast.logs) if waiting and forecast else None
+        forecaster = forecaster_of(world, view, forecast.logs) if waiting and forecast else None
     explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
     unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
-    forecasts = forecaster.of(unplaced) if forecaster is not None and unplaced else {}
+    forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
     told_of = {uid: _told(world, told, forecasts.get(uid), output) for uid, told in explained.items()}
     _show([told_of[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
 

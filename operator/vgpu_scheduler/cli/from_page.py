@@ -50,8 +50,15 @@ def page_for(cluster: ClusterOptions, cannot: str) -> PageOptions | None:
     return page
 
 
-def explain_from_page(page: PageOptions, cluster: ClusterOptions, key: str, node: str, output: str) -> NoReturn:
+def explain_from_page(
+    page: PageOptions, cluster: ClusterOptions, key: str, asked: Mapping[str, str], output: str
+) -> NoReturn:
     """Say what the page says of a pod, and where it stands in the queue.
+
+    Parameters
+    ----------
+    asked
+        What the address of the pod's page says.
 
     Raises
     ------
@@ -59,7 +66,6 @@ def explain_from_page(page: PageOptions, cluster: ClusterOptions, key: str, node
         If it does not answer.
     """
     path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
-    asked = {"node": node} if node else {}
     plain = _plain(ask_page(page, cluster, path, {**asked, **_JSON}), dict)
     ours = (plain.get("scheduler") or {}).get("ours", "announcedBy" not in plain)
     fits = bool(plain.get("node")) and ours

@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
-from vgpu_scheduler.cli.forecasting import Forecaster, exit_without_log, with_forecast
+from vgpu_scheduler.cli.forecasting import exit_without_log, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
@@ -40,6 +40,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_files,
     read_policies,
+    with_forecast,
     within,
 )
 from vgpu_scheduler.whatif import (
@@ -200,12 +201,12 @@ def _answer_where(
         pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
     ]
     with exit_on_error(), exit_without_log():
-        forecaster = Forecaster(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
+        forecaster = forecaster_of(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     uids = {pod.uid for pod in waiting}
     unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
-    forecasts = forecaster.of(unplaced) if forecaster is not None and unplaced else {}
+    forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         read_facts,
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
+    from vgpu_scheduler.reading.forecasting import Forecaster, with_forecast
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
     from vgpu_scheduler.reading.page import ask_page
@@ -83,6 +84,7 @@ __all__ = [
     "ClusterView",
     "ExplainedPod",
     "FileError",
+    "Forecaster",
     "ListResult",
     "MissingRightsError",
     "PageOptions",
@@ -143,6 +145,7 @@ __all__ = [
     "title",
     "view_warnings",
     "why_no_more",
+    "with_forecast",
     "with_kind",
     "within",
     "yaml_files",
@@ -150,7 +153,7 @@ __all__ = [
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus", "page", "policies", "asked_pods", "scenario", "facts"),
+    *("explained", "prometheus", "page", "policies", "asked_pods", "scenario", "facts", "forecasting"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

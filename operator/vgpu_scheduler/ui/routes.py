@@ -18,6 +18,7 @@ from vgpu_scheduler.ui.pages import (
     card_page,
     cards_page,
     edited_page,
+    forecast_page,
     namespaces_page,
     now_page,
     pod_page,
@@ -118,6 +119,8 @@ def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
     key = f"{request.match_info['namespace']}/{request.match_info['name']}"
     if query.get("edit"):
         return lambda world, view: edited_page(world, view, key, query, visitor.visibility)
+    if query.get("forecast"):
+        return lambda world, view: forecast_page(world, view, key, query.get("node"), visitor.visibility)
     return lambda world, view: pod_page(world, view, key, query.get("node"), visitor.visibility)
 
 
@@ -157,9 +160,9 @@ PAGES: Final = {
     "/pods/{namespace:[^/]+}/{name:[^/]+}": Page(
         "pod",
         _pod,
-        ("node", *EDITED),
+        ("node", "forecast", *EDITED),
         ("annotations",),
-        lambda query: bool(query.get("edit")),
+        lambda query: bool(query.get("edit") or query.get("forecast")),
         AMOUNT,
         (*FORMATS, "text"),
         is_whole=False,

@@ -5,7 +5,7 @@ from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
 from vgpu_scheduler.ui.pages.comparison import ComparisonQuery, PoliciesPage, policies_page
 from vgpu_scheduler.ui.pages.namespaces import NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
-from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
+from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, forecast_page, pod_page
 from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
 from vgpu_scheduler.ui.pages.what_if_page import WhatIfPage, WhatIfQuery, what_if, what_if_form
 
@@ -25,6 +25,7 @@ __all__ = [
     "card_page",
     "cards_page",
     "edited_page",
+    "forecast_page",
     "namespaces_page",
     "now_page",
     "pod_page",

@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from vgpu_scheduler.forecast import Forecast, Unknown
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.reading import (
     ClusterView,
     ExplainedPod,
+    Forecaster,
     explain_one,
     keep_room,
     left_to_whom,
     why_no_more,
+    with_forecast,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, WorldError, usage
+
+_BUDGET: Final = 10_000
+"""Moments and decisions of all courses of a forecast: fewer than a command has, which nobody else waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class PodPage:
         What its owner has written of it.
     is_edited
         Whether it is not the pod that is there, but would be if it asked for this.
+    waits
+        How much longer it waits; None where that was not asked, or it has or would have a place.
     """
 
     told: ExplainedPod
@@ -49,6 +57,7 @@ class PodPage:
     annotations: str = ""
     own: str = ""
     is_edited: bool = False
+    waits: Forecast | Unknown | None = None
 
     def without_others(self, mine: Collection[str]) -> PodPage:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -77,6 +86,11 @@ class PodPage:
         return found.message if found is not None and not self.told.is_bound else ""
 
     @property
+    def may_wait_long(self) -> bool:
+        """Whether there is something to forecast: it fits nowhere now, and this scheduler is to place it."""
+        return self.told.ours and not (self.told.is_bound or self.is_edited or self.told.found.answer.node)
+
+    @property
     def said(self) -> list[str]:
         """What there is to know beside nodes, cards and remedies, in sentences."""
         found = self.told.found
@@ -91,11 +105,12 @@ class PodPage:
     def as_text(self) -> str:
         """Return what ``explain`` says of it."""
         condition = [f"\nIts condition says: {self.condition}"] if self.condition else []
-        return "\n".join([*self.told.lines(), *condition, ""])
+        waits = [] if self.waits is None else [self.waits.text()]
+        return "\n".join([*self.told.lines(), *condition, *waits, ""])
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, as ``explain -o json`` does."""
-        return self.told.as_json()
+        return with_forecast(self.told.as_json(), self.waits)
 
 
 def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING) -> PodPage:
@@ -125,6 +140,15 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibili
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
     return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
+
+
+def forecast_page(
+    world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING
+) -> PodPage:
+    """Return what is to be said of a pod, and how much longer it will wait; see :func:`pod_page`."""
+    forecaster = Forecaster(world, view)
+    shown = pod_page(world, view, key, node, visibility)
+    return replace(shown, waits=forecaster.of([shown.pod], _BUDGET)[shown.pod.uid]) if shown.may_wait_long else shown
 
 
 def edited_page(

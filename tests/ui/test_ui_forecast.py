@@ -1,0 +1,83 @@
+"""The page of a pod says how long the pod will wait, as the command line does, where somebody asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.test_cli_forecast import run, snapshot
+from tests.forecast.snapshots import NOW, ended
+from tests.ui.browsers import Browser, served
+
+from vgpu_scheduler.ui import PageSetup
+
+PATH = "/pods/default/new"
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> str:
+    """Return a snapshot in which ten pods have run for 20 minutes."""
+    return snapshot(tmp_path, *(ended(f"old-{n}", 3000.0, 1200.0) for n in range(10)))
+
+
+def items(file: str) -> list[dict[str, Any]]:
+    return list(json.loads(Path(file).read_text())["items"])
+
+
+@asynccontextmanager
+async def page_of(file: str) -> AsyncIterator[Browser]:
+    """Serve a snapshot as it was when it was read."""
+
+    def then(setup: PageSetup) -> PageSetup:
+        return replace(setup, fresh=lambda: replace(setup.current.view, read_at=NOW))
+
+    async with served(items(file), change=then) as browser:
+        yield browser
+
+
+async def test_it_says_what_explain_forecasts(known: str) -> None:
+    wanted = json.loads(run("explain", "new", "--forecast", "--cluster", known, "-o", "json").stdout)["forecast"]
+    assert wanted["leastSeconds"] == 600
+
+    async with page_of(known) as browser:
+        told = (await browser.get(f"{PATH}?forecast=yes&format=json")).body
+        page = (await browser.get(f"{PATH}?forecast=yes")).text
+        text = (await browser.get(f"{PATH}?forecast=yes&format=text")).text
+
+    assert {**told["forecast"], "draws": 0} == {**wanted, "draws": 0}
+    sentence = "It waits about 10 minutes more, 8 of 10 (from 10 pods of its namespace that ask for the same)."
+    assert sentence in page
+    assert sentence in text.splitlines()
+
+
+async def test_nothing_is_forecast_unless_somebody_asks(known: str) -> None:
+    async with page_of(known) as browser:
+        page = await browser.get(PATH)
+        plain = (await browser.get(f"{PATH}?format=json")).body
+
+    assert 'href="?forecast=yes">How long will it wait?</a>' in page.text
+    assert "waits about" not in page.text
+    assert "forecast" not in plain
+
+
+async def test_where_nothing_is_known_it_says_so(tmp_path: Path) -> None:
+    async with page_of(snapshot(tmp_path)) as browser:
+        page = await browser.get(f"{PATH}?forecast=yes")
+
+    assert page.status == 200
+    assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
+        page.text
+    )
+
+
+async def test_of_a_pod_that_runs_there_is_nothing_to_ask(known: str) -> None:
+    async with page_of(known) as browser:
+        for query in ("", "?forecast=yes"):
+            page = await browser.get(f"/pods/default/first{query}")
+            assert page.status == 200
+            assert "How long" not in page.text
