@@ -10,22 +10,26 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-from tests.engine.builders import make_engine
-from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, waiting, written
+from tests.engine.builders import make_engine, pod_object
+from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, written
 
 from benchmarks.cluster import CARDS, registered_node
 from benchmarks.page import publish
 from vgpu_scheduler.history import Header, History
-from vgpu_scheduler.kube import decode_node
+from vgpu_scheduler.kube import Object, decode_node, decode_pod
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION
 
 MARK: Final = "<!-- backtest -->"
@@ -62,24 +66,59 @@ class Backtest:
     same: float
 
 
-def week(nodes: int, pods: int) -> History:
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A week of a cluster.
+
+    Attributes
+    ----------
+    pods
+        The pods as they were created, by UID.
+    decision
+        Milliseconds of CPU that the engine took for a decision, the median of those that found a place.
+    """
+
+    history: History
+    pods: dict[str, Object]
+    decision: float
+
+
+class _Timed(Playing):
+    """Measures what decisions take, in seconds of CPU."""
+
+    took: array[float]
+
+    def attempt(self, now: float) -> Sequence[Decision]:
+        """Decide the next pod."""
+        began = time.process_time()
+        decisions = super().attempt(now)
+        if any(each.outcome is Outcome.PLACED for each in decisions):
+            self.took.append(time.process_time() - began)
+        return decisions
+
+
+def week(nodes: int, pods: int) -> Week:
     """Return a week of a cluster: pods come at random times, and stay for random times."""
     rng = np.random.default_rng(0)
     listed = [decode_node(registered_node(number, nodes)) for number in range(nodes)]
-    playing = Playing(make_engine(), {})
+    playing = _Timed(make_engine(), {})
+    playing.took = array("d")
     for each in listed:
         playing.engine.observe_node(each, BEGAN)
     demand = sum(cards * percent / 100 for cards, percent in _SIZES) / len(_SIZES)
     lifetime = LOAD * nodes * len(CARDS) / demand * HOURS * HOUR / pods
-    came = []
+    came, written_ = [], {}
     for number, at in enumerate(np.sort(rng.uniform(0.0, HOURS * HOUR, pods)).tolist()):
         cards, percent = _SIZES[int(rng.integers(len(_SIZES)))]
         limits = {"nvidia.com/gpu": str(cards), "nvidia.com/gpumem-percentage": str(percent)}
-        pod = waiting(f"pod-{number}", resources={"limits": limits}, priority=int(rng.integers(0, 3)) * 100)
+        obj = pod_object(f"pod-{number}", {"limits": limits}, priority=int(rng.integers(0, 3)) * 100)
+        pod = decode_pod(obj)
+        written_[pod.uid] = obj
         came.append((BEGAN + at, pod))
         playing.ends[pod.uid] = float(rng.exponential(lifetime))
     play(playing, came, HOURS)
-    return History(BEGAN, BEGAN + HOURS * HOUR, picture(listed), tuple(playing.events))
+    history = History(BEGAN, BEGAN + HOURS * HOUR, picture(listed), tuple(playing.events))
+    return Week(history, written_, 1000.0 * statistics.median(playing.took))
 
 
 def measure(nodes: int = NODES, pods: int = PODS) -> Backtest:
@@ -87,7 +126,7 @@ def measure(nodes: int = NODES, pods: int = PODS) -> Backtest:
     with tempfile.TemporaryDirectory() as name:
         folder, policy = Path(name) / "history", Path(name) / "spread.yaml"
         folder.mkdir()
-        written(folder, week(nodes, pods), Header(BEGAN, "run", 1, "benchmark"), batch=5000).close()
+        written(folder, week(nodes, pods).history, Header(BEGAN, "run", 1, "benchmark"), batch=5000).close()
         said = {"apiVersion": f"{GROUP}/{VERSION}", "kind": CLUSTER_KIND, "metadata": {"name": "spread"}}
         policy.write_text(json.dumps({**said, "spec": {"devices": {"policy": "spread"}}}))
         size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20

@@ -30,8 +30,20 @@ from benchmarks.page import publish
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import Past, Present, present_of
 from vgpu_scheduler.forecast.survival import Survival
-from vgpu_scheduler.forecast.waiting import interval, replay_waits
-from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, Event, History, PodCourse, replay
+from vgpu_scheduler.forecast.waiting import beside_past, interval, replay_waits
+from vgpu_scheduler.history import (
+    Arrived,
+    Changed,
+    Course,
+    Decided,
+    Departed,
+    Event,
+    History,
+    PodCourse,
+    as_bound,
+    replay,
+)
+from vgpu_scheduler.history.virtual import POD
 from vgpu_scheduler.kube import Pod, decode_node, rfc3339
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.options import plain_options
@@ -40,11 +52,13 @@ from vgpu_scheduler.whatif.traces.placing import node_object, pod_object
 
 MARK: Final = "<!-- forecast -->"
 LIST: Final = "openb_pod_list_default.csv"
-CARDS: Final = (8, 8, 8, 8, 4)
+CARDS: Final = (8, 8, 8, 8, 8)
 """Those of the nodes of the fleet."""
 DAY: Final = 86400.0
 EPOCH: Final = 1_600_000_000.0
 """When the times of the trace begin."""
+RECORDED: Final = 115.9 * DAY
+"""From when on the trace has the pods that ended: of those that came before, it has only those that still ran then."""
 LEARNS: Final = (122 * DAY, 139 * DAY)
 """From when to when what is chosen is chosen: three quarters of the pods have come by its end."""
 TOLD: Final = (139 * DAY, 148.5 * DAY)
@@ -67,7 +81,7 @@ class Asked:
     at
         Seconds since the epoch.
     waited, wait
-        How long it has waited, and will.
+        How long it has waited, and will; infinity where it waited still when the trace ended.
     drawn
         What is forecast: the waits in all courses, sorted.
     """
@@ -83,8 +97,10 @@ class Asked:
 def trace_of(folder: Path) -> tuple[World, History]:
     """Return the pods of the trace that ask for cards, as they came and went, on a fleet."""
     text = (folder / LIST).read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    last = max(int(row["deletion_time"]) for row in rows)
     world, events = World(OPTIONS), list[Event]()
-    for asks, row in zip(parse_pods(text, LIST), csv.DictReader(text.splitlines()), strict=True):
+    for asks, row in zip(parse_pods(text, LIST), rows, strict=True):
         if not asks.cards:
             continue
         came, went = EPOCH + int(row["creation_time"]), EPOCH + int(row["deletion_time"])
@@ -93,7 +109,9 @@ def trace_of(folder: Path) -> tuple[World, History]:
         pod = msgspec.structs.replace(
             written, uid=row["name"], name=row["name"], namespace=row["qos"].lower(), creation_timestamp=created
         )
-        events += [Arrived(came, pod), Decided(came, pod.uid, "-"), Departed(max(went, came + 1), pod.uid)]
+        events += [Arrived(came, pod), Decided(came, pod.uid, "-")]
+        if int(row["deletion_time"]) < last:  # else it still ran when the trace was taken
+            events.append(Departed(max(went, came + 1), pod.uid))
     fleet = Fleet([TraceNode(f"node-{n}", 16_000 * n_, 98_304 * n_, ("G2",) * n_) for n, n_ in enumerate(CARDS)])
     nodes = [decode_node(node_object(world.cards, number, node)) for number, node in enumerate(fleet.nodes)]
     events.sort(key=lambda event: event.at)
@@ -110,6 +128,21 @@ def happened(course: Course, trace: History) -> list[Event]:
         events += [] if each.started is None else [Decided(each.started, each.uid, each.node)]
         events += [] if each.departed is None else [Departed(each.departed, each.uid)]
     return sorted(events, key=lambda event: event.at)
+
+
+def running_then(events: Sequence[Event]) -> tuple[Changed, ...]:
+    """Return the pods that run when the log begins."""
+    began, pods, found = EPOCH + RECORDED, dict[str, Pod](), dict[str, Changed]()
+    for event in events:
+        if event.at >= began:
+            break
+        if isinstance(event, Arrived):
+            pods[event.pod.uid] = event.pod
+        elif isinstance(event, Decided):
+            found[event.uid] = Changed(began, POD, as_bound(pods[event.uid], event))
+        elif isinstance(event, Departed):
+            found.pop(event.uid, None)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +165,7 @@ class Watching:
     Parameters
     ----------
     times
-        When it is asked about a pod that waits, one drawn among them.
+        When it is asked about a pod that waits, one drawn among those that were not asked about so yet.
     every
         Of pods that have just come and wait, it is asked about each so many-th.
     """
@@ -142,6 +175,7 @@ class Watching:
         self._times = sorted(times, reverse=True)
         self._every = every
         self._came: set[str] = set()
+        self._waits: set[str] = set()
         self._number = 0
         self._rng = np.random.default_rng(seed)
 
@@ -149,9 +183,11 @@ class Watching:
         """Look at the cluster after something happened."""
         asked = []
         waiting = [uid for uid, _ in engine.queue.waiting_since()]
-        if waiting and self._times and self._times[-1] <= at:
-            asked.append((waiting[int(self._rng.integers(len(waiting)))], WAITS))
-        while self._times and self._times[-1] <= at and (waiting or self._times[-1] < at - DAY / 24):
+        others = [uid for uid in waiting if uid not in self._waits]
+        if others and self._times and self._times[-1] <= at:
+            asked.append((others[int(self._rng.integers(len(others)))], WAITS))
+            self._waits.add(asked[-1][0])
+        while self._times and self._times[-1] <= at and (others or self._times[-1] < at - DAY / 24):
             self._times.pop()  # where nobody waits it is asked as soon as somebody does, within an hour
         for uid in waiting:
             if uid not in self._came:
@@ -174,24 +210,25 @@ class Asking:
 
     def __init__(self, moments: Sequence[Moment], events: Sequence[Event], course: Course) -> None:
         self.moments = moments
-        self._events = events
-        self._times = [event.at for event in events]
+        self._first = running_then(events)
+        self._events = [event for event in events if event.at >= EPOCH + RECORDED]
+        self._times = [event.at for event in self._events]
         self._course = {each.uid: each for each in course.pods}
 
     def answers(self, number: int) -> list[Asked]:
         """Return what is forecast at a moment, and what came."""
         moment = self.moments[number]
         at = moment.present.at
-        known = History(EPOCH, at, (), tuple(self._events[: bisect_right(self._times, at)]))
+        known = History(EPOCH + RECORDED, at, self._first, tuple(self._events[: bisect_right(self._times, at)]))
         uids = list(dict.fromkeys(uid for uid, _ in moment.asked))
-        found = replay_waits(moment.present, Past(known), OPTIONS, uids, number)
+        past = Past(known)
+        found = replay_waits(moment.present, past, OPTIONS, uids, number)
         pods = {pod.uid: pod for pod in moment.present.waiting}
         answers = []
         for uid, when in moment.asked:
             course = self._course[uid]
-            assert course.started is not None
-            waited, wait = at - course.arrived, course.started - at
-            answers.append(Asked(when, at, pods[uid], waited, wait, found.waits[uid]))
+            waited, wait = at - course.arrived, (inf if course.started is None else course.started) - at
+            answers.append(Asked(when, at, pods[uid], waited, wait, beside_past(found.waits[uid], past, waited)))
         return answers
 
 
@@ -319,8 +356,8 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forecast", description=__doc__)
     parser.add_argument("--data", default=os.environ.get(DATA, ""), help="the folder of the trace openb")
-    parser.add_argument("--times", type=int, default=200, help="at how many times it is asked about a pod that waits")
-    parser.add_argument("--every", type=int, default=15, help="it is asked of each so many-th pod that comes and waits")
+    parser.add_argument("--times", type=int, default=100, help="at how many times it is asked about a pod that waits")
+    parser.add_argument("--every", type=int, default=8, help="it is asked of each so many-th pod that comes and waits")
     options = parser.parse_args()
     if not options.data:
         print(f"skipped: neither {DATA} nor --data names the folder of the trace openb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,7 @@ from vgpu_scheduler.history import (
     rows_of,
 )
 from vgpu_scheduler.kube import Node, Pod, decode_pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyResource
 
 BEGAN = 1_800_000_000.0
@@ -79,9 +79,13 @@ class Playing:
         self.pods[pod.uid] = msgspec.structs.replace(pod, resource_version=self.version)
         self.engine.observe_pod(self.pods[pod.uid], now)
 
+    def attempt(self, now: float) -> Sequence[Decision]:
+        """Decide the next pod."""
+        return self.engine.attempt_group(now)
+
     def decide(self, now: float) -> float | None:
         """Decide whoever is active, and bind them."""
-        while decisions := self.engine.attempt_group(now):
+        while decisions := self.attempt(now):
             for decision in decisions:
                 pod, found = self.pods[decision.uid], decision.placement
                 victims = () if decision.preemption is None else decision.preemption.victims
