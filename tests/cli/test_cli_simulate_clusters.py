@@ -96,3 +96,40 @@ def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(m
     assert len(result.stdout.splitlines()) == 1 + WAITING
     assert sum("decided" in text for text in shown) >= WAITING / 100
     assert sum(fitted) <= SHAPES * (NODES + WAITING), "each shape sees each node once, and each placement once"
+
+
+# What is left out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pods_go_with_their_node_and_what_is_assumed_of_them_is_said(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "limited"},
+        "spec": {"hard": {"limits.nvidia.com/gpumem": "8000"}},
+    }
+    stay: list[dict[str, Any]] = [quota, node("b")]
+    waits = pod("waits", memory=1000 * int(chance.integers(1, 9)))
+    waits["metadata"] |= {"namespace": "limited", "uid": "waits"}
+    stay.append(waits)
+    go: list[dict[str, Any]] = [node("a")]
+    held = again = 0
+    for number in range(int(chance.integers(0, 6))):
+        where = str(chance.choice(["a", "b"]))
+        made = running(f"r{number}", where, f"GPU-{where}-{number % 2}", 1000)
+        made["metadata"]["namespace"] = str(chance.choice(["limited", "free"]))
+        kind = str(chance.choice(["", "ReplicaSet", "DaemonSet"]))
+        made["metadata"]["ownerReferences"] = [{"kind": kind, "name": "o", "controller": True}] if kind else []
+        held += where == "a" and made["metadata"]["namespace"] == "limited"
+        again += where == "a" and kind == "ReplicaSet"
+        (go if where == "a" else stay).append(made)
+    write("all.yaml", *stay, *go)
+    write("rest.yaml", *stay)
+    asked = ("--pending", "-n", "limited", "-o", "json")
+    without = run(*asked, "--cluster", "all.yaml", "--without", "node/a")
+    assert json.loads(without.stdout) == json.loads(run(*asked, "--cluster", "rest.yaml").stdout)
+    assert (f"what {held} pod" in without.stderr) == bool(held)
+    assert ("of quotas counts as free" in without.stderr) == bool(held)
+    assert (f"controllers make {again} pod" in without.stderr) == bool(again)
+    assert ("the new ones are not placed here" in without.stderr) == bool(again)

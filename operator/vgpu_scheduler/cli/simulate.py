@@ -304,7 +304,8 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
     world.add(policies)
     options = "--add-node", "--without"
-    change_nodes(world, view, scenario.added, scenario.without, options=options, add=_add_nodes)
+    for text in change_nodes(world, view, scenario.added, scenario.without, options=options, add=_add_nodes):
+        warn(text)
     return world, view, policies
 
 

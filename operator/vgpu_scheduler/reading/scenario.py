@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import first_of, quoted
+from vgpu_scheduler.model import counted, first_of, quoted
 from vgpu_scheduler.reading.asked_pods import Warn, new_pods, nothing_to_place
 from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.view import ClusterView
@@ -24,11 +24,14 @@ from vgpu_scheduler.whatif import (
     simulate,
     with_preempted,
 )
+from vgpu_scheduler.whatif.controllers import controller_of
 
 __all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
 
 _AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
+_OF_ONE_NODE: Final = frozenset({"DaemonSet", "Node"})
+"""Controllers whose pods belong to one node, and are made for no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +156,7 @@ def change_nodes(
     *,
     options: tuple[str, str] = ("add", "without"),
     add: Callable[[World, str], None] = add_copies,
-) -> None:
+) -> list[str]:
     """Add nodes, take nodes and pods away, and keep room for those that wait for it in what is then there.
 
     Parameters
@@ -163,11 +166,21 @@ def change_nodes(
     add
         Adds what one of ``added`` says.
 
+    Returns
+    -------
+    list
+        What is assumed of the pods that go.
+
     Raises
     ------
     WorldError
         If one cannot be understood.
     """
+    gone: list[Pod] = []
+
+    def leave_out(world: World, text: str) -> None:
+        gone.extend(_leave_out(world, text))
+
     for option, change, texts in zip(options, (add, leave_out), (added, without), strict=True):
         for text in texts:
             try:
@@ -175,29 +188,45 @@ def change_nodes(
             except WorldError as error:
                 raise WorldError(f"{option} {text}: {error}") from None
     keep_room(world, view)
+    return list(_assumed_of_gone(world, gone))
 
 
-def leave_out(world: World, text: str) -> None:
-    """Take a node or a pod away.
-
-    Parameters
-    ----------
-    text
-        ``node/NAME`` or ``pod/NAMESPACE/NAME``.
-
-    Raises
-    ------
-    WorldError
-        If there is no such thing.
-    """
+def _leave_out(world: World, text: str) -> list[Pod]:
+    """Take a node or a pod away; return the bound pods that go."""
     kind, _, name = text.partition("/")
     if kind == "node" and world.has_node(name):
+        pods = [pod for pod in world.bound.values() if pod.node_name == name]
         world.remove_node(name)
-        return
+        return pods
     if kind == "pod":
         pods = [pod for pod in (*world.bound.values(), *world.pending.values()) if pod.key == name]
         for pod in pods:
             world.remove_pod(pod.uid)
         if pods:
-            return
+            return [pod for pod in pods if pod.node_name]
     raise WorldError("there is no such pod or node; write node/NAME or pod/NAMESPACE/NAME")
+
+
+def _is_made_anew(world: World, pod: Pod) -> bool:
+    """Tell whether a controller makes a pod anew that goes, for some node; a DaemonSet makes one for its node alone."""
+    controller = controller_of(world.written(pod))
+    return controller is not None and controller[0] not in _OF_ONE_NODE
+
+
+def _assumed_of_gone(world: World, gone: Sequence[Pod]) -> Iterator[str]:
+    """Say what is assumed of quotas where pods with cards went, and of the pods that controllers make in their place.
+
+    No pod is named: whoever asks may not see them all.
+    """
+    with_cards = [pod for pod in gone if world.engine.dialects.owners(pod)]
+    limited = world.engine.quota_limits.limited({pod.namespace for pod in with_cards})
+    held = [pod for pod in with_cards if pod.namespace in limited]
+    if held:
+        yield f"what {counted(len(held), 'pod')} left out held of quotas counts as free"
+    again = [pod for pod in with_cards if _is_made_anew(world, pod)]
+    if again:
+        then = ", and count in quotas once they are bound" if limited else ""
+        yield (
+            f"controllers make {counted(len(again), 'pod')} anew for those left out: the new ones are not placed here;"
+            f" they wait for cards as others do{then}"
+        )

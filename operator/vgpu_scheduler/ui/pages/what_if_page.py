@@ -208,7 +208,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=visibility.named)
     before = State(heat, usage.summed("before", cards))
     with told():
-        policies = _change(world, view, supposed, visibility)
+        policies = _change(world, view, supposed, visibility, said)
         asked = _asked(world, supposed, visibility)
         found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
         pods = [answer.pod for answer in found.answers] or found.counted
@@ -297,8 +297,10 @@ def _check_objects(objects: Sequence[FileObject], visibility: Visibility) -> Non
         visibility.check(str(metadata.get("namespace") or ""))
 
 
-def _change(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility) -> list[FileObject]:
-    """Change a world, and return the policies that are supposed."""
+def _change(
+    world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility, said: list[str]
+) -> list[FileObject]:
+    """Change a world, add what is assumed then, and return the policies that are supposed."""
     policies: list[FileObject] = []
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
@@ -310,7 +312,7 @@ def _change(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     numbers = [text.partition("=")[2] or "1" for text in supposed.add]
     if len(numbers) > 1 and sum(int(number) for number in numbers if number.isdecimal()) > _MOST_ADDED:
         raise BadQueryError(f"add: these are more than {_MOST_ADDED} nodes in all")
-    change_nodes(world, view, supposed.add, supposed.without)
+    said += change_nodes(world, view, supposed.add, supposed.without)
     return policies
 
 
