@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import node, pod, running, world_of
-from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
+from tests.whatif.test_whatif_remedies_dialects import (
+    BYTES,
+    CORE,
+    CORES,
+    MEMORY,
+    NUMBER,
+    PERCENT,
+    RATIO,
+    SHARED,
+    SIZE,
+    cluster,
+)
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_from_event
 from vgpu_scheduler.model import CardReason, NearMiss, Shortage
@@ -31,6 +42,8 @@ def asked_in(dialect: str, rng: np.random.Generator) -> Object:
     """Return what a container asks in a dialect: more than half of a card, or all of it, of one or two cards."""
     memory, cores, count = int(rng.integers(SIZE // 2, SIZE * 2)), int(rng.integers(51, 101)), int(rng.integers(1, 3))
     if dialect == "koordinator":
+        if rng.random() < 0.3:
+            return {PERCENT: cores if count == 1 else 200}
         if rng.random() < 0.5:
             return {SHARED: count, CORE: cores * count, RATIO: cores * count}
         return {SHARED: count, CORE: cores * count, BYTES: f"{memory * count}Mi"}
@@ -94,6 +107,20 @@ def test_doing_what_is_told_makes_the_pod_fit(dialect: str, seed: int) -> None:
             return
         written = done(written, with_amounts[0])
     raise AssertionError(told)
+
+
+@pytest.mark.parametrize("reason", [CardReason.CardInsufficientMemory, CardReason.CardInsufficientCore])
+@pytest.mark.parametrize("asks", [{PERCENT: 60}, {CORE: 30, RATIO: 60}, {SHARED: 1, RATIO: 40}])
+def test_without_the_nearest_card_it_is_told_what_of_koordinator_to_ask_less_of(
+    reason: CardReason, asks: Object
+) -> None:
+    objects = cluster("koordinator", [[]])
+    world, waiting = world_of(*objects, pod("asked", asks), dialect="koordinator")
+    told = remedies_from_condition(world, waiting, f"0/1 nodes are available: 1 {reason.text}.", "").remedies
+    of_memory = reason is CardReason.CardInsufficientMemory
+    known = {PERCENT, *({RATIO} if of_memory else {CORE})} & asks.keys()
+    less = [f"ask for less than {asks[name]} of {name} in container main" for name in known]
+    assert list(told) == less or (not less and told[0].startswith("wait until other pods end"))
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))

@@ -81,10 +81,12 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
             if asked.corrected:
                 card.given = 0  # the event is about what was asked before
             elif card.given:
-                asked.amounts = [_is_given(each, card) if is_of(each, dialect, n) else each for each in asked.amounts]
+                asked.amounts = [
+                    _is_given(each, card) if is_of(asked, each, dialect, n) else each for each in asked.amounts
+                ]
 
             def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:
-                return is_of(amount, dialect, n)
+                return is_of(asked, amount, dialect, n)
 
             told = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
             for each in asked.claims:
@@ -142,7 +144,7 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
     for each in asked.claims if dialect.name in _EXCLUSIVE_WHEN_WHOLE else ():
 
         def concerns(amount: Amount, name: str = each.name) -> bool:
-            return amount.container == name and is_of(amount, dialect, cores)
+            return amount.container == name and is_of(asked, amount, dialect, cores)
 
         def fits(claims: PodClaims, name: str = each.name) -> bool:
             own = (claim for claim in claims_of(name, claims) if units.get(claim.vendor, WHOLE) == WHOLE)

@@ -9,7 +9,7 @@ from itertools import islice, product
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount, Part
 from vgpu_scheduler.whatif.card_names import card_names
@@ -101,14 +101,16 @@ def _less_of(
         too_large = CardReason.CardInsufficientMemory
         if too_large.text not in message:
             too_large = CardReason.CardMigTopologyInfeasible  # a smaller instance lies at other places
-        for lacking, dimension in (
-            (too_large, inventory.memory),
-            (CardReason.CardInsufficientCore, inventory.cores),
+        name = inventory.dimensions[inventory.memory].name
+        of_memory = [n for n, about in enumerate(inventory.dimensions) if about.name.startswith(name)]  # its ratio, too
+        for lacking, dimensions in (
+            (too_large, of_memory),
+            (CardReason.CardInsufficientCore, [inventory.cores]),
         ):
-            if lacking.text in message and is_of(amount, dialect, dimension):
+            if lacking.text in message and any(is_of(asked, amount, dialect, each) for each in dimensions):
                 if part.written:
                     yield lacking.text, f"ask for less than {part.written} of {where}"
-                elif dimension == inventory.memory:
+                elif inventory.memory in dimensions:
                     yield lacking.text, f"ask for some of {where} ({amount.unsaid})"
 
 
@@ -125,7 +127,21 @@ def _says(message: str, reason: str) -> bool:
     return re.search(rf"{re.escape(reason)}[,.](?:\s|$)", message) is not None
 
 
-def is_of(amount: Amount, dialect: Dialect, dimension: int) -> bool:
-    """Tell whether an amount is one of a dimension of the devices of a dialect."""
-    abouts = [dialect.inventory.device_resources.get(part.resource) for part in amount.parts]
-    return len(abouts) == 1 and abouts[0] is not None and abouts[0].dimension == dimension
+def is_of(asked: PodRequest, amount: Amount, dialect: Dialect, dimension: int) -> bool:
+    """Tell whether an amount is one of a dimension of the devices of a dialect, alone or together with others.
+
+    One resource may stand for several dimensions: ``koordinator.sh/gpu`` is a share of both memory and compute.
+    """
+    if len(amount.parts) != 1:
+        return False
+    resource = amount.parts[0].resource
+    about = dialect.inventory.device_resources.get(resource)
+    if about is not None or resource not in dialect.claims.resources or amount.instead is not None:
+        return about is not None and about.dimension == dimension
+    now, least = asked.claims, asked.claims_if(amount.applied(asked.written, 1))
+    return bool(least) and 0 < _most_of(least, dimension) < _most_of(now, dimension)
+
+
+def _most_of(claims: PodClaims, dimension: int) -> int:
+    amounts = (claim.amounts for each in claims for claim in each.claims)
+    return max((each[dimension] for each in amounts if dimension < len(each)), default=0)

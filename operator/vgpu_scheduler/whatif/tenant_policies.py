@@ -137,9 +137,9 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
         (part, *others) = amount.parts
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
         if not others and any(about is not None and about.percent for about in known) and amount.steps > 1:
-            if part.written and any(is_of(amount, each, each.inventory.memory) for each in asked.owners):
+            if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}: {why}"
-        elif limit is None and amount.unsaid and any(is_of(amount, d, d.inventory.memory) for d in asked.owners):
+        elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
             yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
 
 
@@ -160,7 +160,7 @@ def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
             if absolute and (text := instead_of_percent(asked, name, most // MIB, fits)):
                 yield text
         for amount in asked.amounts:
-            if amount.unsaid and is_of(amount, dialect, memory):
+            if amount.unsaid and is_of(asked, amount, dialect, memory):
                 found = asked.most(amount, fits)
                 if found is not None:
                     yield amount.worded(found)
