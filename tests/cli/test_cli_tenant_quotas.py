@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenants import asking, explained, waiting
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 EVERYTHING = frozenset(KINDS.values())
 KEPT = "uota keeps it waiting"
@@ -253,7 +254,7 @@ def test_the_namespaces_that_files_name_are_looked_at(api: Api, seed: int, tmp_p
 
 # As an administrator is told ------------------------------------------------------------------------------------------
 
-CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
+SHARE = f"{MEMORY}-percentage"
 SIZES = (16384, 40960)
 
 
@@ -377,3 +378,41 @@ def test_the_quota_is_named_with_the_advice_to_ask_for_what_it_leaves(api: Api, 
     assert less.startswith(f"ask {left // cards} of {MEMORY} ")
     assert less.endswith(f" (limits.{MEMORY} leaves {left} MiB)")
     assert raised
+
+
+# Those that are served before it -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_quota_is_to_be_raised_for_those_that_are_served_before_it_too(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    used, count = int(rng.integers(0, 3000)), int(rng.integers(0, 5))
+    resources = [MEMORY, CORES] if rng.random() < 0.5 else [MEMORY]
+    pods = []
+    for number in range(count + 1):
+        kept = rng.random() < 0.8 or number == count
+        message = f"0/1 nodes are available: 1 {'ResourceQuotaNotFit' if kept else 'Insufficient cpu'}."
+        made = waiting(f"p{number}", message)
+        asks = {GPU: 1, MEMORY: int(rng.integers(1000, 9000)), CORES: int(rng.integers(10, 60))}
+        asks |= {} if kept else {"cpu": 99}
+        made["spec"]["containers"][0]["resources"]["limits"] = {name: str(amount) for name, amount in asks.items()}
+        made["spec"]["priority"] = int(rng.integers(0, 2))
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{int(rng.integers(10, 60))}Z"
+        pods.append(made)
+    last = pods[-1]["spec"]["containers"][0]["resources"]["limits"]
+    hard = {name: int(rng.integers(0, int(last[name]))) + used * (name == MEMORY) for name in resources}
+    limits = quota(**{name.partition("/")[2]: limit for name, limit in hard.items()})
+    api.objects[:] = [limits, held(used), *pods]
+    (told,) = {each for each in explained(api, f"p{count}")["remedies"] if each.startswith("have limits.")}
+    raised = {name: int(amount) for name, amount in re.findall(r"limits\.(\S+) raised to (\d+) ", told)}
+    api.refused = frozenset()
+
+    def goes_to(changed: dict[str, int]) -> str:
+        spec = {"hard": {f"limits.{name}": str(limit) for name, limit in changed.items()}}
+        api.objects[:] = [node("a", 9, memory=40960), {**limits, "spec": spec, "status": spec}, held(used), *pods]
+        answer = json.loads(run("explain", f"p{count}", "-n", "team", "-o", "json").stdout)
+        return str(answer["node"])
+
+    assert goes_to(hard | raised) == "a", told
+    if len(resources) == 1:
+        assert goes_to({MEMORY: raised[MEMORY] - 1}) == "", told

@@ -12,6 +12,7 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node,
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif.condition_quotas import QuotaStanding
 
 Object = dict[str, Any]
 
@@ -25,7 +26,9 @@ def told_to_a_tenant(*objects: Object) -> tuple[str, list[str]]:
     alone = World(EngineOptions([make_dialect("hami")]))
     alone.add([each for each in objects[:-1] if each["kind"] != "Node"])
     standing = quotas_of(alone, "default")
-    found = remedies_from_condition(alone, alone.pod(world.written(waiting)), decision.message, "", (standing, None))
+    found = remedies_from_condition(
+        alone, alone.pod(world.written(waiting)), decision.message, "", QuotaStanding(standing)
+    )
     return decision.placement.node if decision.placement else "", list(found.remedies)
 
 

@@ -44,6 +44,8 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
+from vgpu_scheduler.whatif.condition_quotas import QuotaStanding
+from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_from_condition
 
@@ -162,7 +164,9 @@ def _told(
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     first = [*([anew] if anew else []), *of_group]
     reason = str(condition.get("reason", ""))
-    told = remedies_from_condition(world, pod, message, event or "", (standing, fellows), (first, last), reason)
+    earlier = earlier_pods_of(world, pod) if counts and not others else NOBODY_EARLIER
+    known = QuotaStanding(standing, fellows, earlier)
+    told = remedies_from_condition(world, pod, message, event or "", known, (first, last), reason)
     return _Found(world, pod, told, tuple(rights))
 
 

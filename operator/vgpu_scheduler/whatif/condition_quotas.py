@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.model import PodClaims, counted
 from vgpu_scheduler.whatif.amounts import Amount
+from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 
-__all__ = ["QuotasOfPod"]
+__all__ = ["UNKNOWN_STANDING", "QuotaStanding", "QuotasOfPod"]
+
+
+class QuotaStanding(NamedTuple):
+    """How the namespace of a pod stands, where its quotas would keep the pod waiting.
+
+    Attributes
+    ----------
+    reports
+        None where that is not known.
+    fellows
+        The others that the pod is placed at once with, if there are any.
+    earlier
+        The pods of the namespace that are served before it, as far as they are known.
+    """
+
+    reports: Sequence[QuotaReport] | None = None
+    fellows: OtherMembers | None = None
+    earlier: EarlierPods = NOBODY_EARLIER
+
+
+UNKNOWN_STANDING: Final = QuotaStanding()
 
 
 class QuotasOfPod:
@@ -27,10 +50,16 @@ class QuotasOfPod:
         How its namespace stands.
     fellows
         The others that the pod is placed at once with, if there are any: they count with it.
+    earlier
+        Those that are served before it: of what a quota is raised to they take theirs first.
     """
 
     def __init__(
-        self, asked: PodRequest, reports: tuple[QuotaReport, ...], fellows: OtherMembers | None = None
+        self,
+        asked: PodRequest,
+        reports: tuple[QuotaReport, ...],
+        fellows: OtherMembers | None = None,
+        earlier: EarlierPods = NOBODY_EARLIER,
     ) -> None:
         quotas = asked.world.engine.quota_limits
         with_it = fellows.asked if fellows is not None else {}
@@ -52,8 +81,7 @@ class QuotasOfPod:
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
-        raised = " and ".join(map(_raised, exceeded))
-        self._raised = f"have {raised}, or end pods of the namespace" if raised else ""
+        self._raised = _all_raised(told, exceeded, earlier)
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -107,6 +135,11 @@ class _Standing:
         """What the pod may ask for."""
         return self.report.limit - self.report.used - self.others
 
+    @property
+    def wanted(self) -> int:
+        """What the limit would have to be, with nobody before the pod."""
+        return self.report.used + self.asked + self.others
+
 
 def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
@@ -120,13 +153,47 @@ def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing])
         yield f"have the {number} pods of group {fellows.group} that are placed at once ask for {sums} at most together"
 
 
-def _raised(standing: _Standing) -> str:
-    """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known."""
-    report = standing.report
-    wanted = report.used + standing.asked + standing.others
+def _all_raised(told: Sequence[_Standing], exceeded: Sequence[_Standing], earlier: EarlierPods) -> str:
+    """Word to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
+    if not exceeded:
+        return ""
+    taken: Mapping[str, int] = {}
+    while True:
+        wanted = {each.report.resource: each.wanted + taken.get(each.report.resource, 0) for each in told}
+        left = {each.report.resource: max(wanted[each.report.resource], each.report.limit) for each in told}
+        left = {each.report.resource: left[each.report.resource] - each.report.used for each in told}
+        number, then = earlier.let_in(left)
+        if all(then.get(resource, 0) <= taken.get(resource, 0) for resource in wanted):
+            break
+        taken = {resource: max(then.get(resource, 0), taken.get(resource, 0)) for resource in wanted}
+    more_than = earlier.depends if number else frozenset[str]()
+    concerned = [each for each in told if each in exceeded or wanted[each.report.resource] > each.report.limit]
+    raised = " and ".join(_raised(each, taken.get(each.report.resource, 0), more_than) for each in concerned)
+    first = ""
+    if number:
+        are, get = ("is", "gets its") if number == 1 else ("are", "get their")
+        waits = "waits" if number == 1 else "wait"
+        first = (
+            f" (then {counted(number, 'pod')} of the namespace that {waits}, too, and {are} served before it, {get}"
+            f" place{'' if number == 1 else 's'} as well)"
+        )
+    return f"have {raised}{first}, or end pods of the namespace"
+
+
+def _raised(standing: _Standing, taken: int, more_than: Container[str]) -> str:
+    """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known.
+
+    Parameters
+    ----------
+    taken
+        What those take that are served before the pod.
+    more_than
+        The resources of which they may take more.
+    """
+    report, wanted = standing.report, standing.wanted + taken
     if standing.depends and wanted <= report.limit:
         return f"limits.{report.resource} raised (of {report.limit}, {report.used} are used)"
-    more = "more than " if standing.depends else ""
+    more = "more than " if standing.depends or report.resource in more_than else ""
     return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
 
 

@@ -27,7 +27,7 @@ from vgpu_scheduler.whatif.condition_cards import (
 )
 from vgpu_scheduler.whatif.condition_nodes import Rejections, less_of_nodes
 from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, remedies_of_other_reasons
-from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
+from vgpu_scheduler.whatif.condition_quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.condition_refusals import corrected_requests
 from vgpu_scheduler.whatif.constraints import HOST_PORT
 from vgpu_scheduler.whatif.corrections import corrected
@@ -127,7 +127,7 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: tuple[Sequence[QuotaReport] | None, OtherMembers | None] = (None, None),
+    standing: QuotaStanding = UNKNOWN_STANDING,
     others: tuple[Sequence[str], Sequence[str]] = ((), ()),
     reason: str = "",
 ) -> ConditionRemedies:
@@ -142,8 +142,7 @@ def remedies_from_condition(
     message, event
         The texts of the condition and of the event; empty where there is none.
     standing
-        How the namespace stands now, where its quotas would keep the pod waiting; None where the event tells. And the
-        others that it is placed at once with, if there are any.
+        How the namespace stands now; its reports are None where the event tells.
     others
         What else may help, in words: what is said before what follows from the condition, and what after it.
     reason
@@ -151,8 +150,8 @@ def remedies_from_condition(
     """
     meant = corrected(world, world.written(pod))
     asked, near_miss = PodRequest(world, meant.written, corrected=bool(meant.texts)), NearMiss.found_in(event)
-    reports, fellows = standing
-    quotas = QuotasOfPod(asked, quotas_from_event(event) if reports is None else tuple(reports), fellows)
+    reports, fellows, earlier = standing
+    quotas = QuotasOfPod(asked, quotas_from_event(event) if reports is None else tuple(reports), fellows, earlier)
     before, after = others
     remedies = [
         *quotas.beside(before),
