@@ -72,6 +72,32 @@ def test_of_a_plan_that_does_not_help_the_verdict_is_all(tmp_path: Path) -> None
     assert result.stdout == "No moves help default/new: it is waiting for scheduling gates: [example.com/g]\n"
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_of_two_pods_one_at_most_is_told_that_the_other_is_served_first(seed: int, tmp_path: Path) -> None:
+    """Of pods of one priority and one second nobody can say which it is: objects tell seconds only."""
+    rng = np.random.default_rng(seed)
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 4000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+    ]
+    ranks = []
+    for name in ("x", "y"):
+        priority, second = int(rng.integers(0, 2)), int(rng.integers(10, 12))
+        made = pod(name, {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler", priority=priority)
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second}Z"
+        objects.append(made)
+        ranks.append((-priority, second))
+    path = write(objects, tmp_path)
+    for name, other, mine, theirs in (("x", "y", *ranks), ("y", "x", *ranks[::-1])):
+        told = run("defrag", "--for", name, "--cluster", path).stdout
+        plain = json.loads(run("defrag", "--for", name, "--cluster", path, "-o", "json").stdout)
+        assert (f"default/{other} takes it, which waits, too, and is served first" in told) == (theirs < mine)
+        assert (f"default/{other} may take it" in told) == (theirs == mine)
+        assert ("nobody can say which of them is served first" in told) == (theirs == mine)
+        assert plain.get("asOld", []) == [f"default/{other}"] * (theirs == mine)
+
+
 def test_pods_that_fit_now_and_have_the_room_are_named(tmp_path: Path) -> None:
     objects = [
         node("a", cards=2),

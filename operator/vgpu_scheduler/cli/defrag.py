@@ -179,6 +179,12 @@ def _verdict(room: RoomPlan) -> str:
     if room.taken_by:
         one, count = len(room.taken_by) == 1, len(room.moves)
         moves = f"{counted(count, 'move')} {'makes' if count == 1 else 'make'} room" if count else "there is room"
+        if set(room.taken_by) <= set(room.as_old):
+            return (
+                f"{room.pod} may not get a place: {moves} on {place}, and {', '.join(room.taken_by)} may take it, which"
+                f" {'waits' if one else 'wait'}, too: they have one priority and were created in the same second, so"
+                " nobody can say which of them is served first."
+            )
         return (
             f"{room.pod} would not get a place: {moves} on {place}, and {', '.join(room.taken_by)}"
             f" {'takes' if one else 'take'} it, which {'waits' if one else 'wait'}, too, and"
@@ -190,7 +196,10 @@ def _verdict(room: RoomPlan) -> str:
     fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
     if first := room.served_first:
         one = len(first) == 1
-        takes = f"{'takes' if one else 'take'} the first of it, for {'it is' if one else 'they are'} served first"
+        served = f"{'it is' if one else 'they are'} served first"
+        if not set(room.as_old).isdisjoint(first):
+            served += ", or may be (created in the same second)"
+        takes = f"{'takes' if one else 'take'} the first of it, for {served}"
         fewer = f"{', '.join(first)} {takes}. {fewer}"
     return f"{make} room for {room.pod} on {place}. {fewer}"
 

@@ -22,7 +22,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.moves import OF_A_POD, Move, Moves, Spot
-from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.queue_order import pods_as_old, pods_waiting_beside
 from vgpu_scheduler.whatif.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.simulation import ask, simulate
 from vgpu_scheduler.whatif.unmovable_causes import held_by
@@ -88,6 +88,9 @@ class RoomPlan:
         The pods that wait, too, and fit now, where no moves were found that leave them their places and help.
     stay
         How many pods with cards cannot be moved, by the reason, where no moves were found that help.
+    as_old
+        Those of the pods that take room before it of which nobody can say whether they are served first: they have its
+        priority, and were created in the same second.
     """
 
     pod: str
@@ -100,6 +103,7 @@ class RoomPlan:
     taken_by: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
     stay: Mapping[str, int] = field(default_factory=dict)
+    as_old: tuple[str, ...] = ()
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -124,6 +128,7 @@ class RoomPlan:
             "takenBy": list(self.taken_by),
             **({"leaves": list(self.leaves)} if self.leaves else {}),
             **({"stay": dict(self.stay)} if self.stay else {}),
+            **({"asOld": list(self.as_old)} if self.as_old else {}),
         }
 
 
@@ -149,7 +154,8 @@ def make_room(
         if more is None or not more.node:
             break
         there = Step(StepKind.WAIT, pods=room.taken_by)
-        room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False)
+        as_old = tuple(dict.fromkeys((*room.as_old, *more.as_old)))
+        room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False, as_old=as_old)
     return room
 
 
@@ -256,7 +262,17 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> R
     there = [answer.pod.key for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
     kept = [hold.reservation.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
     others = [answer.pod.key for answer in placed]
-    return RoomPlan(pod.key, node, cards, steps, fewest, taken_by=tuple(there or kept or others))
+    taken_by = tuple(there or kept or others)
+    as_old = {each.key for each in pods_as_old(world, pod, before)}
+    return RoomPlan(
+        pod.key,
+        node,
+        cards,
+        steps,
+        fewest,
+        taken_by=taken_by,
+        as_old=tuple(key for key in taken_by if key in as_old),
+    )
 
 
 class _Steering:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed
+from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed, pods_as_old
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["describe_other_waiting_pods"]
@@ -24,9 +24,7 @@ def describe_other_waiting_pods(
     searched
         Changes are searched, and maybe none is found.
     """
-    priority = world.engine.groups.priority
-    same = (each for each in turns.before if priority(each) == priority(pod))
-    at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
+    at_once = bool(pods_as_old(world, pod, turns.before))
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
         group = world.engine.attempts.gang_standing(pod)

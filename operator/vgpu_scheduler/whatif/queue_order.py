@@ -20,6 +20,7 @@ __all__ = [
     "made_anew",
     "placed",
     "places_in_queue",
+    "pods_as_old",
     "pods_waiting_beside",
     "queue_of",
 ]
@@ -61,6 +62,17 @@ def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> P
     return PodsWaitingBeside(
         [each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine]
     )
+
+
+def pods_as_old(world: World, pod: Pod, others: Iterable[Pod]) -> list[Pod]:
+    """Return those of some pods of which nobody can say whether they are served before a pod of their priority.
+
+    Objects tell the second in which they were created; who came first in it is known to the scheduler alone.
+    """
+    priority = world.engine.groups.priority
+    return [
+        each for each in others if priority(each) == priority(pod) and each.creation_timestamp == pod.creation_timestamp
+    ]
 
 
 def places_in_queue(world: World) -> dict[str, int]:
