@@ -13,7 +13,7 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import AmountFix
 from vgpu_scheduler.dialects.values import annotation_to_remove
 from vgpu_scheduler.engine.equivalence import Refused
-from vgpu_scheduler.kube import Object, QuantityError, has_unit, to_int, to_milli
+from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
 from vgpu_scheduler.predicates import unsupported_fields
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
@@ -30,6 +30,10 @@ _MOST_OF_A_CARD: Final = 2**20
 _MOST_ROUNDS: Final = 16
 """What is refused is told one after the other."""
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
+_NO_CARD: Final = re.compile(
+    r"container (?P<container>[^:;\s]+): (?P<resource>[^\s:;]+) is 0, so it gets no card,"
+    r" whatever else it asks \((?P<others>[^)]*)\)"
+)
 CORRECTED_AMOUNT: Final = re.compile(
     r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?P<unit>, which is [^,]*,)? instead of (?P<written>\S+)"
     r" in container (?P<container>\S+)"
@@ -171,6 +175,26 @@ def _accepted(world: World, written: Object) -> CorrectedPod | None:
         return _mended(world, written, refused.fix)
     if name := annotation_to_remove(refused.reason):
         return _without_annotation(written, name)
+    found = _NO_CARD.search(refused.reason)
+    return _with_a_card(world, written, found) if found else _without_unsupported(pod, written)
+
+
+def _with_a_card(world: World, written: Object, found: re.Match[str]) -> CorrectedPod | None:
+    """Ask for a card in a container that asks for none, and amounts of it; where that is refused, not for these."""
+    container, others = found["container"], found["others"].split(", ")
+    mended = _mended(world, written, AmountFix(container, found["resource"], "0", 1))
+    then = "" if mended is None else refusal_of(world, mended.written)
+    if not then or then in found.string:  # it is refused for what is the matter with others anyway
+        return mended
+    for field, index, each in containers_of(written):
+        if each.get("name") == container:
+            for name in others:
+                written = _renamed(written, field, index, name, "")
+            return CorrectedPod(written, (f"leave out {' and '.join(others)} in container {container}",))
+    return None
+
+
+def _without_unsupported(pod: Pod, written: Object) -> CorrectedPod | None:
     for path in unsupported_fields(pod):
         if (without := _without(written, path)) is not None:
             return CorrectedPod(without, (f"leave out {path}",))

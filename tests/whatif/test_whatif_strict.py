@@ -1,0 +1,60 @@
+"""Where annotations and amounts are strict, whoever is refused is told so, and how the pod would be understood."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import pod
+from tests.whatif.test_whatif_remedies_dialects import MEMORY, NUMBER, cluster
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.whatif import World, ask, make_dialect, remedies, remedies_from_condition
+
+Object = dict[str, Any]
+NAMES = {"hami": ("nvidia.com/gpu", "nvidia.com/gpumem"), "volcano": (NUMBER, MEMORY)}
+
+
+def strict_world(dialect: str, *objects: Object) -> World:
+    world = World(EngineOptions([make_dialect(dialect)], defaults=PolicyDefaults(strict_annotations=True)))
+    world.add(objects)
+    return world
+
+
+@pytest.mark.parametrize("dialect", ["hami", "volcano"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_count_of_0_beside_amounts_is_to_be_1_or_the_amounts_are_left_out(dialect: str, seed: int) -> None:
+    """Volcano's plugin serves one container with cards of a pod."""
+    rng = np.random.default_rng(seed)
+    count, memory = NAMES[dialect]
+    written = pod("p", {count: 1, memory: int(rng.integers(100, 9000))}, schedulerName="vgpu-scheduler")
+    containers = written["spec"]["containers"]
+    for number in range(int(rng.integers(0, 2 if dialect == "volcano" else 3))):
+        containers.append({**copy.deepcopy(containers[0]), "name": f"c{number}"})
+    zero = int(rng.integers(0, len(containers)))
+    name, limits = containers[zero]["name"], containers[zero]["resources"]["limits"]
+    limits[count] = "0"
+    objects = cluster(dialect, [[], [], []])
+    world = strict_world(dialect, *objects, written)
+    (waiting,) = world.pending.values()
+    decision = ask(world, waiting).decision
+    assert decision.outcome is Outcome.REFUSED
+    changed = copy.deepcopy(written)
+    mended = changed["spec"]["containers"][zero]["resources"]["limits"]
+    if dialect == "volcano" and len(containers) > 1:
+        text = f"leave out {memory} in container {name}"
+        del mended[memory]
+    else:
+        text = f"ask 1 of {count} instead of 0 in container {name}"
+        mended[count] = "1"
+    assert text in [each.text for each in remedies(world, waiting)]
+    alone = strict_world(dialect)
+    assert text in remedies_from_condition(alone, alone.pod(written), decision.message, "").remedies
+    fits = strict_world(dialect, *objects, changed)
+    (waiting,) = fits.pending.values()
+    final = ask(fits, waiting).decision
+    assert final.outcome is Outcome.PLACED, final.message
