@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
+from tests.whatif.test_whatif_remedies_dialects import cluster
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import World, explain_pod, make_dialect, usage
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.whatif import World, ask, explain_pod, make_dialect, usage
 
 Object = dict[str, Any]
 
@@ -212,3 +214,54 @@ def test_what_is_free_counts_no_card_that_is_out_of_service() -> None:
     (model,) = usage.models(made, usage.cards(made))
     assert model.memory.free == model.free_memory
     assert [usage.as_json(card)["slots"]["free"] for card in usage.cards(made)] == [9, 0, 10]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_what_is_exclusive_the_policies_are_named_that_say_so_alone(seed: int) -> None:
+    """Others restrict the cards, too, and the settings may say in which order they are taken."""
+    rng = np.random.default_rng(seed)
+    specs = [
+        {"exclusive": True},
+        {"types": {"allow": ["A100"]}},
+        {"policy": "spread"},
+        {"exclusive": True, "types": {"deny": ["T4"]}},
+        {"exclusive": False, "policy": "binpack"},
+    ]
+    chosen = [int(each) for each in rng.permutation(len(specs))[: int(rng.integers(1, 5))]]
+    policies = [
+        {
+            "kind": "ClusterVGPUPolicy",
+            "metadata": {"name": f"p{number}"},
+            "spec": {"priority": int(rng.integers(0, 100)), "devices": specs[number]},
+        }
+        for number in chosen
+    ]
+    pieces = node("a")
+    notes = pieces["metadata"]["annotations"]
+    notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace("hami-core", "mig")
+    made, waiting = world_of(pieces, *policies, pod("asked", {GPU: 1, MEMORY: 100}))
+    told = [each for each in explain_pod(made, waiting).causes if "spec.devices.exclusive" in each]
+    deciding = sorted(
+        (-each["spec"]["priority"], f"ClusterVGPUPolicy {each['metadata']['name']}")
+        for each in policies
+        if each["spec"]["devices"].get("exclusive")
+    )
+    assert len(told) == bool(deciding)
+    for text in told:
+        named = re.fullmatch(r"spec\.devices\.exclusive of (.*) denies cards that are not whole\.", text)
+        assert named is not None
+        assert set(named[1].split(", ")) == {title for _, title in deciding}
+
+
+@pytest.mark.parametrize("dialect", ["volcano", "koordinator"])
+@pytest.mark.parametrize("devices", [{"exclusive": True}, {"types": {"allow": ["A100"]}}, {"policy": "numa"}])
+def test_an_order_of_the_settings_is_not_laid_to_a_policy_that_restricts_cards(dialect: str, devices: Object) -> None:
+    asks = {"volcano": {"volcano.sh/vgpu-number": 1}, "koordinator": {"koordinator.sh/gpu": 100}}[dialect]
+    options = EngineOptions([make_dialect(dialect)], defaults=PolicyDefaults(device_policy="numa"))
+    made = World(options)
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "p"}, "spec": {"devices": devices}}
+    made.add([*cluster(dialect, [[]]), policy, pod("asked", asks)])
+    (waiting,) = made.pending.values()
+    warned = [text for text in ask(made, waiting).decision.warnings if "means nothing for" in text]
+    named = [f"devices: the card order 'numa' of ClusterVGPUPolicy p means nothing for {dialect}'s devices: left out"]
+    assert warned == (named if "policy" in devices else [])

@@ -243,7 +243,7 @@ def _odd(
 
 def _left_out(policy: EffectivePolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
     """Say which parts of a policy a dialect does not know; the settings are for all dialects and name nothing wrong."""
-    by_nodes, by_devices = (policy.source_of.get(section, SETTINGS) for section in ("nodes", "devices"))
+    by_nodes, by_devices = ((*policy.titles(section), SETTINGS)[0] for section in ("nodes", "devices"))
     found = []
     if scorers and by_nodes != SETTINGS:
         names = ", ".join(scorers)

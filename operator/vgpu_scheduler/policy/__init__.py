@@ -36,6 +36,7 @@ from vgpu_scheduler.policy.resolved import (
     PodLimits,
     UpperBound,
     shown_sources,
+    shown_titles,
 )
 from vgpu_scheduler.policy.schema import crds
 
@@ -76,6 +77,7 @@ __all__ = [
     "read_evictions",
     "recent_evictions",
     "shown_sources",
+    "shown_titles",
     "title",
     "with_eviction",
     "without_eviction",

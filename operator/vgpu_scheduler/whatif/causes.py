@@ -10,7 +10,7 @@ from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, p
 from vgpu_scheduler.engine.registrations import registered_by_several
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
-from vgpu_scheduler.policy import shown_sources
+from vgpu_scheduler.policy import shown_titles
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.managing import describe_managed_nodes
@@ -167,8 +167,9 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
             f" gets depends on the card, which may have {describe_bytes(most * inventory.memory_unit)} at most."
         )
     if len(large) < len(left) and claimed.choice.limits.exclusive:
-        of_policies = shown_sources(answer.sources).get("devices", "a policy")
-        yield f"spec.devices.exclusive of {of_policies} denies cards that are not whole."
+        in_force = world.policies_in_force(answer.pod, "devices")
+        titles = [title for title, policy in in_force if (policy["spec"].get("devices") or {}).get("exclusive")]
+        yield f"spec.devices.exclusive of {shown_titles(titles) or 'a policy'} denies cards that are not whole."
 
 
 def _models(devices: Sequence[Device]) -> str:
