@@ -74,13 +74,29 @@ def test_what_a_record_comes_to() -> None:
     assert [each.pod for each in found.missed] == ["default/waits"]
     assert [len(each) for each in (found.over, found.leaked, found.stalled)] == [1, 0, 1]
     assert found.watched == 80.0
+    assert found.stand is not None
     assert (found.stand.given, found.stand.whole) == (pytest.approx(1.0), pytest.approx(2.0))
 
 
 def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
     seen = record()
     seen.samples = [Sample(START, 4, 2, 1.0, 1.0, 3), Sample(START + 90, 4, 1, 3.0, 0.5, 1)]
-    assert summed_up(seen, 60.0).stand.given == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
+    found = summed_up(seen, 60.0).stand
+    assert found is not None
+    assert found.given == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 59, 60, 61, 600])
+def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
+    seen = record()
+    seen.watches = [Watch(START, START + seconds)]
+    found = Report(seen, 60.0, (HORIZON,))
+    short = seconds < 60
+    assert (found.as_json()["summary"]["stand"] is None) == short
+    for text in (markdown.written(found.blocks()), page.written(found.blocks())):
+        assert ("which is too short for averages" in text) == short
+        assert ("on average" in text) != short
+        assert ("too few hours for an interval" in text) != short
 
 
 def report(horizons: tuple[Horizon, ...] = ()) -> Report:

@@ -10,10 +10,11 @@ from vgpu_scheduler.shadow.clock import Clock
 from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, Fault, MissedPlacement, Place, PodRecord, Record, Sample, Watch
-from vgpu_scheduler.shadow.summary import Summary, summed_up
+from vgpu_scheduler.shadow.summary import SHORTEST_WATCH, Summary, summed_up
 
 __all__ = [
     "LEVEL",
+    "SHORTEST_WATCH",
     "ChangeLog",
     "Choice",
     "Clock",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -12,6 +12,9 @@ import numpy as np
 from vgpu_scheduler.history.statistics import quantiles
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record
+
+SHORTEST_WATCH: Final = 60.0
+"""Seconds that somebody has to have watched for averages to mean anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class Summary:
         The pods that waited although they would have fitted, at least for the minimum duration; the longest first.
     over, leaked, stalled
         What was wrong with cards and locks, in the order of time.
+    stand
+        None where too short a time was watched for averages.
     """
 
     beside: str
@@ -126,7 +131,7 @@ class Summary:
     over: tuple[Fault, ...]
     leaked: tuple[Fault, ...]
     stalled: tuple[Fault, ...]
-    stand: AverageCards
+    stand: AverageCards | None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -163,7 +168,7 @@ def summed_up(record: Record, min_duration: float) -> Summary:
         over=_of(wrong, faults.OVER),
         leaked=_of(wrong, faults.LEAKED),
         stalled=_of(wrong, faults.STALLED),
-        stand=_mean(record),
+        stand=_mean(record) if record.watched >= SHORTEST_WATCH else None,
     )
 
 

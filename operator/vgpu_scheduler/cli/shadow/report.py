@@ -11,7 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.model import counted, measured_duration
-from vgpu_scheduler.shadow import LEVEL, Fault, Horizon, MissedPlacement, Record, Sample, Summary, summed_up
+from vgpu_scheduler.shadow import (
+    LEVEL,
+    SHORTEST_WATCH,
+    Fault,
+    Horizon,
+    MissedPlacement,
+    Record,
+    Sample,
+    Summary,
+    summed_up,
+)
 from vgpu_scheduler.whatif import number
 
 _MOST_ROWS: Final = 20
@@ -104,14 +114,26 @@ class Report:
         summary = summed_up(self.record, self.min_duration)
         yield Heading(f"Beside {summary.beside}")
         yield Paragraph(_opening(summary))
-        yield from _numbers(summary, self.horizons)
+        horizons, untold = self.horizons, self.untold
+        if summary.stand is None:
+            yield Paragraph(_too_short(summary.watched))
+            horizons, untold = (), ("Of so short a time nothing is replayed.", *self.untold)
+        yield from _numbers(summary, horizons)
         yield from _missed(summary)
         yield from _faults(summary)
         yield from _one_decision(summary)
-        yield from _drifting(self.horizons, self.untold)
+        yield from _drifting(horizons, untold)
         yield from _pictures(self.record.samples)
         yield Heading("What this rests on")
         yield from map(Paragraph, _rests_on(self.record, summary))
+
+
+def _too_short(watched: float) -> str:
+    """Say that a time was too short for averages."""
+    return (
+        f"Somebody watched for {measured_duration(watched)} in all, which is too short for averages: these need"
+        f" {measured_duration(SHORTEST_WATCH)}, and mean something after hours."
+    )
 
 
 def _opening(summary: Summary) -> str:
@@ -134,13 +156,18 @@ def _opening(summary: Summary) -> str:
 def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
     waited, stand = summary.waited, summary.stand
     less = f"a pod would have waited less, on average (with {LEVEL} % interval)"
-    yield Table(
-        ("in this time", "value"),
-        (
+    averages: tuple[tuple[str, str], ...] = ()
+    if stand is not None:
+        averages = (
             ("cards in service, on average", number(stand.cards)),
             ("given out, in cards", f"{number(stand.given)} ({_percent(stand.given, stand.cards)})"),
             ("free on cards that are partly used, in cards", number(stand.stranded)),
             ("whole cards that nobody used", number(stand.whole)),
+        )
+    yield Table(
+        ("in this time", "value"),
+        (
+            *averages,
             ("a bound pod had waited: half of them at most", measured_duration(waited.median)),
             ("nine of ten at most", measured_duration(waited.most_of_ten)),
             ("the longest", measured_duration(waited.longest)),
