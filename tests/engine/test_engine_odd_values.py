@@ -40,6 +40,7 @@ def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
         refusal, _ = answer(strict, odd)
         assert refusal.outcome is Outcome.REFUSED, odd
         assert odd.name in refusal.message, (odd, refusal.message)
+        assert odd.refused or "the pod is refused, for strict_annotations is on" in refusal.message
 
 
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))

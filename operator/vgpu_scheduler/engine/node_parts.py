@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
-from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, EffectivePolicy, overruled
+from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, EffectivePolicy, overruled, refused_as_strict
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import PeerKeys, State
@@ -237,7 +237,7 @@ def _odd(
             for text in dialect.claims.usage_warnings(container, annotations)
         ]
         if odd or amounts:
-            raise ClaimError("; ".join((*odd, *amounts)))
+            raise ClaimError(refused_as_strict((*odd, *amounts)))
     return odd
 
 

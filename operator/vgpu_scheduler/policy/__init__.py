@@ -1,6 +1,6 @@
 """Policies: what is in force for a pod, and where each part of it came from."""
 
-from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
+from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights, refused_as_strict
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.evictions import (
     HOUR,
@@ -76,6 +76,7 @@ __all__ = [
     "parse_weights",
     "read_evictions",
     "recent_evictions",
+    "refused_as_strict",
     "shown_sources",
     "shown_titles",
     "title",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.model import DEVICE_POLICIES, QUOTED, SPREAD, InputError, cut, policy_words, quoted
@@ -40,13 +40,18 @@ class PodAnnotationPolicy:
     warnings: tuple[str, ...] = ()
 
 
-def pod_annotation_policy(annotations: Mapping[str, str]) -> PodAnnotationPolicy:
+def pod_annotation_policy(annotations: Mapping[str, str], *, strict: bool = False) -> PodAnnotationPolicy:
     """Read the annotations; unknown words fall back as documented, with a warning.
+
+    Parameters
+    ----------
+    strict
+        Refuse them instead.
 
     Raises
     ------
     PolicyError
-        If the weights cannot be read.
+        If the weights cannot be read, or a word is unknown that must not be.
     """
     warnings: list[str] = []
     node_word, device_policy = annotations.get(NODE_POLICY), annotations.get(DEVICE_POLICY)
@@ -54,9 +59,10 @@ def pod_annotation_policy(annotations: Mapping[str, str]) -> PodAnnotationPolicy
     if node_word is not None:
         node_policy = _NODE_POLICIES.get(node_word, NodePolicy.BINPACK)
         if node_word not in _NODE_POLICIES:
-            warnings.append(f"annotation {NODE_POLICY}: {quoted(node_word)} is unknown, binpack is used")
+            instead = _instead(NodePolicy.BINPACK.value, _NODE_POLICIES, strict=strict)
+            warnings.append(f"annotation {NODE_POLICY}: {quoted(node_word)} is unknown{instead}")
     if device_policy is not None:
-        device_policy, warning = _device_policy(device_policy)
+        device_policy, warning = _device_policy(device_policy, strict=strict)
         warnings += [warning] if warning else []
     weights = None
     if DEVICE_WEIGHTS in annotations:
@@ -64,13 +70,26 @@ def pod_annotation_policy(annotations: Mapping[str, str]) -> PodAnnotationPolicy
             weights = parse_weights(annotations[DEVICE_WEIGHTS])
         except ValueError as error:
             raise PolicyError(f"annotation {DEVICE_WEIGHTS}: {error}") from None
+    if warnings and strict:
+        raise PolicyError(refused_as_strict(warnings))
     return PodAnnotationPolicy(node_policy, device_policy, weights, tuple(warnings))
 
 
-def _device_policy(text: str) -> tuple[str, str]:
+def refused_as_strict(odd: Iterable[str]) -> str:
+    """Say that a pod is refused for what it would only be warned of, were it not for the settings."""
+    return f"{'; '.join(odd)} (the pod is refused, for strict_annotations is on)"
+
+
+def _instead(used: str, known: Iterable[str], *, strict: bool) -> str:
+    """Say which word is followed instead of an unknown one, or which are known where none is."""
+    return f": write {' or '.join(known)}" if strict else f", {used} is used"
+
+
+def _device_policy(text: str, *, strict: bool) -> tuple[str, str]:
     """Return the card order that is followed, and a warning if it is not the one that is asked for."""
     if len(text) > _LONGEST_ORDER:
-        return SPREAD, f"annotation {DEVICE_POLICY}: {quoted(text)} is too long, {SPREAD} is used"
+        instead = _instead(SPREAD, DEVICE_POLICIES, strict=strict)
+        return SPREAD, f"annotation {DEVICE_POLICY}: {quoted(text)} is too long{instead}"
     # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
     words = policy_words(text) if "," in text else (text,)
     unknown = [word for word in words if word not in DEVICE_POLICIES]

@@ -287,8 +287,8 @@ class Policies:
             if (why := overruled_by(word, draft.overrides, enforced, overrides_of))
         }
         draft.warnings += [overruled(key, denied[key]) for key in given if key in denied]
-        words = pod_annotation_policy({key: value for key, value in given.items() if key not in denied})
-        warnings = list(words.warnings)
+        followed = {key: value for key, value in given.items() if key not in denied}
+        words = pod_annotation_policy(followed, strict=self._defaults.strict_annotations)
         if words.node_policy is not None:
             draft.nodes = NodeRule((WeightedScorer(HamiScorer(words.node_policy)),))
             draft.sources["nodes"] = [POD]
@@ -297,9 +297,7 @@ class Policies:
             draft.order_by = POD
         if words.device_weights is not None:
             draft.choice = replace(draft.choice, weights=words.device_weights)
-        if warnings and self._defaults.strict_annotations:
-            raise PolicyError("; ".join(warnings))
-        draft.warnings += warnings
+        draft.warnings += words.warnings
 
 
 def overruled(annotation: str, why: str) -> str:
