@@ -145,3 +145,25 @@ def test_the_nearest_card_is_of_the_maker_that_asks_as_much(seed: int) -> None:
     less = int(asks["mthreads.com/sgpu-core"]) - 16
     said = f"ask 16 of mthreads.com/sgpu-core instead of {less + 16} in container mine, {less} less"
     assert told.remedies[0] == said, told
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_container_is_told_what_a_limit_of_a_policy_leaves_it(seed: int) -> None:
+    """Less of one of them alone would not do."""
+    rng = np.random.default_rng(seed)
+    asked = asking(rng, whole=False)
+    for each in (*asked["spec"].get("initContainers", ()), *asked["spec"]["containers"]):
+        limits = each["resources"]["limits"]
+        if limits.pop(SHARE, None):  # how much that is depends on the card
+            limits[MEMORY] = "3000"
+    field, most = [("coresPerPod", int(rng.integers(4, 20))), ("memoryPerPod", f"{int(rng.integers(400, 2000))}Mi")][
+        int(rng.integers(0, 2))
+    ]
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "l"}, "spec": {"limits": {field: most}}}
+    objects = [node("a", cards=4), policy]
+    where, told = answer(world_of(*objects, asked)[0])
+    assert not where
+    with_amounts = [remedy for remedy in told.remedies if ASK.match(remedy)]
+    assert with_amounts, told
+    for remedy in with_amounts:
+        assert answer(world_of(*objects, done(asked, remedy))[0])[0] == "a", remedy

@@ -19,13 +19,14 @@ from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, P
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.condition_cards import (
     cards_in_one_container,
     fewer_cards,
     shared_cards,
     smaller_card_requests,
 )
-from vgpu_scheduler.whatif.condition_nodes import Rejections, less_of_nodes
+from vgpu_scheduler.whatif.condition_nodes import Rejections, is_of, less_of_nodes
 from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, remedies_of_other_reasons
 from vgpu_scheduler.whatif.condition_quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.condition_refusals import corrected_requests
@@ -301,7 +302,16 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
             return False  # it would have as many cards: that gets around the limit
         return sums_of(less, asked.dialects[claims[0].dialect]) <= most
 
-    return ClaimCondition(fits, lambda amount: sums_of is not None and not (field == _OWN and amount.unsaid), otherwise)
+    def concerns(amount: Amount) -> bool:
+        return sums_of is not None and not (field == _OWN and amount.unsaid)
+
+    def is_of_limit(amount: Amount) -> bool:
+        inventories = [(dialect, dialect.inventory) for dialect in asked.owners]
+        of = {"coresPerPod": [(d, about.cores) for d, about in inventories]}
+        of["memoryPerPod"] = [(d, about.memory) for d, about in inventories]
+        return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
+
+    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit)
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
