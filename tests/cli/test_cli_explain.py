@@ -202,6 +202,15 @@ def test_explain_says_which_claim_of_a_decided_pod_waits_for_its_volume(api: Api
     text = run("explain", "decided").stdout
     assert "Its claim default/data waits for the volume that is made for node a: the events of the claim say" in text
     assert "its turn comes" not in text
+    plain = json.loads(run("explain", "decided", "-o", "json").stdout)
+    assert plain["awaitedVolumes"] == [{"claim": "default/data", "node": "a"}]
+    why = "it waits for the volume of claim default/data, made for node a, and nobody knows when it is there"
+    forecast = json.loads(run("explain", "decided", "--forecast", "-o", "json").stdout)["forecast"]
+    assert forecast == {"unknown": why}
+    found = json.loads(run("simulate", "--pending", "--forecast", "-o", "json").stdout)
+    assert {each["pod"]: each.get("forecast") for each in found}["default/decided"] == {"unknown": why}
+    api.objects[-3]["metadata"]["annotations"] = {}
+    assert "awaitedVolumes" not in run("explain", "decided", "-o", "json").stdout
 
 
 @pytest.mark.parametrize("may_list", [True, False])

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.cli.listed_clusters import cluster
 from tests.cli.live_cluster import run
+from tests.kube import storage_objects as storage
 from tests.ui.browsers import current_of, served
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
@@ -183,3 +184,22 @@ async def test_cards_that_have_room_for_one_container_alone_are_said_to_fit_it_b
         assert "<td>beside</td><td>fits by itself</td>" in text
         assert "<td>fits</td>" not in text
         assert "by itself" not in (await browser.get("/pods/default/alone")).text
+
+
+async def test_a_page_says_which_volume_a_decided_pod_waits_for(tmp_path: Path, no_settings: None) -> None:
+    claim = storage.claim("data", "default", meta={"annotations": {storage.SELECTED_NODE: "a"}})
+    objects = [
+        node("a"),
+        {"kind": "StorageClass", **storage.storage_class("sc", wait=True)},
+        {"kind": "PersistentVolumeClaim", **claim},
+        pod("decided", {GPU: 1}, volumes=[storage.claim_volume("data")], schedulerName="vgpu-scheduler"),
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    said = "Its claim default/data waits for the volume that is made for node a"
+    async with served(objects) as browser:
+        assert said in (await browser.get("/pods/default/decided")).text
+        assert said in (await browser.get("/pods/default/decided?format=text")).text
+        told = (await browser.get("/pods/default/decided?format=json")).body
+        assert told == printed(file, "explain", "default/decided")
+        assert told["awaitedVolumes"] == [{"claim": "default/data", "node": "a"}]

@@ -34,10 +34,11 @@ from vgpu_scheduler.reading import (
     explain_one,
     is_ours,
     namespaces_to_delete_pods_in,
+    waits_for_volumes,
     why_no_more,
     with_forecast,
 )
-from vgpu_scheduler.whatif import World, awaited_volumes
+from vgpu_scheduler.whatif import World
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _NO_PODS: Final = re.compile(
@@ -95,6 +96,8 @@ def run(
     explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
     unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
     forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
+    if forecaster is not None:
+        forecasts |= waits_for_volumes({pod.uid: explained[pod.uid].awaited for pod in waiting})
     told_of = {uid: _told(world, told, forecasts.get(uid), output) for uid, told in explained.items()}
     _show([told_of[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
 
@@ -184,16 +187,17 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
 
 
 def _waiting(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
-    pod, ours, found = told.pod, told.ours, told.found
+    ours, found = told.ours, told.found
     lines = told.lines(wide=output == WIDE)
-    lines += _notes(world, pod, waits, fits=ours and bool(found.answer.node))
+    lines += _notes(world, told, waits, fits=ours and bool(found.answer.node))
     return PodExplanation(
         with_forecast(told.as_json(), waits), lines, 0 if ours and found.answer.node else _FITS_NOWHERE
     )
 
 
-def _notes(world: World, pod: Pod, waits: Forecast | Unknown | None, *, fits: bool) -> list[str]:
+def _notes(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
+    pod = told.pod
     lines = [] if waits is None else [waits.text()]
     if fits and not gated(pod):
         priority = world.engine.groups.priority
@@ -201,11 +205,7 @@ def _notes(world: World, pod: Pod, waits: Forecast | Unknown | None, *, fits: bo
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
-        awaited = [
-            f"Its claim {claim} waits for the volume that is made for node {where}: the events of the claim say more."
-            for claim, where in awaited_volumes(world, pod)
-        ]
-        lines += awaited or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
+        lines += told.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
     condition = pod.scheduled_condition
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")

@@ -20,6 +20,7 @@ from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -40,6 +41,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_files,
     read_policies,
+    waits_for_volumes,
     with_forecast,
     within,
 )
@@ -50,6 +52,7 @@ from vgpu_scheduler.whatif import (
     PodResult,
     World,
     WorldError,
+    awaited_volumes,
     capacity_of,
     make_dialect,
     matches_nothing,
@@ -200,6 +203,7 @@ def _answer_where(
     waiting = [
         pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
     ]
+    awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
     with exit_on_error(), exit_without_log():
         forecaster = forecaster_of(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
@@ -207,6 +211,9 @@ def _answer_where(
     uids = {pod.uid for pod in waiting}
     unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
     forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
+    if forecaster is not None:
+        placed = {answer.pod.uid for answer in answers if answer.node}
+        forecasts |= waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them

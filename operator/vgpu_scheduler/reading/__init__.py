@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         read_facts,
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
-    from vgpu_scheduler.reading.forecasting import Forecaster, with_forecast
+    from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
     from vgpu_scheduler.reading.page import ask_page
@@ -144,6 +144,7 @@ __all__ = [
     "settings_from_file",
     "title",
     "view_warnings",
+    "waits_for_volumes",
     "why_no_more",
     "with_forecast",
     "with_kind",

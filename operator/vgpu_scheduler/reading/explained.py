@@ -9,9 +9,10 @@ from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, counted
+from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
-from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+from vgpu_scheduler.whatif import Explanation, World, awaited_volumes, explain_bound, explain_pod
 
 __all__ = ["ExplainedPod", "describe_record", "describe_terminating", "explain_one", "record_of", "why_no_more"]
 
@@ -30,6 +31,8 @@ class ExplainedPod:
         The namespaces of the pods that remedies would end, by the UIDs of these.
     is_announced
         Whether its scheduler, another one, has announced it for its node and has not bound it.
+    awaited
+        The claims of one that waits and has a node whose volumes are being made, each with the node they are made for.
     """
 
     pod: Pod
@@ -37,6 +40,15 @@ class ExplainedPod:
     scheduler: SchedulerSettings
     ended: Mapping[str, str]
     is_announced: bool = False
+    awaited: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Which volumes it waits for, a sentence each."""
+        return [
+            f"Its claim {claim} waits for the volume that is made for node {where}: the events of the claim say more."
+            for claim, where in self.awaited
+        ]
 
     @property
     def is_bound(self) -> bool:
@@ -109,11 +121,14 @@ class ExplainedPod:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
+        plain: dict[str, Any]
         if not self.is_bound:
             named = {"named": self.pod.scheduler_name, "ours": self.ours}
-            return {**self.found.as_json(), "scheduler": named, "settings": self.scheduler.source}
+            awaited = [{"claim": claim, "node": node} for claim, node in self.awaited]
+            plain = {**self.found.as_json(), **({"awaitedVolumes": awaited} if awaited else {})}
+            return {**plain, "scheduler": named, "settings": self.scheduler.source}
         pod, preempted = self.pod, self.found.preempted_by
-        plain: dict[str, Any] = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
+        plain = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
         plain |= {"announcedBy": pod.scheduler_name} if self.is_announced else {}
         plain |= {"deleting": True} if pod.deleting else {}
         plain["today"] = self.found.as_json()
@@ -132,11 +147,12 @@ def explain_one(
     """
     ask = explain_pod if pod.uid in world.pending else explain_bound
     is_announced = world.is_announced(pod)
+    awaited = tuple(awaited_volumes(world, pod)) if pod.uid in world.pending and not gated(pod) else ()
     found = ask(world, pod, node, all_cards=all_cards)
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
     if ask is explain_bound:
         world.restore_pod(pod)
-    return ExplainedPod(pod, found, scheduler, ended, is_announced)
+    return ExplainedPod(pod, found, scheduler, ended, is_announced, awaited if found.answer.node else ())
 
 
 def describe_terminating(pod: Pod) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.forecast import Forecast, Past, Unknown, forecast, present_of
@@ -13,7 +13,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.whatif import World
 
-__all__ = ["Forecaster", "with_forecast"]
+__all__ = ["Forecaster", "waits_for_volumes", "with_forecast"]
 
 
 class Forecaster:
@@ -45,6 +45,25 @@ class Forecaster:
         if self._read is None:
             return {pod.uid: Unknown("nothing tells when the cluster was as it is here") for pod in pods}
         return forecast(self._present, self._past, self._options, pods, budget=budget)
+
+
+def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Unknown]:
+    """Return what is said of pods that have a node and wait for volumes there, by UID.
+
+    Parameters
+    ----------
+    awaited
+        The claims that each pod waits for, with the node that the volumes are made for.
+    """
+    return {
+        uid: Unknown(
+            f"it waits for {'volumes' if len(claims) > 1 else 'the volume'} of claim{'s' * (len(claims) > 1)}"
+            f" {', '.join(claim for claim, _ in claims)}, made for node {claims[0][1]}, and nobody knows when"
+            f" {'they are' if len(claims) > 1 else 'it is'} there"
+        )
+        for uid, claims in awaited.items()
+        if claims
+    }
 
 
 def with_forecast(plain: dict[str, Any], found: Forecast | Unknown | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from vgpu_scheduler.reading import (
     explain_one,
     keep_room,
     left_to_whom,
+    waits_for_volumes,
     why_no_more,
     with_forecast,
 )
@@ -104,9 +105,10 @@ class PodPage:
 
     def as_text(self) -> str:
         """Return what ``explain`` says of it."""
+        awaited = ["", *self.told.waits_for] if self.told.waits_for else []
         condition = [f"\nIts condition says: {self.condition}"] if self.condition else []
         waits = [] if self.waits is None else [self.waits.text()]
-        return "\n".join([*self.told.lines(), *condition, *waits, ""])
+        return "\n".join([*self.told.lines(), *awaited, *condition, *waits, ""])
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, as ``explain -o json`` does."""
@@ -148,7 +150,10 @@ def forecast_page(
     """Return what is to be said of a pod, and how much longer it will wait; see :func:`pod_page`."""
     forecaster = Forecaster(world, view)
     shown = pod_page(world, view, key, node, visibility)
-    return replace(shown, waits=forecaster.of([shown.pod], _BUDGET)[shown.pod.uid]) if shown.may_wait_long else shown
+    uid = shown.pod.uid
+    waits = forecaster.of([shown.pod], _BUDGET) if shown.may_wait_long else {}
+    waits |= waits_for_volumes({uid: shown.told.awaited})
+    return replace(shown, waits=waits.get(uid))
 
 
 def edited_page(
