@@ -167,3 +167,37 @@ def test_each_container_is_told_what_a_limit_of_a_policy_leaves_it(seed: int) ->
     assert with_amounts, told
     for remedy in with_amounts:
         assert answer(world_of(*objects, done(asked, remedy))[0])[0] == "a", remedy
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_container_that_asks_for_no_compute_is_left_some_by_the_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards = int(rng.integers(1, 3))
+    asked = pod("asked", {GPU: 1})
+    made = asked["spec"]["containers"] = []
+    for _ in range(cards):  # those before it take a card each
+        first = int(rng.choice([100, int(rng.integers(1, 100))]))
+        made += [each for each in (first, 100 - first) if each]
+    made += [0] * int(rng.integers(1, 3))
+    asked["spec"]["containers"] = [
+        {"name": f"c{number}", "resources": {"limits": {GPU: "1", MEMORY: "100", **({CORES: str(n)} if n else {})}}}
+        for number, n in enumerate(made)
+    ]
+    objects: list[Object] = [node("a", cards)]
+    where, told = answer(world_of(*objects, deepcopy(asked))[0])
+    if where:  # the shares were not dealt card by card
+        assert cards > 1
+        return
+    assert advice(told), told
+    for text in advice(told):
+        assert answer(world_of(*objects, done(asked, text))[0])[0] == "a", text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_others_have_all_compute_nothing_of_the_pod_helps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards = int(rng.integers(1, 4))
+    objects = [node("a", cards), *(running(f"r{n}", "a", f"GPU-a-{n}", 100, 100) for n in range(cards))]
+    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(100, 9000))})
+    _, told = answer(world_of(*objects, asked)[0])
+    assert told.remedies == ("wait until other pods end, or ask for a node more: all compute of cards is given out",)

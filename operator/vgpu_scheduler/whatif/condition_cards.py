@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.condition_room import CardRoom
 from vgpu_scheduler.whatif.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 
-__all__ = ["cards_in_one_container", "fewer_cards", "shared_cards", "smaller_card_requests"]
+__all__ = ["cards_in_one_container", "compute_for_all", "fewer_cards", "shared_cards", "smaller_card_requests"]
 
 _SHARES: Final = "shares"
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
@@ -152,6 +152,35 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
 
         if not fits(asked.claims):
             yield ClaimCondition(fits, concerns, why="a card of which all compute is asked has to be idle")
+
+
+def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+    """Yield how containers leave some compute of a card to others of the pod that ask for none."""
+    needs = [need for dialect in asked.owners for need in _needs_to_leave_compute(asked, dialect)]
+    yield from quotas.met_with(needs) if needs else ()
+
+
+def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
+    """Yield a need if containers take all compute of a card, and one after them asks for none: it has to find some."""
+    cores, units = dialect.inventory.cores, dialect.inventory.compute_units
+
+    def is_said(amount: Amount) -> bool:
+        return not amount.unsaid and is_of(asked, amount, dialect, cores)
+
+    def fits(claims: PodClaims) -> bool:
+        taken: dict[str, int] = {}
+        for container in claims:
+            for claim in container.claims:
+                amount, before = _of(claim.amounts, cores), taken.get(claim.vendor, 0)
+                if not amount and before >= units.get(claim.vendor, WHOLE):
+                    return False
+                if container.kind is not ContainerKind.INIT:
+                    taken[claim.vendor] = before + amount
+        return True
+
+    if not fits(asked.claims):
+        why = "a container that asks for no compute has to find some left"
+        yield ClaimCondition(fits, is_said, why=why, shared_by=is_said)
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:

@@ -22,6 +22,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.condition_cards import (
     cards_in_one_container,
+    compute_for_all,
     fewer_cards,
     shared_cards,
     smaller_card_requests,
@@ -193,6 +194,8 @@ def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: Quot
         yield from fewer_cards(asked, quotas)
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         yield from shared_cards(asked, quotas)
+    if CardReason.CardComputeUnitsExhausted.text in message:
+        yield from compute_for_all(asked, quotas)
     if CardReason.CardNotFoundCustomFilterRule.text in message:
         yield from cards_in_one_container(asked, quotas)
     yield from _within_limits(asked, message, quotas)
