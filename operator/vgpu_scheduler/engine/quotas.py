@@ -244,6 +244,10 @@ class QuotaLimits:
         ours = about is not None and bool(claims) and about.dialect == dialect_of(claims)
         return self._peak(claims, about.resource) if about is not None and ours else 0
 
+    def written(self, resource: str, amount: int) -> int:
+        """Return what would be written for an amount of reports where a quota limits a resource, rounded up."""
+        return -(-amount // self._resources[resource].resource.unit)
+
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of those that a resource is one of.
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.model import PodClaims, counted
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, EarlierPods
@@ -81,7 +81,7 @@ class QuotasOfPod:
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
-        self._raised = _all_raised(told, exceeded, earlier)
+        self._raised = _all_raised(quotas, told, exceeded, earlier)
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -153,7 +153,9 @@ def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing])
         yield f"have the {number} pods of group {fellows.group} that are placed at once ask for {sums} at most together"
 
 
-def _all_raised(told: Sequence[_Standing], exceeded: Sequence[_Standing], earlier: EarlierPods) -> str:
+def _all_raised(
+    quotas: QuotaLimits, told: Sequence[_Standing], exceeded: Sequence[_Standing], earlier: EarlierPods
+) -> str:
     """Word to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
     if not exceeded:
         return ""
@@ -168,7 +170,7 @@ def _all_raised(told: Sequence[_Standing], exceeded: Sequence[_Standing], earlie
         taken = {resource: max(then.get(resource, 0), taken.get(resource, 0)) for resource in wanted}
     more_than = earlier.depends if number else frozenset[str]()
     concerned = [each for each in told if each in exceeded or wanted[each.report.resource] > each.report.limit]
-    raised = " and ".join(_raised(each, taken.get(each.report.resource, 0), more_than) for each in concerned)
+    raised = " and ".join(_raised(quotas, each, taken.get(each.report.resource, 0), more_than) for each in concerned)
     first = ""
     if number:
         are, get = ("is", "gets its") if number == 1 else ("are", "get their")
@@ -180,8 +182,10 @@ def _all_raised(told: Sequence[_Standing], exceeded: Sequence[_Standing], earlie
     return f"have {raised}{first}, or end pods of the namespace"
 
 
-def _raised(standing: _Standing, taken: int, more_than: Container[str]) -> str:
+def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Container[str]) -> str:
     """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known.
+
+    All in the unit of the resource, as it is written in a quota.
 
     Parameters
     ----------
@@ -191,10 +195,11 @@ def _raised(standing: _Standing, taken: int, more_than: Container[str]) -> str:
         The resources of which they may take more.
     """
     report, wanted = standing.report, standing.wanted + taken
+    limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
     if standing.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {report.limit}, {report.used} are used)"
+        return f"limits.{report.resource} raised (of {limit}, {used} are used)"
     more = "more than " if standing.depends or report.resource in more_than else ""
-    return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
+    return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
 
 
 def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:

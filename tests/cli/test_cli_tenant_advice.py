@@ -1,0 +1,65 @@
+"""What somebody with rights in one namespace is told helps whoever does it, whatever the scheduler says of the pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import Api
+from tests.cli.tenant_view import decided, done, told
+from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.cli.test_cli_tenants import waiting
+from tests.whatif.test_whatif_remedies import MEMORY, node
+
+Object = dict[str, Any]
+
+
+def asking(name: str = "p", **limits: int) -> Object:
+    """Return a pod of the namespace that asks for amounts of NVIDIA's cards, of which nothing has been said yet."""
+    made = waiting(name)
+    written = {f"nvidia.com/{resource}": str(amount) for resource, amount in limits.items()}
+    made["spec"]["containers"][0]["resources"] = {"limits": written}
+    return made
+
+
+# Quotas in units of their resource -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_quota_is_raised_in_the_unit_of_its_resource(api: Api, seed: int) -> None:
+    """To the least with which the pod fits."""
+    rng = np.random.default_rng(seed)
+    factor = int(rng.choice([1, 2, 256, 1024]))
+    most = 16384 // factor
+    used, asked = (int(each) for each in rng.integers(1, most, size=2))
+    limit = used + int(rng.integers(0, asked))
+    api.settings = f"nvidia: {{memory_factor: {factor}}}\n"
+    api.objects[:] = [node("a", 2), quota(gpumem=limit), held(used * factor), asking(gpu=1, gpumem=asked)]
+    assert not decided(api, "p")
+    (raised,) = [text for text in told(api, "p") if text.startswith("have ")]
+    assert raised.startswith(f"have limits.{MEMORY} raised to {used + asked} (it is {limit})")
+    assert done(api, "p", raised) == "a"
+
+
+@pytest.mark.parametrize(
+    ("cards", "memory"),
+    [
+        ("metax-tech.com/sgpu", "metax-tech.com/vmemory"),
+        ("cambricon.com/vmlu", "cambricon.com/mlu.smlu.vmemory"),
+        ("iluvatar.ai/BI-V150-vgpu", "iluvatar.ai/BI-V150.vMem"),
+        ("mthreads.com/vgpu", "mthreads.com/sgpu-memory"),
+        ("hygon.com/dcunum", "hygon.com/dcumem"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_so_it_is_of_each_vendor(api: Api, seed: int, cards: str, memory: str) -> None:
+    rng = np.random.default_rng(seed)
+    asked = int(rng.integers(2, 32))
+    limit = int(rng.integers(0, asked))
+    made = waiting("p", "0/3 nodes are available: 3 ResourceQuotaNotFit.")
+    made["spec"]["containers"][0]["resources"] = {"limits": {cards: "1", memory: str(asked)}}
+    limits = quota()
+    limits["spec"]["hard"] = {f"limits.{memory}": str(limit)}
+    api.objects[:] = [limits, made]
+    assert any(f"limits.{memory} raised to {asked} (it is {limit})" in text for text in told(api, "p"))
