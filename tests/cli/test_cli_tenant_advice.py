@@ -63,3 +63,46 @@ def test_so_it_is_of_each_vendor(api: Api, seed: int, cards: str, memory: str) -
     limits["spec"]["hard"] = {f"limits.{memory}": str(limit)}
     api.objects[:] = [limits, made]
     assert any(f"limits.{memory} raised to {asked} (it is {limit})" in text for text in told(api, "p"))
+
+
+# Nodes and cards that are closed, beside a quota ---------------------------------------------------------------------
+
+CLOSED = ("cordoned card", "unhealthy card", "cordoned node", "unmanaged node", "tainted node")
+
+
+def closed(name: str, how: str) -> Object:
+    """Return a node that takes no pod, whatever it asks."""
+    made = node(name, 1, labels={"pool": "other" if how == "unmanaged node" else "vgpu"})
+    notes = made["metadata"]["annotations"]
+    notes |= {"hami.io/device-cordon": f"GPU-{name}-0"} if how == "cordoned card" else {}
+    register = "hami.io/node-nvidia-register"
+    notes[register] = notes[register].replace(",true,", ",false,") if how == "unhealthy card" else notes[register]
+    made["spec"] |= {"unschedulable": True} if how == "cordoned node" else {}
+    made["spec"] |= {"taints": [{"key": "k", "effect": "NoSchedule"}]} if how == "tainted node" else {}
+    return made
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_keeps_all_nodes_closed_is_told_with_all_that_is_said_of_quotas(api: Api, seed: int) -> None:
+    """Whoever does what is said of the quota has the pod placed once a node is open, and not before."""
+    rng = np.random.default_rng(seed)
+    asked, used = int(rng.integers(2, 9000)), int(rng.integers(1, 9000))
+    limit = used + int(rng.integers(1, asked))
+    hows = [str(each) for each in rng.choice(CLOSED, size=int(rng.integers(1, 4)))]
+    nodes = [closed(f"n{number}", how) for number, how in enumerate(hows)]
+    full = [node("a", 1, labels={"pool": "vgpu"}), held(used)]  # where nothing of the quota is left to ask
+    full[0]["spec"] = {"unschedulable": True}
+    api.settings = "managed_nodes: pool=vgpu\n"
+    api.objects[:] = [quota(gpumem=limit), *full, *nodes, asking(gpu=1, gpumem=asked)]
+    assert not decided(api, "p")
+    remedies = told(api, "p")
+    assert ("unmanaged node" in hows) is any("have more nodes managed" in each for each in remedies)
+    assert remedies
+    for each in remedies:
+        assert each.startswith(("wait until the nodes or the pods on them change", "have more nodes", "tolerate a")), (
+            each
+        )
+        assert not done(api, "p", each)
+    api.objects[:] = [*api.objects, node("open", 1, labels={"pool": "vgpu"})]
+    for each in remedies:
+        assert done(api, "p", each) == "open", each

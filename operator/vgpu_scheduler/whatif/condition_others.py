@@ -12,7 +12,16 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.condition_nodes import Rejections
 from vgpu_scheduler.whatif.group_topology import topology_from_condition
 
-__all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "WAIT", "closed_nodes", "remedies_of_other_reasons"]
+__all__ = [
+    "NO_SHARES_LEFT",
+    "OTHERWISE",
+    "TAINTS",
+    "UNKNOWN",
+    "UNSEEN_QUOTA",
+    "WAIT",
+    "closed_nodes",
+    "remedies_of_other_reasons",
+]
 
 TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 UNSEEN_QUOTA: Final = (
@@ -28,6 +37,7 @@ _CLOSED: Final = (
     "wait: nodes that would do take no pods with cards for now, and do so again by themselves or when {why}"
 )
 _RUNS: Final = "whoever runs the nodes looks into it"
+UNKNOWN: Final = "whoever runs the scheduler can say more"
 WAIT: Final = "wait until other pods end, or ask for a node more"
 _WAITING_FOR: Final = f"{WAIT}: "
 NO_SHARES_LEFT: Final = f"the nearest card has none left: {WAIT}"
@@ -122,11 +132,17 @@ def closed_nodes(message: str) -> Iterator[str]:
     yield from dict.fromkeys(text for reason, text in _OF_CLOSED_NODES.items() if reason in counts)
 
 
-def remedies_of_other_reasons(message: str) -> Iterator[str]:
-    """Yield who can act, or that waiting is all, by the condition of a pod of which nothing else is advised."""
+def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[str]:
+    """Yield who can act, or that waiting is all, by the condition of a pod of which nothing else is advised.
+
+    Parameters
+    ----------
+    alone
+        Whether nothing else than its condition says is known to keep it waiting.
+    """
     counts = Rejections.from_condition(message).counts
     if counts and all(OTHERWISE.get(reason) == _NODES for reason in counts):
-        yield _NODES_ALONE
+        yield _NODES_ALONE if alone else _NODES
     elif counts:
         texts = dict.fromkeys(map(_of_reason, counts))
         waits = [text.removeprefix(_WAITING_FOR) for text in texts if text.startswith(_WAITING_FOR)]
@@ -137,8 +153,6 @@ def remedies_of_other_reasons(message: str) -> Iterator[str]:
         yield _of_refusal(said["why"].strip().removesuffix("."))
     elif _NO_NODES in message:
         yield "have nodes added: whoever runs the cluster can say why the scheduler knows none"
-    elif message:
-        yield "whoever runs the scheduler can say more"
 
 
 def _of_reason(reason: str) -> str:

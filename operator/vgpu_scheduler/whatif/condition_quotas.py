@@ -35,6 +35,7 @@ class QuotaStanding(NamedTuple):
 
 
 UNKNOWN_STANDING: Final = QuotaStanding()
+_WHOEVER: Final = ": whoever "
 
 
 class QuotasOfPod:
@@ -98,9 +99,14 @@ class QuotasOfPod:
         return not self._raised or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
 
     def beside(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield what is about no amounts, each with what has to be done about the quotas as well."""
+        """Yield what is about no amounts, each with what has to be done about the quotas as well.
+
+        What somebody else can say of it stays last.
+        """
         for text in texts:
-            yield from (f"{text} and {each}" for each in (*self._less[:1], self._raised)) if self._raised else (text,)
+            what, whoever, knows = text.partition(_WHOEVER)
+            done = (*self._less[:1], self._raised) if self._raised else ()
+            yield from (f"{what} and {each}{whoever}{knows}" for each in done) if done else (text,)
 
     def raised_beside(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield what is about amounts, or limits, each with what the quotas would have to be."""

@@ -28,7 +28,13 @@ from vgpu_scheduler.whatif.condition_cards import (
     smaller_card_requests,
 )
 from vgpu_scheduler.whatif.condition_nodes import Rejections, is_of, less_of_nodes
-from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, remedies_of_other_reasons
+from vgpu_scheduler.whatif.condition_others import (
+    TAINTS,
+    UNKNOWN,
+    UNSEEN_QUOTA,
+    closed_nodes,
+    remedies_of_other_reasons,
+)
 from vgpu_scheduler.whatif.condition_quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.condition_refusals import corrected_requests
 from vgpu_scheduler.whatif.constraints import HOST_PORT
@@ -173,13 +179,18 @@ def remedies_from_condition(
         remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
     elif unseen:
         remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
-    elif of_quota or not remedies:
+    elif of_quota:
         remedies[:0] = map(meant.and_then, quotas.alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     if not any(_CLAIM in text for text in after):  # else each claim is told by itself
         remedies += quotas.beside(_volumes(pod, message))
-    remedies += quotas.beside(closed_nodes(message) if remedies else remedies_of_other_reasons(message))
+    if remedies:
+        remedies += quotas.beside(closed_nodes(message))
+    else:
+        remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
+    if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
+        remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
