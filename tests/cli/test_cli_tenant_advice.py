@@ -106,3 +106,15 @@ def test_what_keeps_all_nodes_closed_is_told_with_all_that_is_said_of_quotas(api
     api.objects[:] = [*api.objects, node("open", 1, labels={"pool": "vgpu"})]
     for each in remedies:
         assert done(api, "p", each) == "open", each
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_that_more_nodes_may_be_managed_is_said_beside_what_others_lack(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1000, 9000))
+    unmanaged = [node(f"u{number}", 1) for number in range(int(rng.integers(0, 3)))]
+    others = [node(f"n{number}", int(rng.integers(0, 2)), size, labels={"pool": "vgpu"}) for number in range(2)]
+    api.settings = "managed_nodes: pool=vgpu\n"
+    api.objects[:] = [*unmanaged, *others, asking(gpu=1, gpumem=size + 1)]
+    assert not decided(api, "p")
+    assert any(each.startswith("have more nodes managed") for each in told(api, "p")) is bool(unmanaged)

@@ -20,6 +20,7 @@ __all__ = [
     "UNSEEN_QUOTA",
     "WAIT",
     "closed_nodes",
+    "managed_nodes",
     "remedies_of_other_reasons",
 ]
 
@@ -130,6 +131,12 @@ def closed_nodes(message: str) -> Iterator[str]:
     """Yield why nodes that would fit are closed, by the condition of a pod: only waiting helps there."""
     counts = Rejections.from_condition(message).counts
     yield from dict.fromkeys(text for reason, text in _OF_CLOSED_NODES.items() if reason in counts)
+
+
+def managed_nodes(message: str) -> Iterator[str]:
+    """Yield that more nodes may be managed, by the condition of a pod: those that are not may be as it asks."""
+    if filters.NOT_MANAGED.text in Rejections.from_condition(message).counts:
+        yield OTHERWISE[filters.NOT_MANAGED.text]
 
 
 def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[str]:

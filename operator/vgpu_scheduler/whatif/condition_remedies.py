@@ -33,6 +33,7 @@ from vgpu_scheduler.whatif.condition_others import (
     UNKNOWN,
     UNSEEN_QUOTA,
     closed_nodes,
+    managed_nodes,
     remedies_of_other_reasons,
 )
 from vgpu_scheduler.whatif.condition_quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
@@ -186,7 +187,7 @@ def remedies_from_condition(
     if not any(_CLAIM in text for text in after):  # else each claim is told by itself
         remedies += quotas.beside(_volumes(pod, message))
     if remedies:
-        remedies += quotas.beside(closed_nodes(message))
+        remedies += quotas.beside(chain(closed_nodes(message), () if of_quota else managed_nodes(message)))
     else:
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
     if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
