@@ -10,7 +10,7 @@ from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import waiting
-from tests.whatif.test_whatif_remedies import MEMORY, node
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 Object = dict[str, Any]
 
@@ -63,6 +63,26 @@ def test_so_it_is_of_each_vendor(api: Api, seed: int, cards: str, memory: str) -
     limits["spec"]["hard"] = {f"limits.{memory}": str(limit)}
     api.objects[:] = [limits, made]
     assert any(f"limits.{memory} raised to {asked} (it is {limit})" in text for text in told(api, "p"))
+
+
+# Fewer cards, and what these count for -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_of_fewer_cards_the_quota_is_raised_to_what_they_count_for(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cards, memory, used = int(rng.integers(1, 3)), int(rng.integers(2, 9000)), int(rng.integers(1, 4000))
+    count = cards + int(rng.integers(1, 3))
+    left = int(rng.integers(0, memory * count))
+    api.objects[:] = [quota(gpumem=used + left), node("a", cards), held(used), asking(gpu=count, gpumem=memory)]
+    if cards == 1:
+        api.objects.append(node("b", cards))  # beside the card that is held
+    assert not decided(api, "p")
+    advice = [text for text in told(api, "p") if text.startswith(f"ask 1 of {GPU} instead of {count}")]
+    assert [done(api, "p", text) != "" for text in advice] == [True] * (1 if left >= memory or not left else 2)
+    assert any(f"ask {left} of {MEMORY}" in text for text in advice) is (0 < left < memory)
+    to = f"limits.{MEMORY} raised to {used + memory} (it is {used + left})"
+    assert any(to in text for text in advice) is (left < memory)
 
 
 # Nodes and cards that are closed, beside a quota ---------------------------------------------------------------------

@@ -123,8 +123,9 @@ def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
         most = asked.most(amount, asks_for_one) if now > 1 else None
         if most is not None:
             text = f"{amount.worded(most)} (more may fit)"
-            kept = asked.meets(amount.applied(asked.written, most), quotas.kept_by)
-            yield from [text] if kept else quotas.raised_beside([text])
+            written = amount.applied(asked.written, most)
+            kept = asked.meets(written, quotas.kept_by)
+            yield from [text] if kept else quotas.if_written(written).beside([text])
 
 
 def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:

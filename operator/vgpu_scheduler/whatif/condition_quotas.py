@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims, counted
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, EarlierPods
@@ -78,6 +79,7 @@ class QuotasOfPod:
         exceeded = [each for each in told if each.remaining < each.asked] or [each for each in told if each.depends]
         self.reports = reports
         self.fellows = fellows
+        self._earlier = earlier
         self._asked = asked
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
@@ -93,6 +95,10 @@ class QuotasOfPod:
     def less(self) -> tuple[str, ...]:
         """The largest amounts that the quotas leave, together."""
         return self._less
+
+    def if_written(self, written: Object) -> QuotasOfPod:
+        """Return what is to be done about them for a pod that is written otherwise."""
+        return QuotasOfPod(PodRequest(self._asked.world, written), self.reports, self.fellows, self._earlier)
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
