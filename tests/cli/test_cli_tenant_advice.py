@@ -10,7 +10,7 @@ from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import waiting
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node
 
 Object = dict[str, Any]
 
@@ -83,6 +83,30 @@ def test_of_fewer_cards_the_quota_is_raised_to_what_they_count_for(api: Api, see
     assert any(f"ask {left} of {MEMORY}" in text for text in advice) is (0 < left < memory)
     to = f"limits.{MEMORY} raised to {used + memory} (it is {used + left})"
     assert any(to in text for text in advice) is (left < memory)
+
+
+# Limits of policies, and quotas on what the pod does not name yet ----------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_a_limit_allows_is_no_more_than_a_quota_leaves(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, cores, left = int(rng.integers(1, 3)), int(rng.integers(2, 100)), max(int(rng.integers(-30, 100)), 0)
+    limits: Object = {"coresPerPod": cores}
+    asks = {"gpu": count, "gpumem": int(rng.integers(100, 3000))}
+    if rng.random() < 0.5:
+        limits["memoryPerPod"] = f"{int(rng.integers(50, 2000))}Mi"
+    metadata = {"name": "l", "namespace": "team", "uid": "l"}
+    policy = {"kind": "VGPUPolicy", "metadata": metadata, "spec": {"limits": limits}}
+    api.objects[:] = [node("a", 2), quota(gpucores=left), policy, asking(**asks)]
+    assert not decided(api, "p")
+    advice = [text for text in told(api, "p") if text.startswith("ask ") and "ask for" not in text]
+    assert bool(advice) is (min(cores, left or cores) >= count or count > 1), advice
+    for text in advice:
+        if left:
+            assert done(api, "p", text) == "a", text
+        else:
+            assert text.endswith(f" and have limits.{CORES} raised (of 0, 0 are used)"), text
 
 
 # Nodes and cards that are closed, beside a quota ---------------------------------------------------------------------

@@ -165,7 +165,7 @@ def _told(
     first = [*([anew] if anew else []), *of_group]
     reason = str(condition.get("reason", ""))
     earlier = earlier_pods_of(world, pod) if counts and not others else NOBODY_EARLIER
-    known = QuotaStanding(standing, fellows, earlier)
+    known = QuotaStanding(standing, fellows, earlier, quotas_of(world, pod.namespace) if counts and not others else ())
     told = remedies_from_condition(world, pod, message, event or "", known, (first, last), reason)
     return _Found(world, pod, told, tuple(rights))
 

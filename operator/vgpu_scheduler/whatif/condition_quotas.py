@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
@@ -28,11 +28,14 @@ class QuotaStanding(NamedTuple):
         The others that the pod is placed at once with, if there are any.
     earlier
         The pods of the namespace that are served before it, as far as they are known.
+    limits
+        How it stands with all its quotas that are known, whether they keep the pod waiting as it is or not.
     """
 
     reports: Sequence[QuotaReport] | None = None
     fellows: OtherMembers | None = None
     earlier: EarlierPods = NOBODY_EARLIER
+    limits: Sequence[QuotaReport] = ()
 
 
 UNKNOWN_STANDING: Final = QuotaStanding()
@@ -54,6 +57,8 @@ class QuotasOfPod:
         The others that the pod is placed at once with, if there are any: they count with it.
     earlier
         Those that are served before it: of what a quota is raised to they take theirs first.
+    limits
+        How its namespace stands with all its quotas: what the pod asks instead has to keep them, too.
     """
 
     def __init__(
@@ -62,29 +67,36 @@ class QuotasOfPod:
         reports: tuple[QuotaReport, ...],
         fellows: OtherMembers | None = None,
         earlier: EarlierPods = NOBODY_EARLIER,
+        limits: Sequence[QuotaReport] = (),
     ) -> None:
         quotas = asked.world.engine.quota_limits
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
-        told = [
-            _Standing(
-                report,
-                quotas.asked(report.resource, asked.claims),
-                with_it.get(report.resource, 0),
-                depends=quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends,
-            )
-            for report in reports
-            if quotas.concerns(report.resource, asked.claims) or with_it.get(report.resource, 0)
-        ]
+
+        def standings(of: Iterable[QuotaReport]) -> list[_Standing]:
+            return [
+                _Standing(
+                    report,
+                    quotas.asked(report.resource, asked.claims),
+                    with_it.get(report.resource, 0),
+                    depends=quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends,
+                )
+                for report in of
+                if quotas.concerns(report.resource, asked.claims) or with_it.get(report.resource, 0)
+            ]
+
+        told = standings(reports)
         exceeded = [each for each in told if each.remaining < each.asked] or [each for each in told if each.depends]
         self.reports = reports
         self.fellows = fellows
-        self._earlier = earlier
+        self._earlier, self._limits = earlier, limits
         self._asked = asked
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
         self._raised = _all_raised(quotas, told, exceeded, earlier)
+        met = {each.report.resource for each in exceeded}
+        self._kept = [_kept_quota(asked, each) for each in standings(limits) if each.report.resource not in met]
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -98,7 +110,9 @@ class QuotasOfPod:
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
-        return QuotasOfPod(PodRequest(self._asked.world, written), self.reports, self.fellows, self._earlier)
+        return QuotasOfPod(
+            PodRequest(self._asked.world, written), self.reports, self.fellows, self._earlier, self._limits
+        )
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
@@ -121,7 +135,7 @@ class QuotasOfPod:
 
     def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[str]:
         """Yield how other needs are met and the quotas kept as well, by less or, where nothing is left, by more."""
-        texts = met_together(self._asked, [*needs, *self._needs])
+        texts = met_together(self._asked, [*needs, *self._needs, *self._kept])
         yield from texts if self._needs else self.raised_beside(texts)
 
 
@@ -212,6 +226,17 @@ def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Con
         return f"limits.{report.resource} raised (of {limit}, {used} are used)"
     more = "more than " if standing.depends or report.resource in more_than else ""
     return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
+
+
+def _kept_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
+    """Return the need to keep a quota that a pod keeps as it is, but need not as it would ask instead."""
+    quotas, report, need = asked.world.engine.quota_limits, standing.report, _need_of_quota(asked, standing)
+
+    def fits(claims: PodClaims) -> bool:
+        return quotas.asked(report.resource, claims) <= max(standing.remaining, standing.asked)
+
+    raised = f"have {_raised(quotas, replace(standing, depends=True), 0, ())}"
+    return replace(need, fits=fits, otherwise=need.otherwise if standing.remaining > 0 else raised)
 
 
 def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:

@@ -159,8 +159,9 @@ def remedies_from_condition(
     """
     meant = corrected(world, world.written(pod))
     asked, near_miss = PodRequest(world, meant.written, corrected=bool(meant.texts)), NearMiss.found_in(event)
-    reports, fellows, earlier = standing
-    quotas = QuotasOfPod(asked, quotas_from_event(event) if reports is None else tuple(reports), fellows, earlier)
+    reports, fellows, earlier, limits = standing
+    known = quotas_from_event(event) if reports is None else tuple(reports)
+    quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
     before, after = others
     remedies = [
         *quotas.beside(before),
