@@ -11,6 +11,9 @@ from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import waiting
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node
+from tests.whatif.test_whatif_remedies_dialects import CORES as SHARES
+from tests.whatif.test_whatif_remedies_dialects import MEMORY as BLOCKS
+from tests.whatif.test_whatif_remedies_dialects import NUMBER, SIZE, cluster
 
 Object = dict[str, Any]
 
@@ -83,6 +86,25 @@ def test_of_fewer_cards_the_quota_is_raised_to_what_they_count_for(api: Api, see
     assert any(f"ask {left} of {MEMORY}" in text for text in advice) is (0 < left < memory)
     to = f"limits.{MEMORY} raised to {used + memory} (it is {used + left})"
     assert any(to in text for text in advice) is (left < memory)
+
+
+# Cards whose memory is counted in blocks ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_of_memory_in_blocks_as_many_are_asked_as_the_nearest_card_has(api: Api, seed: int) -> None:
+    """And what else it lacks, together."""
+    rng = np.random.default_rng(seed)
+    factor, memory, cores = int(rng.integers(1, 2000)), int(rng.integers(2, SIZE // 2)), int(rng.integers(2, 50))
+    asks = {NUMBER: 1, BLOCKS: SIZE - int(rng.integers(0, memory)), SHARES: 100 - int(rng.integers(0, 2 * cores))}
+    made = asking()
+    made["spec"]["containers"][0]["resources"] = {"limits": {name: str(max(asks[name], 1)) for name in asks}}
+    api.settings = f"dialects: [volcano]\nvolcano_devices: {{nvidia: {{gpuMemoryFactor: {factor}}}}}\n"
+    api.objects[:] = [*cluster("volcano", [[(memory, cores)]] * 2), made]
+    assert not decided(api, "p")
+    advice = [text for text in told(api, "p") if text.startswith("ask ")]
+    assert f"ask {SIZE - memory} of {BLOCKS} " in advice[0]
+    assert [done(api, "p", text) for text in advice] == ["n0"] * len(advice)
 
 
 # Limits of policies, and quotas on what the pod does not name yet ----------------------------------------------------

@@ -130,13 +130,14 @@ def test_near_misses_and_quotas_are_read_back_from_events(seed: int) -> None:
     def number() -> int:
         return int(rng.integers(0, 10**6))
 
-    words = [("cores", "percent"), ("memory", "MiB"), ("slots", "shares")]
+    unit = str(rng.choice(["MiB", "x 256 MiB"]))
+    words = [("cores", "percent"), ("memory", unit), ("slots", "shares")]
     names = [("memory ratio", "percent"), *words[: int(rng.integers(0, 4))]]
     flags = [tuple(bool(each) for each in rng.random(2) < 0.4) for _ in names]
     lacking = (Shortage(*each, number(), number(), *flag) for each, flag in zip(names, flags, strict=True))
     near = NearMiss(f"n-{number()}.x", f"GPU-{number()}-MIG_1", tuple(lacking))
     told = tuple(
-        QuotaReport("team", f"x-{n}.com/gpu.mem_{n}", number(), number(), "MiB") for n in range(int(rng.integers(1, 4)))
+        QuotaReport("team", f"x-{n}.com/gpu.mem_{n}", number(), number(), unit) for n in range(int(rng.integers(1, 4)))
     )
     described = f"namespace team uses {', '.join(map(str, told))}"
     text = f"0/1 nodes are available: 1 CardInsufficientMemory. ({near}; {described}) (see https://x/y#failed)"

@@ -33,8 +33,8 @@ from vgpu_scheduler.model import (
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
-_DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ \S+ of limits\.[^;)]+)")
-_LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) (\S+) of limits\.([^,;)\s]+)")
+_DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ (?:x \d+ )?\S+ of limits\.[^;)]+)")
+_LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) ((?:x \d+ )?\S+) of limits\.([^,;)\s]+)")
 
 Key = tuple[str, str]
 """Namespace and name of a ResourceQuota."""

@@ -19,7 +19,7 @@ _PIECE, _PIECES = " in one piece", " in pieces"
 _TOGETHER: Final = " for containers that run together"
 _SHARES, _SLOTS = "shares", "slots"
 _SHORTAGE: Final = re.compile(
-    rf"(\d+) of (\d+) (?:({_SHARES})|(\S+) (.+?))({_PIECE}|{_PIECES})?({_TOGETHER})?(?= and \d+ of |$)"
+    rf"(\d+) of (\d+) (?:({_SHARES})|((?:x \d+ )?\S+) (.+?))({_PIECE}|{_PIECES})?({_TOGETHER})?(?= and \d+ of |$)"
 )
 
 
