@@ -36,12 +36,13 @@ def decided(api: Api, name: str) -> str:
     written["status"] = {"phase": "Pending", "conditions": [condition]}
     event = {
         "kind": "Event",
-        "metadata": {"name": "e", "namespace": NAMESPACE},
+        "metadata": {"name": f"event-{name}", "namespace": NAMESPACE},
         "involvedObject": {"uid": uid},
         "reason": "FailedScheduling",
         "message": f"{message} {event_note(world.engine, pod, decision)}",
     }
-    api.objects[:] = [*(each for each in api.objects if each["kind"] != "Event"), event]
+    before = [each for each in api.objects if each["metadata"]["name"] != f"event-{name}"]
+    api.objects[:] = [*before, event]
     return ""
 
 

@@ -10,7 +10,7 @@ from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import waiting
-from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, running
 from tests.whatif.test_whatif_remedies_dialects import CORES as SHARES
 from tests.whatif.test_whatif_remedies_dialects import MEMORY as BLOCKS
 from tests.whatif.test_whatif_remedies_dialects import NUMBER, SIZE, cluster
@@ -18,7 +18,7 @@ from tests.whatif.test_whatif_remedies_dialects import NUMBER, SIZE, cluster
 Object = dict[str, Any]
 
 
-def asking(name: str = "p", **limits: int) -> Object:
+def asking(name: str = "p", **limits: Any) -> Object:
     """Return a pod of the namespace that asks for amounts of NVIDIA's cards, of which nothing has been said yet."""
     made = waiting(name)
     written = {f"nvidia.com/{resource}": str(amount) for resource, amount in limits.items()}
@@ -115,7 +115,7 @@ def test_what_a_limit_allows_is_no_more_than_a_quota_leaves(api: Api, seed: int)
     rng = np.random.default_rng(seed)
     count, cores, left = int(rng.integers(1, 3)), int(rng.integers(2, 100)), max(int(rng.integers(-30, 100)), 0)
     limits: Object = {"coresPerPod": cores}
-    asks = {"gpu": count, "gpumem": int(rng.integers(100, 3000))}
+    asks: Object = {"gpu": count, "gpumem": int(rng.integers(100, 3000))}
     if rng.random() < 0.5:
         limits["memoryPerPod"] = f"{int(rng.integers(50, 2000))}Mi"
     metadata = {"name": "l", "namespace": "team", "uid": "l"}
@@ -184,3 +184,39 @@ def test_that_more_nodes_may_be_managed_is_said_beside_what_others_lack(api: Api
     api.objects[:] = [*unmanaged, *others, asking(gpu=1, gpumem=size + 1)]
     assert not decided(api, "p")
     assert any(each.startswith("have more nodes managed") for each in told(api, "p")) is bool(unmanaged)
+
+
+# Other pods of the group ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readable", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_what_keeps_another_pod_of_the_group_is_said_of_that_pod(api: Api, seed: int, *, readable: bool) -> None:
+    """Nothing is said of the pod itself, which would fit; what is said of the other one is what that one is told."""
+    rng = np.random.default_rng(seed)
+    size, number = int(rng.integers(3000, 9000)), int(rng.integers(2, 4))
+    bad: list[Object] = [
+        {"gpu": 1, "gpumem": size + int(rng.integers(1, 9000))},
+        {"gpu": 3, "gpumem": 100},
+        {"gpu": 1, "gpumem": "8Gi"},
+        {"gpumem": 100},
+    ]
+    members = [asking(f"p{n}", gpu=1, gpumem=int(rng.integers(2, 500))) for n in range(number - 1)]
+    members.append(asking("bad", **bad[int(rng.integers(4))]))
+    for each in members:
+        prefix = "gang.scheduling.koordinator.sh"
+        each["metadata"]["annotations"] = {f"{prefix}/name": "g", f"{prefix}/min-available": str(number)}
+    full = node("full", 1)  # where the pod itself would have no room
+    taken = running("taken", "full", "GPU-full-0", 16384)
+    api.objects[:] = [node("a", 2, size), full, taken, *members]
+    assert not decided(api, "bad")
+    own = told(api, "bad")
+    assert not decided(api, "p0")
+    api.refused_everywhere = frozenset() if readable else frozenset({"Pod"})
+    remedies = told(api, "p0")
+    if readable:
+        kept = "for pod team/bad, which is placed together with this one: "
+        assert [each.removeprefix(kept) for each in remedies] == own
+        assert all(each.startswith(kept) for each in remedies)
+    else:
+        assert remedies == ["see what keeps pod team/bad waiting: this one is placed together with it, or not at all"]

@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event, used_by
+from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
@@ -86,6 +87,15 @@ class _Found(NamedTuple):
     rights: tuple[str, ...]
 
 
+class _Reading(NamedTuple):
+    """What was read of a namespace, and whether that is all that counts for its quotas."""
+
+    world: World
+    seen: NamespaceObjects
+    were_read: bool
+    error: MissingRightsError
+
+
 def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> Object:
     """Return a pod as it is written, for those who may see no more; ends the command where it cannot be seen."""
     namespace, _, name = key.partition("/")
@@ -150,24 +160,44 @@ def _told(
         were_read = all(map(view.has_read, _COUNTED))
         rights += [right for kind, right in sorted(view.missing.items()) if kind in _TELLING and ":" not in right]
     pod = world.pod(found)
-    settings = error.scheduler.settings
-    anew = named_anew(pod.scheduler_name, settings)
-    others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    fellows = fellows_of(world, pod) if were_read and not others else None
-    counts = were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas are about it
-    standing = (_standing(world, pod, message, fellows) if counts and not others else ()) or None
-    if standing is None and counts and _has_other_limits(world, pod, event or ""):
-        standing = ()
-    last = list(policy_remedies(world, pod, message, seen))
-    if not message or _VOLUMES.search(message):
-        last += seen.claim_problems(found, [pod.uid])
+    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
-    first = [*([anew] if anew else []), *of_group]
-    reason = str(condition.get("reason", ""))
-    earlier = earlier_pods_of(world, pod) if counts and not others else NOBODY_EARLIER
-    known = QuotaStanding(standing, fellows, earlier, quotas_of(world, pod.namespace) if counts and not others else ())
-    told = remedies_from_condition(world, pod, message, event or "", known, (first, last), reason)
+    reading = _Reading(world, seen, were_read, error)
+    first = [*([anew] if anew else []), *of_group, *_of_other_member(cluster, reading, condition)]
+    told = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
     return _Found(world, pod, told, tuple(rights))
+
+
+def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[str]:
+    """Yield what may help another pod of the group of a pod, of which its condition says that it keeps it waiting."""
+    key, message = other_member_in(str(condition.get("message", ""))) or ("", "")
+    for other in (each for each in reading.world.pending.values() if each.key == key):
+        found = reading.world.written(other)
+        event = _last_event(cluster, other.namespace, found) or ""
+        told = _remedies(reading, found, message, event, str(condition.get("reason", "")))
+        yield from (f"for pod {key}, which is placed together with this one: {text}" for text in told.remedies)
+
+
+def _remedies(
+    reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[str] = ()
+) -> ConditionRemedies:
+    """Return what a pod says by its condition and its event, and what may help it, after what is said first."""
+    world, settings = reading.world, reading.error.scheduler.settings
+    pod = world.pod(found)
+    others = not named_anew(pod.scheduler_name, settings) and not is_ours(pod.scheduler_name, settings)
+    ours = reading.were_read and not others  # our quotas do not hold the pods of others
+    fellows = fellows_of(world, pod) if ours else None
+    counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas count
+    standing = (_standing(world, pod, message, fellows) if counts and ours else ()) or None
+    if standing is None and counts and _has_other_limits(world, pod, event):
+        standing = ()
+    last = list(policy_remedies(world, pod, message, reading.seen))
+    if not message or _VOLUMES.search(message):
+        last += reading.seen.claim_problems(found, [pod.uid])
+    earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
+    limits = quotas_of(world, pod.namespace) if counts and ours else ()
+    known = QuotaStanding(standing, fellows, earlier, limits)
+    return remedies_from_condition(world, pod, message, event, known, (first, last), reason)
 
 
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:

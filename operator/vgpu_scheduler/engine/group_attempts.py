@@ -28,6 +28,7 @@ __all__ = [
     "malformed",
     "missing_object_in",
     "needed_pods_in",
+    "other_member_in",
     "waits_for_group_members",
 ]
 
@@ -38,6 +39,9 @@ _FIT: Final = "PodGroupFit"
 _MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
 _INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
 """What :func:`waits_for_group_members` says."""
+_TOGETHER: Final = "which is placed together with this one"
+_OTHER_MEMBER: Final = re.compile(rf"\bpod (\S+/\S+), {_TOGETHER}: (.*)", re.DOTALL)
+"""What :func:`failed_together` says of the pods of a group but the one that does not fit."""
 _MOST_ORDERS: Final = 8
 """In so many orders the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
@@ -306,6 +310,12 @@ def needed_pods_in(message: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
+def other_member_in(message: str) -> tuple[str, str] | None:
+    """Return the pod that keeps others of its group waiting by a message of theirs, and what is said of it."""
+    found = _OTHER_MEMBER.search(message)
+    return (found[1], found[2]) if found else None
+
+
 def is_incomplete(decision: Decision) -> bool:
     """Tell whether a decision is about a pod that waits for nothing but others of its group."""
     return decision.outcome is Outcome.UNSCHEDULABLE and decision.rejected_by == (PLUGIN,)
@@ -335,7 +345,7 @@ def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence
         message=f"{where}{tried.failed.message}",
         equivalence=None if closed or tried.failed.outcome is not Outcome.UNSCHEDULABLE else equivalence,
     )
-    message = f"pod {own.pod}, which is placed together with this one: {own.message}"
+    message = f"pod {own.pod}, {_TOGETHER}: {own.message}"
     others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
     if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
         others = replace(others, outcome=Outcome.UNSCHEDULABLE)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
+from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod, to_int
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
@@ -83,6 +84,7 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NodeInsufficientDevice,
     CardReason.NumaNotFit,
 )
+_OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -157,12 +159,18 @@ def remedies_from_condition(
     reason
         That of the condition: it tells whether some node would fit the pod but for its quota.
     """
+    of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
+    other = other_member_in(message)
+    if other is not None:  # all that is said is said of that pod
+        of_quota, message = of_quota and reason != ConditionReason.UNSCHEDULABLE, ""
     meant = corrected(world, world.written(pod))
-    asked, near_miss = PodRequest(world, meant.written, corrected=bool(meant.texts)), NearMiss.found_in(event)
+    asked = PodRequest(world, meant.written, corrected=bool(meant.texts))
+    near_miss = NearMiss.found_in(event) if other is None else None
     reports, fellows, earlier, limits = standing
     known = quotas_from_event(event) if reports is None else tuple(reports)
     quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
     before, after = others
+    before = before or ([_OF_OTHER.format(other[0])] if other else [])
     remedies = [
         *quotas.beside(before),
         *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
@@ -175,7 +183,6 @@ def remedies_from_condition(
         ),
         *quotas.beside(after),
     ]
-    of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
     unseen = of_quota and reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
         remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
