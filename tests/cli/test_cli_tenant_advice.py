@@ -131,6 +131,40 @@ def test_what_a_limit_allows_is_no_more_than_a_quota_leaves(api: Api, seed: int)
             assert text.endswith(f" and have limits.{CORES} raised (of 0, 0 are used)"), text
 
 
+# What a policy that may not be read gives ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quotas_seen", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_quota_on_compute_that_a_policy_gives_leaves_an_amount_to_name(
+    api: Api, seed: int, *, quotas_seen: bool
+) -> None:
+    """Nothing else can keep a pod that names no compute: an amount goes before what is given."""
+    rng = np.random.default_rng(seed)
+    count, given = int(rng.integers(1, 3)), int(rng.integers(5, 100))
+    left = int(rng.integers(0, count * given))
+    policy = {
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": "d", "uid": "d"},
+        "spec": {"defaults": {"cores": given}},
+    }
+    asked = asking(gpu=count, gpumem=int(rng.integers(100, 9000)))
+    others = [quota(gpumem=100000)] if rng.random() < 0.5 else []
+    for each in others:
+        each["metadata"] = {**each["metadata"], "name": "other", "uid": "other"}
+    api.objects[:] = [node("a", 2), policy, quota(gpucores=left), *others, asked]
+    assert not decided(api, "p")
+    api.refused_everywhere = frozenset() if quotas_seen else frozenset({"ResourceQuota"})
+    remedies = told(api, "p")
+    amounts = [text for text in remedies if text.startswith("ask ")]
+    (raised,) = [text for text in remedies if text not in amounts]
+    assert raised.startswith(f"have limits.{CORES} raised (of {left}, 0 are used)")
+    assert any(f"ask {left // count} of {CORES} (it asks for none, and is given some)" in text for text in amounts) is (
+        left >= count
+    )
+    assert all(done(api, "p", text) == "a" for text in amounts)
+
+
 # Nodes and cards that are closed, beside a quota ---------------------------------------------------------------------
 
 CLOSED = ("cordoned card", "unhealthy card", "cordoned node", "unmanaged node", "tainted node")

@@ -59,6 +59,8 @@ class QuotasOfPod:
         Those that are served before it: of what a quota is raised to they take theirs first.
     limits
         How its namespace stands with all its quotas: what the pod asks instead has to keep them, too.
+    given
+        Whether the pod is given what it does not name, by a policy that may not be read: nothing else can keep it.
     """
 
     def __init__(
@@ -68,29 +70,34 @@ class QuotasOfPod:
         fellows: OtherMembers | None = None,
         earlier: EarlierPods = NOBODY_EARLIER,
         limits: Sequence[QuotaReport] = (),
+        *,
+        given: bool = False,
     ) -> None:
         quotas = asked.world.engine.quota_limits
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
 
+        def standing(report: QuotaReport) -> _Standing:
+            counts = quotas.asked(report.resource, asked.claims)
+            more = quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends
+            return _Standing(report, counts, with_it.get(report.resource, 0), depends=more or (given and not counts))
+
         def standings(of: Iterable[QuotaReport]) -> list[_Standing]:
             return [
-                _Standing(
-                    report,
-                    quotas.asked(report.resource, asked.claims),
-                    with_it.get(report.resource, 0),
-                    depends=quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends,
-                )
-                for report in of
-                if quotas.concerns(report.resource, asked.claims) or with_it.get(report.resource, 0)
+                standing(each)
+                for each in of
+                if quotas.concerns(each.resource, asked.claims) or with_it.get(each.resource, 0)
             ]
 
         told = standings(reports)
         exceeded = [each for each in told if each.remaining < each.asked] or [each for each in told if each.depends]
         self.reports = reports
         self.fellows = fellows
-        self._earlier, self._limits = earlier, limits
+        self._earlier, self._limits, self._given = earlier, limits, given
         self._asked = asked
+        if given:
+            unsaid = {each.report.resource for each in exceeded}
+            asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
@@ -110,9 +117,14 @@ class QuotasOfPod:
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
-        return QuotasOfPod(
-            PodRequest(self._asked.world, written), self.reports, self.fellows, self._earlier, self._limits
-        )
+        return self._for(PodRequest(self._asked.world, written), given=self._given)
+
+    def if_given(self) -> QuotasOfPod:
+        """Return what is to be done about them if the pod is given what it does not name."""
+        return self._for(self._asked, given=True)
+
+    def _for(self, asked: PodRequest, *, given: bool) -> QuotasOfPod:
+        return QuotasOfPod(asked, self.reports, self.fellows, self._earlier, self._limits, given=given)
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
@@ -226,6 +238,12 @@ def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Con
         return f"limits.{report.resource} raised (of {limit}, {used} are used)"
     more = "more than " if standing.depends or report.resource in more_than else ""
     return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
+
+
+def _is_given(amount: Amount, resources: Container[str]) -> Amount:
+    """Return an amount of some resources that nobody says as one that is given; others as they are."""
+    is_given = amount.unsaid and any(part.resource in resources for part in amount.parts)
+    return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
 
 
 def _kept_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:

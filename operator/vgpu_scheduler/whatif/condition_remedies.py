@@ -166,9 +166,7 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.texts))
     near_miss = NearMiss.found_in(event) if other is None else None
-    reports, fellows, earlier, limits = standing
-    known = quotas_from_event(event) if reports is None else tuple(reports)
-    quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
+    quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
     before, after = others
     before = before or ([_OF_OTHER.format(other[0])] if other else [])
     remedies = [
@@ -183,7 +181,7 @@ def remedies_from_condition(
         ),
         *quotas.beside(after),
     ]
-    unseen = of_quota and reports is None and not quotas.reports
+    unseen = of_quota and standing.reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
         remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
     elif unseen:
@@ -203,7 +201,15 @@ def remedies_from_condition(
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows, unseen)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.fellows, unseen)
+
+
+def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: bool) -> QuotasOfPod:
+    """Return what is to be done about the quotas of a pod, which its condition says keep it waiting or not."""
+    reports, fellows, earlier, limits = standing
+    known = quotas_from_event(event) if reports is None else tuple(reports)
+    quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
+    return quotas.if_given() if kept and known and not quotas.alone else quotas
 
 
 def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str) -> Iterator[str]:
