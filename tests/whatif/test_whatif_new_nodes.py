@@ -12,8 +12,9 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, wor
 
 from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.whatif import RemedyKind, World, WorldError, copy_of, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyKind, World, WorldError, ask, copy_of, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card
 
 Object = dict[str, Any]
@@ -143,3 +144,47 @@ def test_a_node_whose_kubelet_has_forgotten_its_cards_is_no_model_for_a_new_one(
     working = [f"n{each}" for each in range(number) if f"n{each}" not in forgotten]
     expected = [f"add a node like {working[0]}"] if working else None
     assert kinds(remedies(world, waiting)).get(RemedyKind.ADD_NODE) == expected
+
+
+DIALECTS = ("volcano", "hami", "koordinator")  # HAMi before Koordinator, for both know nvidia.com/gpu
+ASKED = {
+    "hami": lambda memory: {GPU: 1, MEMORY: memory},
+    "volcano": lambda memory: {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": memory},
+    "koordinator": lambda memory: {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory": f"{memory}Mi"},
+}
+
+
+def of_dialect(dialect: str, name: str, memory: int, **spec: Any) -> list[Object]:
+    """Return a node with one card that has so much memory."""
+    made = WRITERS[dialect].register(name, [Card(name, 0, "NVIDIA-X", memory, 10, 100, 0, "hami-core", healthy=True)])
+    amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", **made.allocatable}
+    metadata = {"name": name, "labels": spec.pop("labels", {}), "annotations": dict(made.annotations)}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return [*made.objects, {"kind": "Node", "metadata": metadata, "spec": spec, "status": status}]
+
+
+def several(served: list[str], objects: list[Object]) -> tuple[World, Pod]:
+    """Return a world of several dialects, and the pod that waits there."""
+    world = World(EngineOptions([make_dialect(name) for name in served]))
+    world.add(objects)
+    (waiting,) = world.pending.values()
+    return world, waiting
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_new_node_may_be_like_any_of_any_dialect(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    served = [DIALECTS[int(n)] for n in sorted(rng.permutation(3)[: int(rng.integers(2, 4))])]
+    objects, largest = [], dict.fromkeys(served, 0)
+    for number in range(int(rng.integers(2, 7))):
+        dialect, memory = str(rng.choice(served)), int(rng.integers(1, 9)) * 8192
+        largest[dialect] = max(largest[dialect], memory)
+        objects += of_dialect(dialect, f"n{number}", memory, unschedulable=True)
+    named, memory = str(rng.choice(served)), int(rng.integers(1, 9)) * 8192
+    objects.append(pod("asked", ASKED[named](memory)))
+    world, waiting = several(served, objects)
+    told = [each for each in remedies(world, waiting) if each.kind is RemedyKind.ADD_NODE and each.pod is None]
+    assert bool(told) == (largest[named] >= memory)
+    for remedy in told:
+        again, waiting = several(served, [*objects, *remedy.objects])
+        assert ask(again, waiting).node == remedy.node == remedy.objects[-1]["metadata"]["name"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kernels import SLOTS
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, decode_node
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, Pod, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.objects import WorldError
@@ -23,6 +23,13 @@ TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _S
 def nodes_with(world: World, labels: LabelSelector) -> set[str]:
     """Return the names of the nodes that have some labels."""
     return {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
+
+
+def nodes_for(world: World, pod: Pod) -> list[str]:
+    """Return all nodes by name, first those with devices of the dialect that a pod asks in, whichever that is."""
+    asked = world.engine.dialects.owners(pod) or tuple(world.engine.dialects)
+    with_devices = {name for name in world.nodes if any(world.devices(name, each.name) for each in asked)}
+    return sorted(world.nodes, key=lambda name: (name not in with_devices, name))
 
 
 def is_closed(world: World, name: str) -> bool:

@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
 from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
-from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
+from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, nodes_for
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.other_names import OtherNames, in_names_of_other_dialects
 from vgpu_scheduler.whatif.paired_changes import both, changes_together
@@ -184,8 +184,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
 def add_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
     kinds: dict[object, list[str]] = {}
-    with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
-    for name in with_cards_first:
+    for name in nodes_for(waiting.world, waiting.ours):
         kinds.setdefault(_kind_of(waiting.world, name), []).append(name)
     for names in list(kinds.values())[:_MOST_MODELS]:
         for name in names[:_MOST_TRIED]:
@@ -232,7 +231,8 @@ def _kind_of(world: World, name: str) -> object:
     node = world.engine.state.node(name)
     assert node is not None
     labels = tuple((key, node.labels.get(key)) for key in _KIND_LABELS)
-    devices = tuple((device.type, device.total) for device in world.devices(name))
+    listed = ((each.name, device) for each in world.engine.dialects for device in world.devices(name, each.name))
+    devices = tuple((dialect, device.type, device.total) for dialect, device in listed)
     return labels, frozenset(node.taints), devices
 
 
