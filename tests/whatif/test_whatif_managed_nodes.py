@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 from tests.seeds import seeds
 from tests.whatif.test_whatif_groups import member
+from tests.whatif.test_whatif_new_nodes import ASKED, DIALECTS, of_dialect
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod, parse_label_selector
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect
+from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
 
+def defaults(selector: str) -> PolicyDefaults:
+    return PolicyDefaults(managed=parse_label_selector(selector))
+
+
 def world_of(selector: str, *objects: Object) -> tuple[World, Pod]:
-    defaults = PolicyDefaults(managed=parse_label_selector(selector))
-    made = World(EngineOptions([make_dialect("hami")], defaults=defaults))
+    made = World(EngineOptions([make_dialect("hami")], defaults=defaults(selector)))
     made.add(objects)
     return made, next(iter(made.pending.values()))
 
@@ -76,3 +80,25 @@ def test_labels_that_say_what_a_node_is_are_not_written() -> None:
     found = explain_pod(made, asked)
     assert not found.remedies
     assert "nodes with kubernetes.io/hostname in (b, c) (setting" in found.text()
+
+
+@pytest.mark.parametrize("seed", seeds(3, 50))
+def test_nodes_with_cards_of_the_dialect_that_is_asked_are_tried_first(seed: int) -> None:
+    """However many nodes there are that have no cards, or those of others."""
+    rng = np.random.default_rng(seed)
+    named, *others = (DIALECTS[int(n)] for n in rng.permutation(3))
+    count = int(rng.integers(66, 80))
+    right = f"n{int(rng.integers(65, count)):02}"
+    objects: list[Object] = [pod("asked", ASKED[named](1000))]
+    for name in (f"n{number:02}" for number in range(count)):
+        if name == right:
+            objects += of_dialect(named, name, 16384)
+        elif rng.random() < 0.5:
+            objects += of_dialect(str(rng.choice(others)), name, 16384)
+        else:
+            objects.append(node(name, cards=0))
+    made = World(EngineOptions([make_dialect(name) for name in DIALECTS], defaults=defaults("pool=vgpu")))
+    made.add(objects)
+    (waiting,) = made.pending.values()
+    found = [each for each in remedies(made, waiting) if each.kind is RemedyKind.MANAGE_NODE]
+    assert [each.node for each in found] == [right]

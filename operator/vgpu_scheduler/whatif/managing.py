@@ -8,6 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.kube import LabelSelector, Object, Operator, Pod, Requirement
 from vgpu_scheduler.whatif.expressions import describe_expression
+from vgpu_scheduler.whatif.nodes import nodes_for
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.uncordoning import helping
 from vgpu_scheduler.whatif.world import World
@@ -15,7 +16,7 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["describe_managed_nodes", "manage_nodes", "unmanaged_nodes"]
 
 _MOST_TRIED: Final = 64
-"""Nodes that are tried, those with cards first."""
+"""Nodes that are tried, those with cards of the pod's dialect first."""
 _OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 """Domains of labels that say what a node is, which nobody writes for another purpose."""
 _FREE_VALUE: Final = "true"
@@ -23,15 +24,17 @@ _FREE_VALUE: Final = "true"
 
 def manage_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Have one node at a time managed."""
-    yield from helping(waiting, islice(unmanaged_nodes(waiting.world, waiting.pod), waiting.most_nodes or _MOST_TRIED))
+    yield from helping(waiting, islice(unmanaged_nodes(waiting), waiting.most_nodes or _MOST_TRIED))
 
 
-def unmanaged_nodes(world: World, pod: Pod) -> Iterator[Remedy]:
+def unmanaged_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Yield that each node outside the setting is managed by its labels, whether that helps or not."""
-    managed = world.engine.policies.resolve(pod).managed
+    world = waiting.world
+    managed = world.engine.policies.resolve(waiting.pod).managed
     if managed is None or any(_is_of_kubernetes(each.key) for each in managed.requirements):
         return
-    for name, node in sorted(world.nodes.items(), key=lambda each: (not world.devices(each[0]), each[0])):
+    for name in nodes_for(world, waiting.ours):
+        node = world.nodes[name]
         labels = node["metadata"].get("labels") or {}
         if unlike := [each for each in managed.requirements if not each.matches(labels.get(each.key))]:
             changes = {each.key: _value(each) for each in unlike}

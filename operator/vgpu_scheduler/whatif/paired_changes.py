@@ -198,7 +198,7 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
         yield _First([remedy], objects_replaced(world, remedy.objects))
     for ways in islice(cordoned_cards(world, sorted(world.nodes)), _MOST_FIRST):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
-    for remedy in islice(unmanaged_nodes(world, waiting.pod), _MOST_FIRST):
+    for remedy in islice(unmanaged_nodes(waiting), _MOST_FIRST):
         yield _First([remedy], objects_replaced(world, remedy.objects))
     for kind in repairs(world):
         for remedy, done in islice(kind, _MOST_FIRST):
