@@ -73,6 +73,29 @@ def test_the_names_are_those_of_the_dialect_that_has_cards(seed: int, named: str
     assert {amounts[inventory.cores] for amounts in held} == {cores}
 
 
+@pytest.mark.parametrize("there", DIALECTS)
+@pytest.mark.parametrize("seed", range(24))
+def test_a_name_that_several_know_is_that_of_the_dialect_which_reads_it(seed: int, there: str) -> None:
+    """HAMi and Koordinator know ``nvidia.com/gpu``: the one that is listed first reads it, whichever has cards."""
+    rng = np.random.default_rng(seed)
+    served, count = [str(each) for each in rng.permutation(DIALECTS)], int(rng.integers(1, CARDS + 1))
+    nodes = cluster(there, [[] for _ in range(CARDS)])
+    world, waiting = world_with(served, *nodes, pod("asked", {HAMI[0]: count}))
+    reader = min("hami", "koordinator", key=served.index)
+    if there == "hami" != reader:  # of which all names begin with that of the card
+        assert not otherwise(world, waiting)
+        return
+    if there == reader:
+        assert ask(world, waiting).node
+        return
+    (remedy,) = otherwise(world, waiting)
+    again, asked = world_with(served, *nodes, dict(remedy.pod or {}))
+    placement = ask(again, asked).decision.placement
+    assert placement is not None
+    assert placement.node == remedy.node == "n0"
+    assert [len(container) for container in placement.containers] == [count]
+
+
 def test_nothing_is_said_of_other_names_where_nodes_have_cards_of_these() -> None:
     objects = [*cluster("hami", [[(SIZE, 0)]]), *(dict(each) for each in cluster("volcano", [[], []]))]
     objects[-1]["metadata"]["name"] = "other"

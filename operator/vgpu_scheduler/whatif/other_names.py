@@ -85,7 +85,8 @@ class OtherNames:
 def in_names_of_other_dialects(waiting: WaitingPod) -> Iterator[OtherNames]:
     """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
 
-    Nothing is yielded where nodes have cards of the dialect that it asks in.
+    Nothing is yielded where nodes have cards of the dialect that it asks in: of several that know its names, that is
+    the one that reads them.
     """
     world, dialects = waiting.world, waiting.world.engine.dialects
     known = card_names(dialects)
@@ -93,7 +94,8 @@ def in_names_of_other_dialects(waiting: WaitingPod) -> Iterator[OtherNames]:
     there = [each for each in dialects if any(world.devices(node, each.name) for node in world.nodes)]
     served = {each.name for each in dialects}
     every = (*dialects, *(made() for name, made in DIALECTS.items() if name not in served))
-    owners = [each for each in every if each.claims.resources.issuperset(names)]
+    knowing = [each for each in every if each.claims.resources.issuperset(names)]
+    owners = [each for each in dialects.owners(waiting.ours) if each in knowing] or knowing
     asking = {} if not owners or any(each in there for each in owners) else _asking(waiting, owners[0])
     for dialect in there:
         asked = {container: each.in_names_of(dialect) for container, each in asking.items()}
@@ -101,6 +103,8 @@ def in_names_of_other_dialects(waiting: WaitingPod) -> Iterator[OtherNames]:
             continue  # what several containers ask is added up there
         written = _asking_for(without_resources(waiting.written, names), asked)
         written, annotations = _choosing_alike(written, owners[0], dialect)
+        if (read := waiting.read(written)) is not None and dialects.owners(read) != (dialect,):
+            continue  # it is read by the same one, which is listed before
         yield OtherNames(written, names, {name: tuple(each) for name, each in asked.items()}, annotations)
 
 
