@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.engine.builders import in_group
 from tests.policy.resources import policy_object
 from tests.seeds import seeds
 from tests.whatif.preempting_worlds import (
+    NOW,
     allows,
     budget,
     random_objects,
@@ -22,7 +24,7 @@ from tests.whatif.preempting_worlds import (
 from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate, take_up_preemptions
 from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 
 
@@ -328,6 +330,35 @@ def test_what_to_set_is_told_only_where_preemption_finds_victims_then(seed: int)
     finds = would is not None and would.preemption is not None
     assert (told is not None and "install manifests/preemption" in told.remedy) == finds
     assert told is None or "preemption.mayPreempt" in told.remedy
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_set_lets_victims_go_at_once_or_as_is_said_later(seed: int) -> None:
+    """A limit of evictions that is too low for ever is not got around by setting something else."""
+    rng = np.random.default_rng(seed)
+    needed, rules = int(rng.integers(1, 4)), dict[str, Any]()
+    if rng.random() < 0.7:
+        rules["perHour"] = int(rng.integers(0, 5))
+    if rng.random() < 0.3:
+        rules["delay"] = "72h"
+    if rng.random() < 0.3:
+        rules["minRuntime"] = "48h"
+    policy = allows(**rules)
+    gone = int(rng.integers(0, 3)) if rng.random() < 0.5 else 0
+    evicted = {"time": "2026-01-01T23:59:00Z", "node": "a"}
+    policy["status"] = {"evictions": [{**evicted, "pod": f"default/g{n}", "uid": f"g{n}"} for n in range(gone)]}
+    low = [tenant(f"low-{n}", "a", f"GPU-a-{n}", 9000) for n in range(needed)]
+    objects = [policy, node("a", needed), *low, waiting("high", 12000, 5, cards=needed)]
+    told = explained(world(*objects, preemption=False)).preemption_outlook
+    now, later = world(*objects), world(*objects)
+    take_up_preemptions(later, NOW + timedelta(days=30))
+    found, then = (explained(each).preemption_outlook for each in (now, later))
+    assert found is not None
+    assert then is not None
+    assert (told is not None) == (then.preemption is not None)
+    if told is not None:
+        said = "" if found.preemption is not None else f" Even then nobody goes at once: {found.reason}"
+        assert told.remedy.endswith(f"(docs/preemption.md).{said}")
 
 
 def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -13,7 +12,8 @@ from vgpu_scheduler.engine import BY_PREEMPTION, Candidates, GroupStanding
 from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
-from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
+from vgpu_scheduler.policy import title
+from vgpu_scheduler.whatif.letting_preempt import what_to_set
 from vgpu_scheduler.whatif.objects import metadata_of
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few, indented
@@ -37,11 +37,9 @@ __all__ = [
     "take_up_preemptions",
 ]
 
-_NEVER: Final = "Never"
 _MOST_OTHERS: Final = 3
 """Nodes that are named beside the one that was chosen."""
 _HEAD: Final = ("POD", "PRIORITY", "CARDS", "AGAINST THE BUDGET", "IS")
-PAGE: Final = "docs/preemption.md"
 
 
 def take_up_preemptions(world: World, now: datetime) -> None:
@@ -183,7 +181,7 @@ def preemption_outlook(world: World, answer: PodResult) -> PreemptionOutlook | N
     engine, pod = world.engine, created(world, answer.pod, answer.pod.uid)
     preemptions = engine.preemptions
     if not engine.preemption or not engine.policies.resolve(pod).preemption.may_preempt:
-        remedy = _what_to_set(world, pod)
+        remedy = what_to_set(world, pod)
         return PreemptionOutlook(remedy=remedy) if remedy else None
     found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
     if found is not None and there:
@@ -234,47 +232,6 @@ def _state(world: World, victim: Victim) -> str:
         return "about to be evicted"
     late = 0.0 if pod.ends_by is None else now - pod.ends_by
     return f"terminating, {late:.0f} s past its grace period" if late > 0.0 else "terminating"
-
-
-def _what_to_set(world: World, pod: Pod) -> str:
-    """Say what has to be set so that a pod preempts others; empty unless that would help one with a priority."""
-    if pod.priority <= 0 or pod.preemption_policy == _NEVER or not _would_preempt(world, pod):
-        return ""
-    off = "" if world.engine.preemption else "install manifests/preemption"
-    may = world.engine.policies.resolve(pod).preemption.may_preempt
-    policy = "" if may else "have a ClusterVGPUPolicy say preemption.mayPreempt for it"
-    return (
-        f"Pods of lower priority are in its way, and none is evicted: {' and '.join(filter(None, (off, policy)))}"
-        f" ({PAGE})."
-    )
-
-
-def _would_preempt(world: World, pod: Pod) -> bool:
-    """Tell whether a pod would find victims, now or later, if it was let preempt others."""
-    for namespace in sorted({each.namespace for each in world.bound.values()}):
-        world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
-    with _let_preempt(world, pod):
-        found = world.engine.preemptions.evaluator.search(pod, 0.0)
-    return found.preemption is not None or found.again_at is not None
-
-
-@contextmanager
-def _let_preempt(world: World, pod: Pod) -> Iterator[None]:
-    """Have a cluster policy let a pod preempt others for the time of a question: the one in force, or one more."""
-    policies, in_force = world.engine.policy_tracker, world.policies_in_force(pod, "preemption")
-    written = next((policy for title, policy in in_force if title.startswith(CLUSTER_KIND)), None)
-    spec = {} if written is None else written.get("spec") or {}
-    new = {"kind": CLUSTER_KIND, "metadata": {"name": "may-preempt", "uid": world.new_uid()}}
-    may = {**(written or new), "spec": {**spec, "preemption": {**(spec.get("preemption") or {}), "mayPreempt": True}}}
-    policy = replace(decode_policy(may), resource_version=0)
-    policies.observe(policy)
-    try:
-        yield
-    finally:
-        if written is None:
-            policies.remove(policy)
-        else:
-            world.replace_policy(written)
 
 
 def _compared(node: str, candidates: Candidates) -> Iterator[str]:
