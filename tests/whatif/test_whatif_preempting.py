@@ -361,6 +361,42 @@ def test_what_is_set_lets_victims_go_at_once_or_as_is_said_later(seed: int) -> N
         assert told.remedy.endswith(f"(docs/preemption.md).{said}")
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_all_that_forbids_preemption_is_named_and_without_it_somebody_goes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    is_on, may = bool(rng.random() < 0.6), rng.choice([True, False, None])
+    own = {name: bool(rng.random() < 0.5) for name in ("p", "q")[: int(rng.integers(0, 3))]}
+    others = [policy_object("other", {"preemption": {"mayPreempt": False}}, namespace="other")]
+    forbidding = [name for name, forbids in own.items() if forbids]
+    full = (node("a", 1), tenant("low", "a", "GPU-a-0", 9000), waiting("high", 12000, 5))
+
+    def house(may: object) -> list[dict[str, Any]]:
+        rules = {"victims": "Any", **({} if may is None else {"mayPreempt": bool(may)})}
+        return [policy_object("house", {"preemption": rules})] if may is not None or seed % 2 else []
+
+    def of_namespace(forbidding: list[str]) -> list[dict[str, Any]]:
+        said = {name: {"delay": "1s", **({"mayPreempt": False} if name in forbidding else {})} for name in own}
+        return [policy_object(name, {"preemption": rules}, namespace="default") for name, rules in said.items()]
+
+    made = world(*house(may), *of_namespace(forbidding), *others, *full, preemption=is_on)
+    policies = dict(made.policies)
+    found = explained(made).preemption_outlook
+    assert made.policies == policies
+    assert found is not None
+    if is_on and may and not forbidding:
+        assert found.preemption is not None
+        return
+    asked = [
+        *([] if is_on else ["install manifests/preemption"]),
+        *([] if may else ["have a ClusterVGPUPolicy say preemption.mayPreempt for it"]),
+        *(f"have VGPUPolicy default/{name} not say preemption.mayPreempt: false" for name in forbidding),
+    ]
+    assert found.remedy.endswith(f"none is evicted: {' and '.join(asked)} (docs/preemption.md).")
+    goes = explained(world(*house(may=True), *of_namespace([]), *others, *full)).preemption_outlook
+    assert goes is not None
+    assert goes.preemption is not None
+
+
 def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:
     made = world(
         allows(),

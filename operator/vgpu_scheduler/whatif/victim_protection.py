@@ -15,12 +15,14 @@ from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["fields_sparing_victims"]
+__all__ = ["fields_sparing_victims", "loosened", "preemption_section"]
 
 
 _SECTION: Final = "preemption"
 _SPARING_NOBODY: Final[Mapping[str, object]] = {"minRuntime": "0s", "victims": "Any", "preemptible": True}
 """Fields that spare pods, with the values with which they spare none."""
+_OF_THE_CLUSTER: Final = ("victims", "mayPreempt")
+"""Fields that let more pods go only in cluster policies."""
 _OWN: Final = "Own"
 _NO_TIME: Final = re.compile("(0[a-z]+)+")
 _MOST_RULES: Final = 16
@@ -67,7 +69,7 @@ def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
     lower = [each for each in world.bound.values() if priority(each) < priority(pod)]
     in_force = own | {title: policy for each in lower for title, policy in world.policies_in_force(each, _SECTION)}
     for title, policy in sorted(in_force.items(), key=itemgetter(0)):
-        section = _section(policy)
+        section = preemption_section(policy)
         for field, loose in _SPARING_NOBODY.items():
             is_own = field == "victims" and title in own and title.startswith(CLUSTER_KIND)
             says = section.get(field, _OWN if is_own else None)
@@ -75,19 +77,19 @@ def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
                 yield _Rule(title, field, says)
 
 
-def _section(policy: Object) -> Object:
+def preemption_section(policy: Object) -> Object:
     """Return what a policy says of preemption; nothing where it cannot be understood."""
     spec = policy.get("spec")
     section = spec.get(_SECTION) if isinstance(spec, Mapping) else None
     return section if isinstance(section, Mapping) else {}
 
 
-def _loosened(policy: Object, field: str) -> Object:
-    """Return a policy of which a field spares nobody; where one of a namespace may not say so, it is silent."""
+def loosened(policy: Object, field: str) -> Object:
+    """Return a policy of which a field lets all pods go; where one of a namespace may not say so, it is silent."""
     spec = policy["spec"]
-    others = {name: value for name, value in _section(policy).items() if name != field}
-    is_silent = field == "victims" and policy["metadata"].get("namespace")
-    more = {"delay": others.get("delay", "0s")} if is_silent else {field: _SPARING_NOBODY[field]}
+    others = {name: value for name, value in preemption_section(policy).items() if name != field}
+    is_silent = field in _OF_THE_CLUSTER and policy["metadata"].get("namespace")
+    more = {"delay": others.get("delay", "0s")} if is_silent else {field: _SPARING_NOBODY.get(field, True)}
     return {**policy, "spec": {**spec, _SECTION: {**others, **more}}}
 
 
@@ -95,5 +97,5 @@ def _without(world: World, pod: Pod, rules: Sequence[_Rule]) -> Preemption | Non
     """Return who would go if some rules spared nobody."""
     with ExitStack() as stack:
         for rule in rules:
-            stack.enter_context(objects_replaced(world, (_loosened(world.policies[rule.policy], rule.field),)))
+            stack.enter_context(objects_replaced(world, (loosened(world.policies[rule.policy], rule.field),)))
         return world.engine.preemptions.evaluator.search(pod, 0.0).preemption
