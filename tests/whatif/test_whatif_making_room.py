@@ -95,6 +95,28 @@ def test_pods_that_must_stay_are_not_moved() -> None:
     assert make_room(world, waiting(world)) == RoomPlan("default/new", fewest=True, stay=stay)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_that_a_quota_on_counts_lets_nobody_make_anew_are_not_moved(seed: int) -> None:
+    """The API server would refuse what replaces them."""
+    rng = np.random.default_rng(seed)
+    name = str(rng.choice(["pods", "count/pods", f"requests.{GPU}", "requests.cpu", "count/jobs.batch"]))
+    limit, used = int(rng.integers(0, 7)), int(rng.integers(0, 7)) if rng.random() < 0.5 else None
+    metadata = {"name": "q", "namespace": str(rng.choice(["default", "default", "other"]))}
+    quota: dict[str, Any] = {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {name: str(limit)}}}
+    if used is not None:
+        quota["status"] = {"used": {name: str(used)}}
+    if scoped := bool(rng.random() < 0.2):
+        quota["spec"]["scopes"] = ["Terminating"]
+    small, large = (owned(running(n, "a", f"GPU-a-{i}", m)) for i, (n, m) in enumerate([("s", 4000), ("l", 9000)]))
+    world = world_of(node("a", cards=2), small, large, quota, new(CARD))
+    held = 0 if name in ("requests.cpu", "count/jobs.batch") or metadata["namespace"] == "other" or scoped else 3
+    exceeded = held and (held if used is None else used) > limit
+    room = make_room(world, waiting(world))
+    assert [move.pod for move in room.moves] == ([] if exceeded else ["default/s"])
+    why = f"would not be made anew: ResourceQuota default/q allows {limit} of {name}, and more are used"
+    assert room.stay == ({why: 2} if exceeded else {})
+
+
 def test_pods_move_in_a_row() -> None:
     """What makes room for the pod needs room itself."""
     objects = [

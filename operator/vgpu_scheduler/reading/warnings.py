@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.kube import Pod, QuantityError, to_int
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
-from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.settings import DEFAULTS
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
+from vgpu_scheduler.whatif.count_quotas import count_quotas
 
 _MOST_PROBLEMS: Final = 10
 _LIST: Final = "list "
-_REQUESTS: Final = "requests."
-_PODS: Final = frozenset({"pods", "count/pods"})
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
 """What of a namespace is told to somebody who has rights there, whatever else is."""
 
@@ -63,33 +61,14 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
     """
     for namespace in sorted({pod.namespace for pod in pods}):
         new = [pod for pod in pods if pod.namespace == namespace]
-        for quota in world.quotas_of(namespace):
-            spec, used = mapping_of(quota.get("spec")), mapping_of(mapping_of(quota.get("status")).get("used"))
-            if spec.get("scopes") or spec.get("scopeSelector"):
-                continue  # whether it is about these pods the API server knows
-            for name, limit in mapping_of(spec.get("hard")).items():
-                asked = copies * sum(_counted(pod, name) for pod in new)
-                if asked and _exceeds(asked, used.get(name, "0"), limit):
-                    title = f"ResourceQuota {namespace}/{mapping_of(quota.get('metadata')).get('name')}"
-                    yield (
-                        f"{title} allows {limit} of {name}, of which its status says that {used.get(name, '0')} are"
-                        " used: the API server refuses pods beyond that when they are created, which is not simulated"
-                    )
-
-
-def _counted(pod: Pod, name: str) -> int:
-    """Return what a pod counts for in a quota that the API server enforces; 0 in others."""
-    if name in _PODS:
-        return 1
-    resource = name.removeprefix(_REQUESTS)
-    return pod.spec.requests.get(resource, 0) if resource != name and "/" in resource else 0
-
-
-def _exceeds(asked: int, used: object, limit: object) -> bool:
-    try:
-        return to_int(str(used)) + asked > to_int(str(limit))
-    except QuantityError:
-        return True  # nobody knows
+        for quota in count_quotas(world, namespace):
+            asked = copies * sum(map(quota.counted, new))
+            if asked and not quota.allows(asked):
+                used = quota.used or 0
+                yield (
+                    f"{quota.title} allows {quota.limit} of {quota.name}, of which its status says that {used} are"
+                    " used: the API server refuses pods beyond that when they are created, which is not simulated"
+                )
 
 
 def pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> Iterator[str]:

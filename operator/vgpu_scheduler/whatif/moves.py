@@ -14,6 +14,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
+from vgpu_scheduler.whatif.count_quotas import exceeded_count_quotas
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.queue_order import answer_key, placed, pods_waiting_beside, queue_of
 from vgpu_scheduler.whatif.simulation import created, simulate
@@ -80,6 +81,7 @@ class Moves:
                 for device in world.devices(node, dialect.name):
                     if key := dialect.inventory.cordons.get(device.vendor):
                         self._keys[node, card_name(device.vendor, device.uuid)] = key
+        self._exceeded = exceeded_count_quotas(world)
         self._pods = {pod.key: pod for pod in world.bound.values()}
         self._made: dict[str, tuple[Pod, str]] = {}
         """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
@@ -105,6 +107,10 @@ class Moves:
             yield f"{OF_A_POD}is placed by another scheduler"
         if problem := self._world.engine.groups.problem(pod):
             yield _refused_anew(problem)
+        for quota in self._exceeded.get(pod.namespace, ()):
+            if quota.counted(pod):
+                allowed = f"{quota.title} allows {quota.limit} of {quota.name}, and more are used"
+                yield f"{OF_A_POD}would not be made anew: {allowed}"
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             yield f"{OF_A_POD}has a disruption budget that does not allow it"
 
