@@ -296,6 +296,41 @@ def test_more_pods_than_a_few_are_called_pods() -> None:
     assert "No change" not in found.text()
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_pods_of_a_group_that_are_refused_for_how_they_are_written_are_corrected(seed: int) -> None:
+    """Whichever of them is asked about; where that does not suffice, it stands before all that helps beside it."""
+    rng = np.random.default_rng(seed)
+    size, has_room = int(rng.integers(2, 5)), bool(rng.random() < 0.6)
+    mistakes = {
+        "unit": ({GPU: "1", MEMORY: "8Gi"}, "8192", f"ask 8192 of {MEMORY} instead of 8Gi in container main"),
+        "no card": ({MEMORY: "1000"}, "1000", f"add {GPU}: 1 to the limits of container main"),
+    }
+    pods, meant, mistaken = [], [], dict[str, list[str]]()
+    for number in range(size):
+        pods.append(made := member(f"p{number}", number, size, 1000))
+        meant.append(right := deepcopy(made))
+        if rng.random() < 0.4:
+            written, memory, text = mistakes[str(rng.choice(list(mistakes)))]
+            mistaken.setdefault(text, []).append(f"p{number}")
+            made["spec"]["containers"][0]["resources"]["limits"] = written
+            right["spec"]["containers"][0]["resources"]["limits"] = {GPU: "1", MEMORY: memory}
+    there = node("a", 2 * size, **({} if has_room else {"unschedulable": True}))
+    world, asked = world_of(there, *pods), f"p{int(rng.integers(size))}"
+    before = {uid: world.written(pod) for uid, pod in world.pending.items()}
+    found = explain_pod(world, named(world, asked))
+    assert {uid: world.written(pod) for uid, pod in world.pending.items()} == before
+    of_each = {f"{text} (pod{'s' * (len(names) > 1)} {', '.join(names)})" for text, names in mistaken.items()}
+    corrections = [each for each in found.remedies if each.kind is RemedyKind.CORRECT]
+    assert len(corrections) == bool(mistaken)
+    for remedy in corrections:
+        assert set(remedy.text.split(" and ")) == of_each
+        then = world_of(there, *meant)
+        assert remedy.node == simulated(then).get(asked, "") == ("a" if has_room else "")
+    if mistaken and not has_room:
+        (uncordon,) = [each for each in found.remedies if each.kind is RemedyKind.UNCORDON_NODE]
+        assert uncordon.text == f"{corrections[0].text} and uncordon node a"
+
+
 def test_an_object_that_is_missing_is_named() -> None:
     asked = waits("p0", {GPU: 1, MEMORY: 1000}, 1)
     asked["metadata"]["labels"] = {LABEL: "team"}

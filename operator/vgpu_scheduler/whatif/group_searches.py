@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -11,6 +12,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.ending import end_one_pod
+from vgpu_scheduler.whatif.group_corrections import members_corrected
 from vgpu_scheduler.whatif.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
@@ -18,7 +20,7 @@ from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
@@ -70,15 +72,30 @@ def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequ
     """Return changes, each alone, after which a pod is placed with its group.
 
     What keeps it near each other may be left out. How much its pods ask is not searched: they would have to be made
-    anew, all of them. Of a large cluster not everything is tried: each question decides all pods of the group.
+    anew, all of them. Those that are refused for how they are written have to be anyway. Of a large cluster not
+    everything is tried: each question decides all pods of the group.
 
     Parameters
     ----------
     before
         The pods that wait, too, are served before it, and fit nowhere as the cluster is.
     """
-    waiting = _WaitingInGroup(world, pod, before, group.waiting)
-    return [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
+    with members_corrected(world, group.waiting) as text:
+        written = [world.pending.get(each.uid, each) for each in group.waiting]
+        waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
+        if text and (node := waiting.node()):
+            return [Remedy(RemedyKind.CORRECT, text, node)]
+        found = [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
+    if not text:
+        return found
+    return [
+        Remedy(RemedyKind.CORRECT, text, ""),
+        *(replace(each, text=f"{text} and {each.text}", nameless=_after(text, each.nameless)) for each in found),
+    ]
+
+
+def _after(text: str, then: str) -> str:
+    return f"{text} and {then}" if then else ""
 
 
 def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
