@@ -71,7 +71,7 @@ def test_cards_of_koordinator_are_found_by_the_name_that_is_shown(api: Api, monk
     for name in (shown, f"k/{shown}"):
         result = run("cordon", name)
         assert (result.exit_code, api.patches) == (2, [])
-        assert f"card {shown}: cards of gpu have no annotation that cordons them; cordon node k" in result.stderr
+        assert f"card {shown} has no annotation that cordons it; cordon node k" in result.stderr
 
 
 def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
@@ -88,7 +88,7 @@ def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
     api.settings = "dialects: [hami, volcano]\n"
     result = run("cordon", "x")
     assert (result.exit_code, api.patches) == (2, [])
-    assert "have no annotation that cordons them; cordon node v" in result.stderr
+    assert "has no annotation that cordons it; cordon node v" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["cordon", "uncordon"])
@@ -118,6 +118,8 @@ def test_who_names_the_node_already_is_told_to_write_more_of_the_card(api: Api, 
     assert ("may be a/GPU-a-0, a/GPU-a-1: write more of it\n" in named.stderr) is (cards == 2)
     alone = run("cordon", "card", "GPU", "--dry-run")
     assert (": write more of it, or NODE/CARD\n" in alone.stderr) is (nodes == 2)
+    of_node = run("top", "cards", "a")
+    assert ("may be a/GPU-a-0, a/GPU-a-1: write more of it; a is a node, too\n" in of_node.stderr) is (cards == 2)
 
 
 @pytest.mark.parametrize("without", [0, 1, 2])

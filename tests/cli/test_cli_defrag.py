@@ -26,7 +26,7 @@ def test_only_chosen_cards_are_freed(seed: int, tmp_path: Path) -> None:
     path = write(objects, tmp_path)
     cards = json.loads(run("top", "cards", "-A", "-o", "json", "--cluster", path).stdout)
     models = sorted({card["model"] for card in cards})
-    model, labels = str(rng.choice(models))[:12].lower(), selector(rng)
+    model, labels = str(rng.choice(models))[: int(rng.choice([6, 12]))].lower(), selector(rng)
     nodes = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in objects if each["kind"] == "Node"}
     words = ("defrag", "--cluster", path, "--model", model, "-l", labels)
     plan = json.loads(run(*words, "-o", "json").stdout)
@@ -34,7 +34,11 @@ def test_only_chosen_cards_are_freed(seed: int, tmp_path: Path) -> None:
     for each in plan["freed"]:
         assert model in by_name[each["node"], each["card"]].lower()
         assert matches(labels, nodes[each["node"]])
-    named = run(*words, "-o", "name").stdout.split()
+    named_alone = run(*words, "-o", "name")
+    meant = [each for each in models if model in each.lower()]
+    several = f"--model {model} is a part of {len(meant)} models, and all of them count: {', '.join(meant)}"
+    assert (several in named_alone.stderr) is (len(meant) > 1)
+    named = named_alone.stdout.split()
     assert named == [f"card/{each['node']}/{each['card']}" for each in plan["freed"]]
 
 

@@ -97,9 +97,7 @@ def _cordonable(card: CardPlace) -> CardPlace:
         If cards of its vendor cannot be.
     """
     if not card.annotation:
-        raise WorldError(
-            f"card {card.name}: cards of {card.vendor} have no annotation that cordons them; cordon node {card.node}"
-        )
+        raise WorldError(f"card {card.name} has no annotation that cordons it; cordon node {card.node}")
     return card
 
 

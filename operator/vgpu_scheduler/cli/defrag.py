@@ -74,7 +74,7 @@ class _Chosen:
 
 
 def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Chosen:
-    """Return the cards of a model on nodes with some labels.
+    """Return the cards of a model on nodes with some labels; say which models these are, where they are several.
 
     Raises
     ------
@@ -84,6 +84,11 @@ def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Ch
     models = sorted({card.model for card in cards(world) if card.model})
     if model and not any(model.lower() in each.lower() for each in models):
         raise WorldError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
+    meant = [each for each in models if model and model.lower() in each.lower()]
+    if len(meant) > 1:
+        click.echo(
+            f"--model {model} is a part of {len(meant)} models, and all of them count: {', '.join(meant)}", err=True
+        )
     return _Chosen(world, model, labels)
 
 

@@ -71,7 +71,9 @@ def find_card(world: World, name: str) -> CardPlace:
     candidates = list(dict.fromkeys(map(str, found)))
     if len(candidates) > 1:
         on_node = ", or NODE/CARD" if "/" not in meant and len({place.node for place in found}) > 1 else ""
-        raise WorldError(f"card {name} may be {first_of(candidates, _MOST_CANDIDATES)}: write more of it{on_node}")
+        is_node = f"; {meant} is a node, too" if meant in world.nodes else ""
+        which = first_of(candidates, _MOST_CANDIDATES)
+        raise WorldError(f"card {name} may be {which}: write more of it{on_node}{is_node}")
     return next((place for place in found if place.annotation), found[0])
 
 
