@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,7 +79,7 @@ class Week:
     """
 
     history: History
-    pods: dict[str, Object]
+    pods: Mapping[str, Object]
     decision: float
 
 
