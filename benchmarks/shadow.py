@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.backtest import HOURS, NODES, PODS, Week, week
+from benchmarks.backtest import HOURS, NODES, PODS, Week, made_apart, week
 from benchmarks.cluster import registered_node
 from benchmarks.page import publish
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder
@@ -178,17 +178,23 @@ def report(folder: Path) -> Reported:
     return Reported(seconds, used.ru_maxrss / 1024, size)
 
 
+def _write(lines: Path, nodes: int, pods: int) -> float:
+    """Write what happens in a week, line by line; return what a decision took."""
+    found = week(nodes, pods)
+    with lines.open("wb") as file:
+        for each in happened(found):
+            file.write(msgspec.json.encode(each) + b"\n")
+    return found.decision
+
+
 def measure(nodes: int, pods: int) -> str:
     """Make a week, watch it, have it reported, and return the tables in Markdown."""
     with tempfile.TemporaryDirectory() as name:
         lines, folder = Path(name) / "happened.jsonl", Path(name) / "shadow"
-        found = week(nodes, pods)
-        with lines.open("wb") as file:
-            for each in happened(found):
-                file.write(msgspec.json.encode(each) + b"\n")
+        decision = made_apart(_write, lines, nodes, pods)
         command = [sys.executable, "-m", "benchmarks.shadow", "--nodes", str(nodes), "--watch", str(lines), str(folder)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-        return text(nodes, pods, found.decision, msgspec.json.decode(done.stdout, type=Watched), report(folder))
+        return text(nodes, pods, decision, msgspec.json.decode(done.stdout, type=Watched), report(folder))
 
 
 def text(nodes: int, pods: int, decision: float, watched: Watched, reported: Reported) -> str:

@@ -41,7 +41,8 @@ def test_explain_says_how_long_a_pod_waits(known: str) -> None:
     result = run("explain", "new", "--forecast", "--cluster", known)
 
     assert result.exit_code == 1, result.output
-    wanted = "It waits about 10 minutes more, 8 of 10 (from 10 pods of its namespace that ask for the same)."
+    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
+    wanted = f"It waits about 10 minutes more, 8 of 10 {rests}."
     assert wanted in result.stdout.splitlines()
     found = json.loads(run("explain", "new", "--forecast", "--cluster", known, "-o", "json").stdout)["forecast"]
     assert found == {
@@ -92,7 +93,7 @@ def test_the_log_knows_what_the_snapshot_does_not(tmp_path: Path) -> None:
 
     result = run("explain", "new", "--cluster", snapshot(tmp_path), "--log", str(folder))
 
-    assert "It waits about 5 minutes more, 8 of 10 (from 20 pods" in result.stdout, result.output
+    assert "It waits about 5 minutes more, 8 of 10 (how long others run: from 20 pods" in result.stdout, result.output
 
 
 def test_a_log_that_is_none_ends_the_command(tmp_path: Path) -> None:

@@ -224,10 +224,8 @@ def test_where_some_courses_never_end_only_the_least_is_said() -> None:
     found = told(asked(present(1, [runs("old", 0, 40.0)], [waits("new")]), known))
 
     assert (found.least, found.most) == (60.0, inf)
-    assert (
-        found.text()
-        == "It waits at least 60 seconds more, 9 of 10 (from 10 pods of its namespace that ask for the same)."
-    )
+    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
+    assert found.text() == f"It waits at least 60 seconds more, 9 of 10 {rests}."
     assert found.as_json()["mostSeconds"] is None
 
 
@@ -274,17 +272,37 @@ def test_how_long_others_waited_is_a_fourth_of_what_is_drawn() -> None:
     assert interval(drawn) == (600.0, 3000.0)
 
 
-def test_of_others_those_count_that_waited_as_long_and_those_that_still_do_count_as_longer() -> None:
-    known = waited_so_long([*range(100, 200, 10)], still=10)
+def test_of_others_those_count_that_waited_as_long() -> None:
+    known = waited_so_long([*range(100, 200, 10)])
 
-    assert known.rest_of_waits(0.0, 4) == [120.0, 170.0, inf, inf]
-    assert known.rest_of_waits(150.0, 4)[0] == 20.0
-    assert known.rest_of_waits(10_000.0, 4) == [], "nobody has waited so long"
+    assert known.rest_of_waits(0.0, 5) == [110.0, 130.0, 150.0, 170.0, 190.0]
+    assert known.rest_of_waits(145.0, 5) == [5.0, 15.0, 25.0, 35.0, 45.0]
+    assert known.rest_of_waits(150.0, 4) == [], "four have waited longer: too few"
 
 
 def test_pods_that_were_placed_at_once_say_nothing_of_those_that_wait() -> None:
-    assert waited_so_long([0.0] * 100).rest_of_waits(0.0, 4) == []
+    assert waited_so_long([0.0, 0.02, 1.0, 9.0] * 25).rest_of_waits(0.0, 4) == []
     assert waited_so_long([50.0] * 4).rest_of_waits(0.0, 4) == [], "too few"
+
+
+def test_a_queue_that_stands_takes_the_end_from_no_range() -> None:
+    queue = [waits("new", 100.0), *(waits(f"behind-{number}", 50.0, resources=asks(9)) for number in range(10))]
+    scene = present(1, [runs("runs", 0, 600.0)], queue)
+
+    alone, beside = (told(asked(scene, waited_so_long([0.0] * 20, still, ran=1200.0))) for still in (0, 10))
+
+    assert (alone.least, alone.most) == (beside.least, beside.most) == (600.0, 600.0)
+
+
+@pytest.mark.parametrize("ended", range(1, 30))
+def test_whatever_part_of_the_courses_ends_it_can_be_said(ended: int) -> None:
+    """Of 29 courses so many have an end; others waited long, or nobody has."""
+    drawn = sorted([600.0] * ended + [inf] * (29 - ended))
+    for known in (past([]), waited_so_long([3600.0] * 20), waited_so_long([3600.0] * 20, still=50)):
+        found = interval(beside_past(drawn, known, 60.0))
+        if interval(drawn)[0] < inf:
+            assert found[0] < inf
+            assert Forecast(*found, draws=29).text()
 
 
 def test_a_pod_that_the_courses_know_is_told_a_range_beside_what_others_waited() -> None:

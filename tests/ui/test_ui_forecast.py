@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 from tests.cli.test_cli_forecast import run, snapshot
 from tests.forecast.snapshots import NOW, ended
-from tests.ui.browsers import Browser, served
+from tests.ui.browsers import Browser, served, view_of
 
+from vgpu_scheduler.forecast import Forecast
+from vgpu_scheduler.reading import make_world
 from vgpu_scheduler.ui import PageSetup
+from vgpu_scheduler.ui.errors import NotFoundError
+from vgpu_scheduler.ui.pages.pod import forecast_page
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
 PATH = "/pods/default/new"
 
@@ -50,7 +55,8 @@ async def test_it_says_what_explain_forecasts(known: str) -> None:
         text = (await browser.get(f"{PATH}?forecast=yes&format=text")).text
 
     assert {**told["forecast"], "draws": 0} == {**wanted, "draws": 0}
-    sentence = "It waits about 10 minutes more, 8 of 10 (from 10 pods of its namespace that ask for the same)."
+    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
+    sentence = f"It waits about 10 minutes more, 8 of 10 {rests}."
     assert sentence in page
     assert sentence in text.splitlines()
 
@@ -81,3 +87,31 @@ async def test_of_a_pod_that_runs_there_is_nothing_to_ask(known: str) -> None:
             page = await browser.get(f"/pods/default/first{query}")
             assert page.status == 200
             assert "How long" not in page.text
+
+
+def test_who_sees_one_namespace_learns_of_no_other_what_its_pods_do(known: str) -> None:
+    view = replace(view_of(items(known)), read_at=NOW)
+    seen = {
+        whole: forecast_page(make_world(view), view, "default/new", "", visibility)
+        for whole, visibility in ((True, EVERYTHING), (False, Visibility(frozenset({"default"}))))
+    }
+
+    for page in seen.values():
+        assert isinstance(page.waits, Forecast)
+        assert (page.waits.least, page.waits.most) == (600.0, 600.0)
+    assert seen[True].as_json()["forecast"]["durations"] == {"class": "request", "pods": 10}
+    assert seen[False].as_json()["forecast"]["durations"] is None
+    assert "10 pods" not in seen[False].as_text()
+    with pytest.raises(NotFoundError):
+        forecast_page(make_world(view), view, "default/new", "", Visibility(frozenset({"other"})))
+
+
+async def test_a_forecast_that_takes_too_long_ends(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.what_if_thread._SECONDS", -1.0)
+    async with page_of(known) as browser:
+        page = await browser.get(f"{PATH}?forecast=yes")
+        plain = await browser.get(PATH)
+
+    assert page.status == 422
+    assert "vgpu-scheduler explain --forecast" in page.text
+    assert plain.status == 200

@@ -23,6 +23,8 @@ __all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "to
 
 _FITS_NOWHERE: Final = 1
 _JSON: Final = {"format": "json"}
+_FORECAST: Final = "forecast"
+"""What takes long, and is asked for once."""
 _HEAD: Final = ("pod", "outcome", "node", "cards")
 TOLD_OF: Final = {"cards": "/cards", "nodes": "/cards", "models": "/", "namespaces": "/namespaces"}
 
@@ -66,12 +68,14 @@ def explain_from_page(
         If it does not answer.
     """
     path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
-    plain = _plain(ask_page(page, cluster, path, {**asked, **_JSON}), dict)
+    is_text = output in FOR_PEOPLE
+    first = {name: text for name, text in asked.items() if name != _FORECAST or not (is_text or output == NAME)}
+    plain = _plain(ask_page(page, cluster, path, {**first, **_JSON}), dict)
     ours = (plain.get("scheduler") or {}).get("ours", "announcedBy" not in plain)
     fits = bool(plain.get("node")) and ours
     if output == NAME:
         click.echo(f"pod/{key}")
-    elif output not in FOR_PEOPLE:
+    elif not is_text:
         dump(plain, output)
     else:
         click.echo(ask_page(page, cluster, path, {**asked, "format": "text"}).rstrip("\n"))

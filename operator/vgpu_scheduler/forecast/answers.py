@@ -31,7 +31,7 @@ class Forecast:
     pods
         Of how many pods whose durations count it is known how long they ran.
     known_from
-        Whose these are, mostly; None where nothing depends on durations.
+        Whose these are, mostly, of the pods that run; None where nothing depends on durations.
     """
 
     least: float
@@ -47,7 +47,11 @@ class Forecast:
             return "It fits now: its turn comes."
         unbounded = self.most == inf
         tenths = round(self._told_probability * _TENTHS)
-        rests = "" if self.known_from is None else f" (from {counted(self.pods, 'pod')} {self.known_from.value})"
+        rests = (
+            ""
+            if self.known_from is None
+            else f" (how long others run: from {counted(self.pods, 'pod')} {self.known_from.value})"
+        )
         waits = f"at least {rounded_duration(self.least)}" if unbounded else _range(self.least, self.most)
         return f"It waits {waits} more, {tenths} of {_TENTHS}{rests}."
 

@@ -28,11 +28,11 @@ HALF_BELIEVED: Final = 5
 
 
 class DurationClass(Enum):
-    """Whose lifetimes are known, from the narrow to the wide; the values are how sentences call them."""
+    """Whose lifetimes are known, from the narrow to the wide; the values are how sentences about pods call them."""
 
-    OWNER = "of its owner"
-    REQUEST = "of its namespace that ask for the same"
-    NAMESPACE = "of its namespace"
+    OWNER = "of their owner"
+    REQUEST = "of their namespace that ask for the same"
+    NAMESPACE = "of their namespace"
     ALL = "of the cluster"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,6 @@ import numpy as np
 
 from vgpu_scheduler.forecast.durations import Durations
 from vgpu_scheduler.forecast.lifetimes import lifetimes_of
-from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.history import Arrived, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
@@ -22,6 +21,8 @@ _LOOKS_BACK: Final = 7 * 86400.0
 """Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""
 _LEAST_WAITS: Final = 5
 """How many pods have to have waited as long before it counts how much longer they did."""
+_AT_ONCE: Final = 10.0
+"""Seconds within which a pod is placed that need not wait for cards: a decision, and what clocks are off."""
 _LEAST: Final = 3600.0
 """Seconds of a history of which the arrivals tell something."""
 
@@ -74,16 +75,17 @@ class Past:
         return len(self._arrived) / self._seconds if self._seconds >= _LEAST else 0.0
 
     def rest_of_waits(self, waited: float, count: int) -> list[float]:
-        """Return how much longer pods waited that had waited so long, of the same days as arrivals.
+        """Return how much longer pods waited, until they were placed, that had waited so long.
 
         Parameters
         ----------
         count
             How many values are returned, evenly from the shortest to the longest; none where too few are known.
         """
-        if self._waits.outlived(waited) < _LEAST_WAITS:
+        longer = self._waits[bisect_right(self._waits, waited) :]
+        if len(longer) < _LEAST_WAITS:
             return []
-        return [self._waits.rest(waited, 1.0 - (number + 0.5) / count) for number in range(count)]
+        return [longer[int((number + 0.5) / count * len(longer))] - waited for number in range(count)]
 
     @property
     def _seconds(self) -> float:
@@ -123,14 +125,11 @@ class Past:
         return Coming(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
 
 
-def _waits(history: History, arrived: Iterable[Arrived]) -> Survival:
-    """Return how long pods waited that were not placed at once; those that went unplaced, or wait, did so long."""
+def _waits(history: History, arrived: Iterable[Arrived]) -> list[float]:
+    """Return how long pods waited that were placed, but not as soon as they came; sorted.
+
+    Of those that still wait the courses know more: were they among these, a queue that stands would tell of itself.
+    """
     stays = history.stays()
-    seconds, is_placed = [], []
-    for event in arrived:
-        stay = stays.get(event.pod.uid, PodLifetime())
-        ends = stay.placed if stay.placed is not None else stay.departed if stay.departed is not None else history.ended
-        if ends > event.at:
-            seconds.append(ends - event.at)
-            is_placed.append(stay.placed is not None)
-    return Survival(seconds, is_placed)
+    placed = ((event.at, stays.get(event.pod.uid, PodLifetime()).placed) for event in arrived)
+    return sorted(at - came for came, at in placed if at is not None and at - came >= _AT_ONCE)

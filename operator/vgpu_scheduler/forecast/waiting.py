@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
@@ -38,7 +38,13 @@ _SOMEWHERE: Final = "-"
 
 
 def forecast(
-    present: Present, past: Past, options: EngineOptions, asked: Sequence[Pod], seed: int = 0, budget: int = BUDGET
+    present: Present,
+    past: Past,
+    options: EngineOptions,
+    asked: Sequence[Pod],
+    seed: int = 0,
+    budget: int = BUDGET,
+    on_course: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Forecast | Unknown]:
     """Return how much longer pods wait.
 
@@ -50,8 +56,8 @@ def forecast(
         Pods that are bound nowhere.
     seed
         What is drawn.
-    budget
-        See :data:`BUDGET`.
+    budget, on_course
+        See :func:`replay_waits`.
 
     Returns
     -------
@@ -64,7 +70,7 @@ def forecast(
         if why := _why_not(pod, present, empty):
             found[pod.uid] = Unknown(why)
     told = [pod for pod in asked if pod.uid not in found]
-    courses = replay_waits(present, past, options, [pod.uid for pod in told], seed, budget)
+    courses = replay_waits(present, past, options, [pod.uid for pod in told], seed, budget, on_course)
     return found | {pod.uid: _answer(pod, present.at, courses, past) for pod in told}
 
 
@@ -114,7 +120,13 @@ class Courses:
 
 
 def replay_waits(
-    present: Present, past: Past, options: EngineOptions, asked: Sequence[str], seed: int = 0, budget: int = BUDGET
+    present: Present,
+    past: Past,
+    options: EngineOptions,
+    asked: Sequence[str],
+    seed: int = 0,
+    budget: int = BUDGET,
+    on_course: Callable[[int], None] = lambda _: None,
 ) -> Courses:
     """Replay courses that may come, and return how long pods waited in each.
 
@@ -122,6 +134,8 @@ def replay_waits(
     ----------
     budget
         See :data:`BUDGET`: in a large cluster, and where pods wait long, there are fewer courses, never less than 9.
+    on_course
+        Is called before each course with its number; what it raises ends all.
     """
     rate = past.per_second
     horizon = min(_HORIZON, _MOST_ARRIVALS / rate) if rate else _HORIZON
@@ -133,6 +147,7 @@ def replay_waits(
         if drawn and spent + spent / drawn * size > budget:
             break
         for number in range(drawn, drawn + size):
+            on_course(number)
             rng = np.random.default_rng((seed, number))
             future = _drawn(present, past, horizon, rng, found)
             most = budget / _ROUNDS[0]
@@ -195,6 +210,8 @@ def _stay(placed: float, pod: Pod, seconds: float) -> list[Event]:
 
 def beside_past(drawn: Sequence[float], past: Past, waited: float) -> list[float]:
     """Return what was drawn of the wait of a pod, and beside it how long others waited: a fourth of all together.
+
+    Where too few waited as long, that is what was drawn.
 
     Courses know the queue and the cards as they are; what they do not know, such as that pods which came together end
     together, is in how long others waited that had waited as long. Each by itself holds less often than it says.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.forecast import Forecast, Past, Unknown, forecast, present_of
@@ -34,17 +34,19 @@ class Forecaster:
         pods = {pod.uid: world.written(pod) for pod in world.pods.values()}
         self._present = present_of(world.engine, view.read_at.timestamp(), lambda pod: placed_at(pods.get(pod.uid, {})))
 
-    def of(self, pods: Sequence[Pod], budget: int = BUDGET) -> dict[str, Forecast | Unknown]:
+    def of(
+        self, pods: Sequence[Pod], budget: int = BUDGET, on_course: Callable[[int], None] = lambda _: None
+    ) -> dict[str, Forecast | Unknown]:
         """Return how much longer some pods wait, by UID.
 
         Parameters
         ----------
-        budget
-            See :data:`vgpu_scheduler.forecast.waiting.BUDGET`.
+        budget, on_course
+            As for :func:`vgpu_scheduler.forecast.waiting.replay_waits`.
         """
         if self._read is None:
             return {pod.uid: Unknown("nothing tells when the cluster was as it is here") for pod in pods}
-        return forecast(self._present, self._past, self._options, pods, budget=budget)
+        return forecast(self._present, self._past, self._options, pods, budget=budget, on_course=on_course)
 
 
 def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Unknown]:

@@ -24,10 +24,14 @@ from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 _BUDGET: Final = 10_000
 """Moments and decisions of all courses of a forecast: fewer than a command has, which nobody else waits for."""
+
+
+_INSTEAD: Final = "vgpu-scheduler explain --forecast says it, for those who may read the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,23 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibili
 def forecast_page(
     world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING
 ) -> PodPage:
-    """Return what is to be said of a pod, and how much longer it will wait; see :func:`pod_page`."""
-    forecaster = Forecaster(world, view)
+    """Return what is to be said of a pod, and how much longer it will wait; see :func:`pod_page`.
+
+    Raises
+    ------
+    RefusedError
+        If that takes too long.
+    """
+    waits = any(pod.key == key for pod in world.pending.values()) and visibility.sees_pod(key)
+    forecaster = Forecaster(world, view) if waits else None
     shown = pod_page(world, view, key, node, visibility)
     uid = shown.pod.uid
-    waits = forecaster.of([shown.pod], _BUDGET) if shown.may_wait_long else {}
-    waits |= waits_for_volumes({uid: shown.told.awaited})
-    return replace(shown, waits=waits.get(uid))
+    told: Forecast | Unknown | None = waits_for_volumes({uid: shown.told.awaited}).get(uid)
+    if forecaster is not None and shown.may_wait_long:
+        told = forecaster.of([shown.pod], _BUDGET, until_too_long(_INSTEAD))[uid]
+    if isinstance(told, Forecast) and not visibility.is_whole:
+        told = replace(told, known_from=None)  # how many pods of others have run is not theirs to know
+    return replace(shown, waits=told)
 
 
 def edited_page(
