@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tests.runtime.test_runtime_explained import LOCK, OURS, Cluster, running_op
 from tests.shadow.clusters import HAMI, FewLines
 from tests.shadow.watched import Watched
 
-from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.shadow import objects_at
 
 Object = dict[str, Any]
@@ -45,16 +43,11 @@ def named_anew(text: str, world: str) -> str:
     return re.sub(r"\bn(\d+)\b", rf"{world}-n\1", text)
 
 
-def in_world(obj: Object, world: str, since: float) -> Object:
-    """Return an object for the running operator: its pods are this scheduler's, and its locks as old as they were."""
+def in_world(obj: Object, world: str) -> Object:
+    """Return an object for the running operator, whose pods those are that wait; records have no locks."""
     found: Object = json.loads(named_anew(json.dumps(obj), world))
     if found["kind"] == "Node":
         found["spec"]["taints"] = [{"key": "world", "value": world, "effect": "NoSchedule"}]
-        notes = found["metadata"]["annotations"]
-        if LOCK in notes:
-            at, _, rest = notes[LOCK].partition(",")
-            age = timedelta(seconds=since - datetime.fromisoformat(at).timestamp())
-            notes[LOCK] = ",".join((format_time(datetime.now(UTC) - age), rest.replace("default", world)))
         return found
     found["metadata"]["namespace"] = world
     found["spec"]["tolerations"] = [{"key": "world", "operator": "Equal", "value": world, "effect": "NoSchedule"}]
@@ -80,7 +73,7 @@ def claimed(seed: int) -> Iterator[Claimed]:
             for missed in watched.record.missed
             if missed.since == since
         }
-        yield Claimed([in_world(obj, world, since) for obj in objects_at(watched.lines, since)], places)
+        yield Claimed([in_world(obj, world) for obj in objects_at(watched.lines, since)], places)
 
 
 async def pods_of(cluster: Cluster) -> dict[tuple[str, str], Object]:
