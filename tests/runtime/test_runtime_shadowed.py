@@ -142,7 +142,7 @@ async def test_what_would_have_fitted_the_running_operator_binds(tmp_path: Path,
 
 def waits(obj: Object) -> bool:
     """Tell whether it is a pod that is to be placed."""
-    return obj["kind"] == "Pod" and obj["spec"]["schedulerName"] == OURS
+    return bool(obj["kind"] == "Pod" and obj["spec"]["schedulerName"] == OURS)
 
 
 def on(pod: Object) -> str:
