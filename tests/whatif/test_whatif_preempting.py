@@ -397,6 +397,18 @@ def test_all_that_forbids_preemption_is_named_and_without_it_somebody_goes(seed:
     assert goes.preemption is not None
 
 
+@pytest.mark.parametrize("name", ["may-preempt", "may.preempt", "preempt", "a"])
+@pytest.mark.parametrize("priority", [0, 5])
+def test_what_to_set_is_asked_without_a_policy_being_lost(name: str, priority: int) -> None:
+    others = policy_object(name, {"selector": {"matchLabels": {"a": "b"}}, "preemption": {"mayPreempt": True}})
+    full = (node("a", 1), tenant("low", "a", "GPU-a-0", 9000), waiting("high", 12000, priority))
+    made = world(others, *full)
+    before = list(made.engine.policies.catalogue.all())
+    found = explained(made).preemption_outlook
+    assert (found is not None and "have a ClusterVGPUPolicy say" in found.remedy) == (priority > 0)
+    assert list(made.engine.policies.catalogue.all()) == before != []
+
+
 def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:
     made = world(
         allows(),

@@ -19,6 +19,8 @@ _SECTION: Final = "preemption"
 _FIELD: Final = "mayPreempt"
 _PAGE: Final = "docs/preemption.md"
 _NEVER: Final = "Never"
+_NOBODYS_NAME: Final = "may/preempt"
+"""A name that no object can have: those of Kubernetes are parts of a path."""
 _LATER: Final = 100 * 365 * 86400.0
 """Seconds after which delays and run times have passed, and no eviction of the last hour counts."""
 
@@ -69,7 +71,7 @@ def _forbidding(world: World, pod: Pod) -> tuple[str, Object] | None:
 @contextmanager
 def _one_more(world: World) -> Iterator[None]:
     """Have there be one more cluster policy, which lets all pods preempt others."""
-    metadata = {"name": "may-preempt", "uid": world.new_uid()}
+    metadata = {"name": _NOBODYS_NAME, "uid": world.new_uid()}
     may = {"kind": CLUSTER_KIND, "metadata": metadata, "spec": {_SECTION: {_FIELD: True}}}
     policy = replace(decode_policy(may), resource_version=0)
     world.engine.policy_tracker.observe(policy)
