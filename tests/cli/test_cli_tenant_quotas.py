@@ -416,3 +416,28 @@ def test_a_quota_is_to_be_raised_for_those_that_are_served_before_it_too(api: Ap
     assert goes_to(hard | raised) == "a", told
     if len(resources) == 1:
         assert goes_to({MEMORY: raised[MEMORY] - 1}) == "", told
+
+
+@pytest.mark.parametrize("leaves", [1, 100])
+@pytest.mark.parametrize("before", range(4))
+def test_pods_are_counted_that_take_of_what_is_raised_and_that_all_quotas_let_in(
+    api: Api, before: int, leaves: int
+) -> None:
+    """One with cards of another vendor takes nothing of it, whether the quota on them lets it in or not."""
+    pods = []
+    for number in range(4):
+        made = waiting(f"p{number}", "0/1 nodes are available: 1 ResourceQuotaNotFit.")
+        asks = {GPU: "1", MEMORY: "1000"}
+        if number < 3:
+            other = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "8"}
+            asks = asks if number < before else other
+        made["spec"]["containers"][0]["resources"]["limits"] = asks
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{10 + number}Z"
+        pods.append(made)
+    limits = quota(gpumem=500)
+    limits["spec"]["hard"]["limits.metax-tech.com/vmemory"] = str(leaves)
+    api.objects[:] = [limits, *pods]
+    (told,) = (each for each in explained(api, "p3")["remedies"] if each.startswith("have limits."))
+    assert f"raised to {1000 * (before + 1)} " in told
+    assert ("served before it" in told) is (before > 0)
+    assert before == 0 or f"(then {before} pod" in told

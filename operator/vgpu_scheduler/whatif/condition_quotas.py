@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
@@ -101,9 +102,13 @@ class QuotasOfPod:
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
-        self._raised = _all_raised(quotas, told, exceeded, earlier)
+        self._told, self._exceeded = told, exceeded
         met = {each.report.resource for each in exceeded}
         self._kept = [_kept_quota(asked, each) for each in standings(limits) if each.report.resource not in met]
+
+    @cached_property
+    def _raised(self) -> str:
+        return _all_raised(self._asked.world.engine.quota_limits, self._told, self._exceeded, self._earlier)
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -128,7 +133,7 @@ class QuotasOfPod:
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
-        return not self._raised or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
+        return not self._exceeded or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
 
     def beside(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield what is about no amounts, each with what has to be done about the quotas as well.
@@ -197,18 +202,16 @@ def _all_raised(
     """Word to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
     if not exceeded:
         return ""
-    taken: Mapping[str, int] = {}
-    while True:
-        wanted = {each.report.resource: each.wanted + taken.get(each.report.resource, 0) for each in told}
-        left = {each.report.resource: max(wanted[each.report.resource], each.report.limit) for each in told}
-        left = {each.report.resource: left[each.report.resource] - each.report.used for each in told}
-        number, then = earlier.let_in(left)
-        if all(then.get(resource, 0) <= taken.get(resource, 0) for resource in wanted):
-            break
-        taken = {resource: max(then.get(resource, 0), taken.get(resource, 0)) for resource in wanted}
+    beside = {each.report.resource: each.asked + each.others for each in told}
+    left = {each.report.resource: each.report.limit - each.report.used for each in told}
+    let_in, taken = earlier.let_in(beside, left)
+    concerned = [
+        each for each in told if each in exceeded or each.wanted + taken[each.report.resource] > each.report.limit
+    ]
+    raising = {each.report.resource for each in concerned}
+    number = sum(not raising.isdisjoint(each) for each in let_in)
     more_than = earlier.depends if number else frozenset[str]()
-    concerned = [each for each in told if each in exceeded or wanted[each.report.resource] > each.report.limit]
-    raised = " and ".join(_raised(quotas, each, taken.get(each.report.resource, 0), more_than) for each in concerned)
+    raised = " and ".join(_raised(quotas, each, taken[each.report.resource], more_than) for each in concerned)
     first = ""
     if number:
         are, get = ("is", "gets its") if number == 1 else ("are", "get their")
