@@ -114,7 +114,7 @@ def test_pods_go_with_their_node_and_what_is_assumed_of_them_is_said(seed: int) 
     waits["metadata"] |= {"namespace": "limited", "uid": "waits"}
     stay.append(waits)
     go: list[dict[str, Any]] = [node("a")]
-    held = again = 0
+    held = again = count = 0
     for number in range(int(chance.integers(0, 6))):
         where = str(chance.choice(["a", "b"]))
         made = running(f"r{number}", where, f"GPU-{where}-{number % 2}", 1000)
@@ -123,6 +123,7 @@ def test_pods_go_with_their_node_and_what_is_assumed_of_them_is_said(seed: int) 
         made["metadata"]["ownerReferences"] = [{"kind": kind, "name": "o", "controller": True}] if kind else []
         held += where == "a" and made["metadata"]["namespace"] == "limited"
         again += where == "a" and kind == "ReplicaSet"
+        count += where == "a" and kind == "ReplicaSet" and made["metadata"]["namespace"] == "limited"
         (go if where == "a" else stay).append(made)
     write("all.yaml", *stay, *go)
     write("rest.yaml", *stay)
@@ -132,4 +133,5 @@ def test_pods_go_with_their_node_and_what_is_assumed_of_them_is_said(seed: int) 
     assert (f"what {held} pod" in without.stderr) == bool(held)
     assert ("of quotas counts as free" in without.stderr) == bool(held)
     assert (f"controllers make {again} pod" in without.stderr) == bool(again)
+    assert ("and count in quotas once they are bound" in without.stderr) == bool(count)
     assert ("the new ones are not placed here" in without.stderr) == bool(again)

@@ -225,7 +225,8 @@ def _assumed_of_gone(world: World, gone: Sequence[Pod]) -> Iterator[str]:
         yield f"what {counted(len(held), 'pod')} left out held of quotas counts as free"
     again = [pod for pod in with_cards if _is_made_anew(world, pod)]
     if again:
-        then = ", and count in quotas once they are bound" if limited else ""
+        counts = any(pod.namespace in limited for pod in again)
+        then = ", and count in quotas once they are bound" if counts else ""
         yield (
             f"controllers make {counted(len(again), 'pod')} anew for those left out: the new ones are not placed here;"
             f" they wait for cards as others do{then}"
