@@ -111,9 +111,14 @@ async def test_a_watch_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         again = await watched(kubeconfig, folder, second)
     assert len(again.watches) == 2
     assert {each.pod for each in again.pods.values()} == {"default/x", "default/kept"}
-    report = json.loads(run("shadow", "report", "--state", str(folder), "--min-duration", "1s", "-o", "json").stdout)
+    asked = ("shadow", "report", "--state", str(folder), "--min-duration", "1s", "-o", "json")
+    report = json.loads(run(*asked).stdout)
     assert report["summary"]["placed"] == 2
-    assert [each["name"] for each in report["horizons"]] == ["one hour", "the whole time"]
+    assert report["horizons"] == []
+    assert report["untold"] == ["Of so short a time nothing is replayed."]
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.report.SHORTEST_WATCH", 0.0)
+    report = json.loads(run(*asked).stdout)
+    assert ([each["name"] for each in report["horizons"]], report["untold"]) == (["one hour", "the whole time"], [])
     for output, begins in (("markdown", "# Beside hami-scheduler\n"), ("html", "<!doctype html>")):
         assert run("shadow", "report", "--state", str(folder), "-o", output).stdout.startswith(begins)
 

@@ -90,13 +90,32 @@ def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
 def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
     seen = record()
     seen.watches = [Watch(START, START + seconds)]
-    found = Report(seen, 60.0, (HORIZON,))
+    replayed = []
+
+    def replay() -> Horizon:
+        replayed.append(HORIZON)
+        return HORIZON
+
+    found = Report.of(seen, 60.0, [replay], ["Some of it is torn."])
     short = seconds < 60
+    assert (not replayed) == short
+    assert found.as_json()["horizons"] == ([] if short else [HORIZON.as_json()])
+    of_short = ["Of so short a time nothing is replayed."] if short else []
+    assert found.as_json()["untold"] == [*of_short, "Some of it is torn."]
     assert (found.as_json()["summary"]["stand"] is None) == short
     for text in (markdown.written(found.blocks()), page.written(found.blocks())):
         assert ("which is too short for averages" in text) == short
         assert ("on average" in text) != short
         assert ("too few hours for an interval" in text) != short
+        assert ("Of so short a time nothing is replayed." in text) == short
+
+
+@pytest.mark.parametrize("seconds", [30, 60])
+def test_where_nothing_came_of_a_replay_it_is_said_why(seconds: int) -> None:
+    seen = record()
+    seen.watches = [Watch(START, START + seconds)]
+    (told,) = Report.of(seen, 60.0, [lambda: None], ()).as_json()["untold"]
+    assert ("No pod arrived or waited" in told) == (seconds >= 60)
 
 
 def report(horizons: tuple[Horizon, ...] = ()) -> Report:

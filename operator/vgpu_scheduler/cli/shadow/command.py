@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -24,7 +25,7 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
 from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
 from vgpu_scheduler.reading.view import DECODED_KINDS
-from vgpu_scheduler.shadow import Horizon, Record, ShadowOptions, histories, one_hour, whole_time
+from vgpu_scheduler.shadow import Record, ShadowOptions, histories, one_hour, whole_time
 
 _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in DECODED_KINDS}
 _WRITERS: Final = {"markdown": markdown.written, "html": page.written}
@@ -114,9 +115,8 @@ def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> E
 
 def _reported(record: Record, min_duration: float, keeper: ShadowFolder, options: EngineOptions) -> Report:
     seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
-    found: list[Horizon] = [each for make in (one_hour, whole_time) if (each := make(seen, options)) is not None]
-    untold: tuple[str, ...] = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
+    torn: tuple[str, ...] = ()
     if keeper.torn:
         parts = f"{counted(keeper.torn, 'part')} of what happened could not be read, for it was not written whole"
-        untold += (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
-    return Report(record, min_duration, found, untold)
+        torn = (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
+    return Report.of(record, min_duration, [partial(make, seen, options) for make in (one_hour, whole_time)], torn)

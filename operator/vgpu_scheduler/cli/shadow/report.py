@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -97,6 +97,23 @@ class Report:
     horizons: Sequence[Horizon] = ()
     untold: Sequence[str] = ()
 
+    @classmethod
+    def of(
+        cls, record: Record, min_duration: float, replays: Iterable[Callable[[], Horizon | None]], torn: Sequence[str]
+    ) -> Report:
+        """Return the report of a record, of which nothing is replayed if it is of a short time.
+
+        Parameters
+        ----------
+        torn
+            What could not be read.
+        """
+        if record.watched < SHORTEST_WATCH:
+            return cls(record, min_duration, (), ("Of so short a time nothing is replayed.", *torn))
+        found = [each for replay in replays if (each := replay()) is not None]
+        nothing = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
+        return cls(record, min_duration, found, (*nothing, *torn))
+
     def as_json(self) -> dict[str, Any]:
         """Return it for scripts."""
         found: dict[str, Any] = {
@@ -114,15 +131,13 @@ class Report:
         summary = summed_up(self.record, self.min_duration)
         yield Heading(f"Beside {summary.beside}")
         yield Paragraph(_opening(summary))
-        horizons, untold = self.horizons, self.untold
         if summary.stand is None:
             yield Paragraph(_too_short(summary.watched))
-            horizons, untold = (), ("Of so short a time nothing is replayed.", *self.untold)
-        yield from _numbers(summary, horizons)
+        yield from _numbers(summary, self.horizons)
         yield from _missed(summary)
         yield from _faults(summary)
         yield from _one_decision(summary)
-        yield from _drifting(horizons, untold)
+        yield from _drifting(self.horizons, self.untold)
         yield from _pictures(self.record.samples)
         yield Heading("What this rests on")
         yield from map(Paragraph, _rests_on(self.record, summary))
