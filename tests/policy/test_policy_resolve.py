@@ -103,7 +103,7 @@ def test_strict_annotations_refuse_instead() -> None:
 
 
 @pytest.mark.parametrize("node", ["", "binpark", "Spread", "binpack,spread", None])
-@pytest.mark.parametrize("device", ["", "bogus", "bogus,numa", "spread," * 300, None])
+@pytest.mark.parametrize("device", ["", "bogus", "bogus,numa", " numa ", "spread," * 300, None])
 def test_a_pod_that_is_refused_is_not_told_what_would_be_used(node: str | None, device: str | None) -> None:
     given = {name: value for name, value in (("node", node), ("device", device)) if value is not None}
     refusal = Policies(PolicyDefaults(strict_annotations=True)).resolve(pod(**given)).refusal
@@ -111,6 +111,7 @@ def test_a_pod_that_is_refused_is_not_told_what_would_be_used(node: str | None, 
     assert "is used" not in refusal
     assert not refusal or refusal.endswith(" (the pod is refused, for strict_annotations is on)")
     assert node is None or "is unknown: write binpack or spread" in refusal
+    assert device is None or ": write binpack or spread or mutex or numa or topology-aware" in refusal
 
 
 @pytest.mark.parametrize(

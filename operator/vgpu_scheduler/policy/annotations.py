@@ -96,6 +96,8 @@ def _device_policy(text: str, *, strict: bool) -> tuple[str, str]:
     if not unknown:
         return text, ""
     warning = f"annotation {DEVICE_POLICY}: {quoted(text)} has unknown words {cut(str(unknown), QUOTED)}"
+    if strict:
+        warning += _instead(SPREAD, DEVICE_POLICIES, strict=strict)
     # Words that only policy resources know must not come in this way.
     return SPREAD if len(words) == 1 else text, warning
 
