@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,11 +84,31 @@ async def test_a_page_that_is_open_asks_to_log_in_once_its_session_has_ended(chr
         cookies = await browser.page.context.cookies()
         assert [(one["httpOnly"], one["secure"], one["sameSite"]) for one in cookies] == [(True, True, "Strict")]
         assert await browser.page.evaluate("document.cookie") == ""
+        async with browser.page.expect_response("**/events"):  # it is followed
+            await browser.goto("/")
         del page.people.users["token-of-blue"]
         page.clock.now += 61
         await page.current.tell()
         await browser.page.wait_for_selector("text=your session has ended with its token", timeout=5000)
         assert browser.elsewhere == []
+        await browser.page.context.close()
+
+
+async def test_a_page_whose_session_ended_before_it_was_followed_asks_to_log_in(chromium: Any, tmp_path: Path) -> None:
+    async with served(tmp_path) as page:
+        ended = asyncio.Event()
+
+        async def later(route: Any) -> None:
+            await ended.wait()
+            await route.continue_()
+
+        browser = await logged_in(chromium, page, "blue", to="/login")
+        await browser.page.route("**/events", later)
+        await browser.goto("/")
+        del page.people.users["token-of-blue"]
+        page.clock.now += 61
+        ended.set()
+        await browser.page.wait_for_selector("main input[name=token]", timeout=5000)
         await browser.page.context.close()
 
 

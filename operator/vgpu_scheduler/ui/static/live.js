@@ -43,9 +43,17 @@ const follow = () => {
     if (first && document.body.dataset.generation === event.data) shown = asked;
     refresh();
   };
-  document.addEventListener("visibilitychange", refresh);
-  document.addEventListener("focusout", () => setTimeout(refresh, 0));
+  events.onerror = () => {
+    if (events.readyState !== EventSource.CLOSED) return; // it asks again by itself
+    asked = shown + 1; // it is refused: the page's own address says why, such as that the session has ended
+    refresh();
+    setTimeout(() => document.querySelector("main input[name=token]") || follow(), 15000);
+  };
 };
 
-if (document.body.dataset.generation) follow();
+if (document.body.dataset.generation) {
+  document.addEventListener("visibilitychange", refresh);
+  document.addEventListener("focusout", () => setTimeout(refresh, 0));
+  follow();
+}
 prepare();
