@@ -30,8 +30,6 @@ __all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_
 
 _AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
-_OF_ONE_NODE: Final = frozenset({"DaemonSet", "Node"})
-"""Controllers whose pods belong to one node, and are made for no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +207,7 @@ def _leave_out(world: World, text: str) -> list[Pod]:
 
 def _is_made_anew(world: World, pod: Pod) -> bool:
     """Tell whether a controller makes a pod anew that goes, for some node; a DaemonSet makes one for its node alone."""
-    controller = controller_of(world.written(pod))
-    return controller is not None and controller[0] not in _OF_ONE_NODE
+    return not pod.is_node_bound and controller_of(world.written(pod)) is not None
 
 
 def _assumed_of_gone(world: World, gone: Sequence[Pod]) -> Iterator[str]:
