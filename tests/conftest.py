@@ -16,7 +16,7 @@ from tests.bytecode import keep_bytecode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OFTEN = 6
+_OFTEN = 3
 """How many seeds of each test of random inputs are played every time; the others belong to the long tests."""
 _FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane", "installed_plane"))
 
