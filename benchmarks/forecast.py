@@ -28,18 +28,18 @@ import numpy as np
 from benchmarks.packing import DATA
 from benchmarks.page import publish
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.forecast import Past, Present, present_of
+from vgpu_scheduler.forecast import CurrentCluster, WorkloadHistory, present_of
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.forecast.waiting import beside_past, interval, replay_waits
 from vgpu_scheduler.history import (
     Arrived,
     Changed,
-    Course,
     Decided,
     Departed,
     Event,
     History,
     PodCourse,
+    ReplayResult,
     as_bound,
     replay,
 )
@@ -119,7 +119,7 @@ def trace_of(folder: Path) -> tuple[World, History]:
     return world, History(EPOCH, EPOCH + 200 * DAY, first, tuple(events))
 
 
-def happened(course: Course, trace: History) -> list[Event]:
+def happened(course: ReplayResult, trace: History) -> list[Event]:
     """Return what a leader would have written down, in the order of time."""
     pods = {event.pod.uid: event.pod for event in trace.arrived}
     events: list[Event] = []
@@ -155,7 +155,7 @@ class Moment:
         The UIDs of the pods, with why.
     """
 
-    present: Present
+    present: CurrentCluster
     asked: Sequence[tuple[str, str]]
 
 
@@ -208,7 +208,7 @@ class Asking:
         All that happened.
     """
 
-    def __init__(self, moments: Sequence[Moment], events: Sequence[Event], course: Course) -> None:
+    def __init__(self, moments: Sequence[Moment], events: Sequence[Event], course: ReplayResult) -> None:
         self.moments = moments
         self._first = running_then(events)
         self._events = [event for event in events if event.at >= EPOCH + RECORDED]
@@ -221,7 +221,7 @@ class Asking:
         at = moment.present.at
         known = History(EPOCH + RECORDED, at, self._first, tuple(self._events[: bisect_right(self._times, at)]))
         uids = list(dict.fromkeys(uid for uid, _ in moment.asked))
-        past = Past(known)
+        past = WorkloadHistory(known)
         found = replay_waits(moment.present, past, OPTIONS, uids, number)
         pods = {pod.uid: pod for pod in moment.present.waiting}
         answers = []
@@ -245,7 +245,7 @@ class PlainHistory:
         Whether those of the same namespace and request count alone, where 20 are known.
     """
 
-    def __init__(self, course: Course, trace: History, days: float, *, by_request: bool) -> None:
+    def __init__(self, course: ReplayResult, trace: History, days: float, *, by_request: bool) -> None:
         self._course = course.pods
         self._days = days
         self._by_request = by_request
@@ -314,7 +314,7 @@ def at_the_same_coverage(asked: Sequence[Asked], drawn: Sequence[Sequence[float]
     return next((each for each in found if each.held >= wanted), found[-1])
 
 
-def text(asked: Sequence[Asked], course: Course, trace: History) -> str:
+def text(asked: Sequence[Asked], course: ReplayResult, trace: History) -> str:
     """Return the table in Markdown, of the last part of the time; the plain history is chosen in the first."""
     first = [each for each in asked if each.at - EPOCH < LEARNS[1]]
     last = [each for each in asked if TOLD[0] <= each.at - EPOCH]

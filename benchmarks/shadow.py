@@ -131,7 +131,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
     world.add(list(objects.values()))
     keeper, record = ShadowFolder(folder), Record(BESIDE)
     decoder = msgspec.json.Decoder(Happened)
-    chronicle, clock = ChangeLog(keeper.write), Clock(0.0)
+    change_log, clock = ChangeLog(keeper.write), Clock(0.0)
     shadow = Shadow(record, ShadowOptions(gap=HOURS * _HOUR, audit_every=_HOUR, sample_every=60.0))
     choices, changes, hour = [], 0, 0
     began = time.process_time()
@@ -139,7 +139,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
         for line in lines:
             each = decoder.decode(line)
             if not changes:
-                chronicle.begin(objects.values(), clock.change(each.at - 1.0))
+                change_log.begin(objects.values(), clock.change(each.at - 1.0))
                 shadow.begin(world, each.at - 1.0)
             changes += 1
             key = key_of(each.pod)
@@ -149,7 +149,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
                 choose(world, pod)
                 choices.append(time.process_time() - at)
             now = clock.change(each.at)
-            chronicle.note(each.pod, gone=each.gone, now=now)
+            change_log.note(each.pod, gone=each.gone, now=now)
             taken = shadow.take_in(world, each.pod, gone=each.gone, now=now)
             assert taken is not ChangeResult.NOT, each
             objects[key] = each.pod

@@ -20,9 +20,9 @@ from vgpu_scheduler.binding import (
     Binder,
     BinderHooks,
     BindingAnswer,
+    BindStep,
     EventSource,
     Reporter,
-    Step,
 )
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine, ObservationSignals
@@ -86,8 +86,8 @@ class Bench:
         chosen = replace(binder_options(Settings(), label_first=False), **{**quick, **options})
         self.engine = engine or make_engine(bind_timeout=chosen.timeout)
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
-        self.steps: list[tuple[Step, str]] = []
-        self.on_step: Callable[[Step, Pod], None] = lambda *_: None
+        self.steps: list[tuple[BindStep, str]] = []
+        self.on_step: Callable[[BindStep, Pod], None] = lambda *_: None
         self.on_attempt: Callable[[BindAttempt], None] = lambda _: None
         self.on_answer: Callable[[Pod, BindingAnswer], None] = lambda *_: None
         self.heard: list[tuple[str, str, str, float]] = []
@@ -124,7 +124,7 @@ class Bench:
         self.heard.append(("answer", pod.name, answer.value, took))
         self.on_answer(pod, answer)
 
-    async def _step(self, step: Step, pod: Pod) -> None:
+    async def _step(self, step: BindStep, pod: Pod) -> None:
         self.steps.append((step, pod.name))
         self.on_step(step, pod)
 

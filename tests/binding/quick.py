@@ -13,7 +13,7 @@ from typing import Any, cast
 from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, EventSource, Reporter, Step
+from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BindStep, EventSource, Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Kind, Observer
 from vgpu_scheduler.kube import Pod, decode_event
@@ -119,7 +119,7 @@ class QuickBench:
     def __init__(
         self,
         nodes: int = 2,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: Callable[[BindStep], None] | None = None,
         api: QuickApi | None = None,
         engine: Engine | None = None,
         **options: Any,
@@ -141,7 +141,7 @@ class QuickBench:
         if on_step is not None:
             told = on_step
 
-            async def step(reached: Step, _: Pod) -> None:
+            async def step(reached: BindStep, _: Pod) -> None:
                 told(reached)
 
             hooks = replace(hooks, on_step=step)

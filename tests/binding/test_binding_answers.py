@@ -13,7 +13,7 @@ from tests.engine.builders import allocation, asks, pod_object
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import BindingAnswer, Step, classify
+from vgpu_scheduler.binding import BindingAnswer, BindStep, classify
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import decode_pod
@@ -97,7 +97,7 @@ async def test_bound(tmp_path: Path) -> None:
         assert node[LOCK].endswith(",default,p")
         assert allocated_pod(node[LAST_ALLOCATED]) == uid
         assert await b.events() == [("Scheduled", "Successfully assigned default/p to node-a")]
-        assert [step for step, _ in b.steps] == list(Step)
+        assert [step for step, _ in b.steps] == list(BindStep)
         # Two writes, one event, no read.
         assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding"), b.sent("create", "events")) == (1, 1, 1)
         assert b.sent("list", "pods") + b.sent("list", "nodes") == before
@@ -130,7 +130,7 @@ async def test_the_lease_is_asked_again_between_the_label_and_the_binding(tmp_pa
         await b.learn()
         b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=0.2))
         assert b.submit() == 1
-        await b.until(lambda: (Step.LOCKED, "p") in b.steps)
+        await b.until(lambda: (BindStep.LOCKED, "p") in b.steps)
         b.leads = False  # while the label is written
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 0)
@@ -304,7 +304,7 @@ async def test_bound_and_deleted_before_anybody_could_tell(tmp_path: Path) -> No
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
         assert b.submit() == 1
-        await b.until(lambda: (Step.SENT, "p") in b.steps)
+        await b.until(lambda: (BindStep.SENT, "p") in b.steps)
         await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
         await b.until(lambda: b.engine.state.was_removed(made.uid))
         await b.until(lambda: unlocked(b))

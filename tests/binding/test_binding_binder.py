@@ -12,7 +12,7 @@ from tests.engine.builders import asks, cards, node
 from tests.policy.resources import policy
 
 from vgpu_devcluster import BEHAVIOUR, WRITES, Fault
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
@@ -22,7 +22,7 @@ ON_A = {"kubernetes.io/hostname": "node-a"}
 
 
 def bound(b: Bench) -> list[str]:
-    return [name for step, name in b.steps if step is Step.BOUND]
+    return [name for step, name in b.steps if step is BindStep.BOUND]
 
 
 def writes(b: Bench) -> int:
@@ -42,7 +42,7 @@ async def test_one_node_goes_by_priority_then_by_age(tmp_path: Path) -> None:
             made = await b.create(f"p{number}", nodeSelector=ON_A, **urgent)
             await b.until(lambda uid=made.uid: b.engine.state.pod(uid))
             assert b.submit() == 1
-            await b.until(lambda: (Step.CHECKED, "p0") in b.steps)
+            await b.until(lambda: (BindStep.CHECKED, "p0") in b.steps)
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: b.binder.stats.bound == 5)
         first, *rest = bound(b)  # the first had the node to itself when it came
@@ -120,7 +120,7 @@ async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()
         assert b.submit() == 1
-        await b.until(lambda: (Step.CHECKED, "p") in b.steps)
+        await b.until(lambda: (BindStep.CHECKED, "p") in b.steps)
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
         assert b.sent("patch", "nodes") == 0
@@ -169,9 +169,9 @@ async def test_a_placement_is_checked_at_the_head_and_again_under_the_lock(tmp_p
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()
 
-        def cordon(step: Step, _: Pod) -> None:
+        def cordon(step: BindStep, _: Pod) -> None:
             known = b.engine.state.node("node-a")
-            if step is Step.LOCKED and known is not None:
+            if step is BindStep.LOCKED and known is not None:
                 later = node("node-a", cards("other", 0), uid=known.uid, version=known.resource_version + 9)
                 b.engine.observe_node(later, 0.0)
 
@@ -188,8 +188,8 @@ async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path
         await b.learn()
         b.watch()
 
-        def come(step: Step, _: Pod) -> None:
-            if step is Step.LOCKED:
+        def come(step: BindStep, _: Pod) -> None:
+            if step is BindStep.LOCKED:
                 b.engine.policy_tracker.observe(policy("late", {"devices": {"exclusive": True}}))
 
         b.on_step = come
@@ -249,8 +249,8 @@ async def test_a_lease_that_is_lost_under_the_lock_stops_the_binding(tmp_path: P
         made = await b.create("p")
         await b.learn()
 
-        def lose(step: Step, _: Pod) -> None:
-            b.leads = b.leads and step is not Step.LOCKED
+        def lose(step: BindStep, _: Pod) -> None:
+            b.leads = b.leads and step is not BindStep.LOCKED
 
         b.on_step = lose
         assert b.submit() == 1
@@ -303,7 +303,7 @@ async def test_it_stops_within_seconds_whatever_it_waits_for(tmp_path: Path, gra
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", delay=60.0))
         assert b.submit() == 4
-        await b.until(lambda: (Step.LOCKED, "slow") in b.steps and b.binder.depth == 1)
+        await b.until(lambda: (BindStep.LOCKED, "slow") in b.steps and b.binder.depth == 1)
         async with asyncio.timeout(grace + 1.0):
             await b.binder.stop(grace)
         if grace:

@@ -10,7 +10,7 @@ from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks, in_group
 
 from vgpu_devcluster import BEHAVIOUR, Fault
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 
@@ -20,7 +20,7 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def bound(b: Bench) -> list[str]:
-    return [name for step, name in b.steps if step is Step.BOUND]
+    return [name for step, name in b.steps if step is BindStep.BOUND]
 
 
 async def member(b: Bench, name: str, group: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
@@ -41,8 +41,8 @@ async def test_eight_members_on_one_node_follow_each_other(tmp_path: Path) -> No
         assert b.submit() == 8
         await b.until(lambda: b.binder.depth >= 7)
 
-        def urgent_comes(step: Step, pod: Pod) -> None:
-            if step is Step.LOCKED and pod.name == "p0":
+        def urgent_comes(step: BindStep, pod: Pod) -> None:
+            if step is BindStep.LOCKED and pod.name == "p0":
                 b.on_step = lambda *_: None
                 asked = asks(1, 1000)
                 b.late = b.create("late", asked, nodeSelector=ON_A, priorityClassName="urgent")  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         await b.create("head", asks(1, 1000), nodeSelector=ON_A, priorityClassName="urgent")
         await b.until(lambda: b.engine.queue.counts()[QueueName.ACTIVE] == 3)
         assert b.submit() == 3
-        await b.until(lambda: (Step.CHECKED, "head") in b.steps)
+        await b.until(lambda: (BindStep.CHECKED, "head") in b.steps)
         low = await b.create("low", asks(1, 1000), nodeSelector=ON_B)
         await b.until(lambda: b.engine.state.pod(low.uid))
         assert b.submit() == 1
@@ -140,8 +140,8 @@ async def test_a_unit_whose_lock_cannot_be_taken_binds_none(tmp_path: Path) -> N
         await b.learn()
         b.watch()
 
-        def lose(step: Step, pod: Pod) -> None:
-            if step is Step.CHECKED and pod.name == "u1":
+        def lose(step: BindStep, pod: Pod) -> None:
+            if step is BindStep.CHECKED and pod.name == "u1":
                 known = b.engine.state.node("node-b")
                 assert known is not None
                 b.engine.remove_node("node-b", known.resource_version)
@@ -171,8 +171,8 @@ async def test_a_member_that_fails_after_the_first_write_is_tried_until_it_is_bo
         await b.learn()
         b.watch()
 
-        def break_it(step: Step, pod: Pod) -> None:
-            if step is Step.BOUND and pod.name == "p1":
+        def break_it(step: BindStep, pod: Pod) -> None:
+            if step is BindStep.BOUND and pod.name == "p1":
                 b.cluster.inject(Fault(verb="create", resource="pods/binding", dry_run=False, status=status, times=2))
 
         b.on_step = break_it
@@ -279,8 +279,8 @@ async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where
         await b.learn()
         b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.4, times=1))
 
-        def close(step: Step, pod: Pod) -> None:
-            if step is Step.CHECKED and pod.name == "p1":
+        def close(step: BindStep, pod: Pod) -> None:
+            if step is BindStep.CHECKED and pod.name == "p1":
                 b.on_step = lambda *_: None
                 for name in ("a1", "b1"):
                     b.engine.closed_nodes.close(name, NodeClosure(Cause.PLUGIN_SILENT, LOCK, "held"))
@@ -304,8 +304,8 @@ async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path
         elif fate == "deleted":
             await b.call("DELETE", "/api/v1/namespaces/default/pods/p0", {"gracePeriodSeconds": 0})
 
-        def lose(step: Step, _: Pod) -> None:
-            b.leads = step is not Step.LOCKED
+        def lose(step: BindStep, _: Pod) -> None:
+            b.leads = step is not BindStep.LOCKED
 
         if fate == "without the lease":
             b.on_step = lose

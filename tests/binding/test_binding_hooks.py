@@ -11,13 +11,13 @@ from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
 ON_A = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
-POINTS = (*(step.value for step in Step), "answer", "attempt")
+POINTS = (*(step.value for step in BindStep), "answer", "attempt")
 
 
 def fail(*_: object) -> NoReturn:
@@ -32,7 +32,7 @@ def make_fail(b: Bench, point: str) -> list[str]:
         raised.append(point)
         fail()
 
-    def step_told(step: Step, _: Pod) -> None:
+    def step_told(step: BindStep, _: Pod) -> None:
         if step.value == point:
             told()
 
@@ -54,7 +54,7 @@ async def test_a_hook_that_fails_takes_nothing_from_a_pod_that_is_bound(tmp_path
         raised = make_fail(b, point)
         assert b.submit() == 1
         await b.until(lambda: not b.engine.state.in_flight(made.uid))
-        if point != Step.LOCKED.value or gpu:
+        if point != BindStep.LOCKED.value or gpu:
             await b.until(lambda: raised)
         held = b.engine.state.reservation(made.uid)
         assert held is not None
@@ -108,13 +108,13 @@ async def test_a_bind_that_is_cancelled_within_a_hook_is_given_up(tmp_path: Path
         await b.create("p")
         await b.learn()
 
-        def cancel(step: Step, _: Pod) -> None:
-            if step is Step.LOCKED:
+        def cancel(step: BindStep, _: Pod) -> None:
+            if step is BindStep.LOCKED:
                 raise asyncio.CancelledError
 
         b.on_step = cancel
         assert b.submit() == 1
-        await b.until(lambda: (Step.LOCKED, "p") in b.steps)
+        await b.until(lambda: (BindStep.LOCKED, "p") in b.steps)
         await b.until(lambda: not b.binder._tasks)
         assert b.sent("create", "pods/binding") == 0
 

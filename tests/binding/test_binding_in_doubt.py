@@ -13,7 +13,7 @@ from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
 from tests.engine.builders import asks
 
 from vgpu_devcluster import MTHREADS, Fault, made_cards
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.engine import Cause, QueueName
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, podspecs
@@ -98,7 +98,7 @@ async def test_a_lock_that_names_the_pod_lets_its_node_go_on(tmp_path: Path, sta
         b.watch(unwatched="Pod")
         b.observer.observe(POD_KIND, await b.create("next", asks(1, 2000), **ON_A))
         assert b.submit() == 1
-        await b.until(lambda: (Step.BOUND, "next") in b.steps)  # the plugin has found the first one by its lock
+        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)  # the plugin has found the first one by its lock
         await b.nodes.until(lambda: b.nodes.counts["running"] == 2)
         assert phase(b, made) is Phase.IN_DOUBT
         assert not b.engine.state.over_capacity()
@@ -166,7 +166,7 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
         for pod in (follower, await b.create("other", **ON_A)):
             b.observer.observe(POD_KIND, pod)
         assert b.submit() == 1
-        await b.until(lambda: (Step.BOUND, "other") in b.steps)
+        await b.until(lambda: (BindStep.BOUND, "other") in b.steps)
         await b.until(lambda: b.tells("BindingInDoubt", "whether pod default/doubted was bound here is not known"))
         if fate in {"read", "sweep", "not carried out"}:
             for fault in refused if fate != "sweep" else refused[1:]:
@@ -203,10 +203,10 @@ async def test_a_pod_that_needs_no_turn_leaves_its_place_to_the_next(tmp_path: P
         lose(b, carried_out=False)
         refuse_reads(b)
         assert b.submit() == 1
-        await b.until(lambda: (Step.SENT, "doubted") in b.steps)
+        await b.until(lambda: (BindStep.SENT, "doubted") in b.steps)
         b.observer.observe(POD_KIND, await b.create("next", asks(0, cpu="1")))
         assert b.submit() == 1
-        await b.until(lambda: (Step.BOUND, "next") in b.steps)
+        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)
         assert phase(b, made) is Phase.IN_DOUBT
         assert not b.engine.closed_nodes
 

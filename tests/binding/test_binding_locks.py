@@ -12,7 +12,7 @@ from tests.binding.bench import LOCK, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
 from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
@@ -182,7 +182,7 @@ async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: P
             await b.learn()
             before = b.sent("list", "pods")
             assert b.submit() == 1
-            await b.until(lambda name=name: (Step.BOUND, name) in b.steps)
+            await b.until(lambda name=name: (BindStep.BOUND, name) in b.steps)
             assert b.sent("list", "pods") == before + 1
             assert set(b.binder.locker._fence._verified) == {"node-a"}
             await b.call("DELETE", "/api/v1/nodes/node-a")

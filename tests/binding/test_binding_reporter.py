@@ -13,7 +13,7 @@ from tests.binding.bench import AGENT, PODS, Bench, bench
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.binding.reports import Report
+from vgpu_scheduler.binding.reports import ConditionText
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason, EventReason
@@ -66,7 +66,7 @@ async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) 
         b.cluster.inject(slow)
         assert say(b, pod, "full")
         await b.until(lambda: slow.times == 0)
-        report = Report(FULL, "room is made")
+        report = ConditionText(FULL, "room is made")
         assert await b.reporter.nominated(pod, report, "node-a", lambda: not b.sent("patch", "pods/status")) is None
         assert b.sent("patch", "pods/status") == 1
         answer = await b.reporter.nominated(pod, report, "node-a", lambda: True)

@@ -15,7 +15,7 @@ from tests.engine.builders import allocation, asks
 
 from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.apiclient import connect
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
@@ -66,7 +66,7 @@ async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, o
         assert b.binder.stats.moved == 0
         b.clock.ahead += 2.0
         await b.nodes.start()
-        await b.until(lambda: [(Step.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
+        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
         assert [await node_of(b, name) for name in ("head", "next")] == ["node-b", "node-b"]
         assert await told(b) == []
         assert (b.binder.stats.moved, b.binder.stats.expired) == (2, 0)
@@ -112,7 +112,7 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         assert await told(b) == [held, held]
         await serve(b, "node-a")
         await b.nodes.start()
-        await b.until(lambda: [(Step.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
+        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
 
 
 async def _message_of(b: Bench, count: int) -> bool:
@@ -127,7 +127,7 @@ async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_a
         await b.learn()
         b.watch()
         assert b.submit() == 2
-        await b.until(lambda: (Step.REPORTED, "silent") in b.steps)
+        await b.until(lambda: (BindStep.REPORTED, "silent") in b.steps)
         b.clock.ahead += 11.0
         await b.until(lambda: _message_of(b, 1))
         assert await told(b) == [
@@ -145,11 +145,11 @@ async def test_a_pod_whose_binding_was_sent_is_not_decided_anew(tmp_path: Path) 
         b.watch()
         assert b.submit() == 2
         (node,) = {held.node for held in b.engine.state.reservations()}
-        await b.until(lambda: (Step.LOCKED, "first") in b.steps)
+        await b.until(lambda: (BindStep.LOCKED, "first") in b.steps)
         await some_looks(b)
         b.clock.ahead += 11.0
-        await b.until(lambda: (Step.BOUND, "next") in b.steps)
-        await b.until(lambda: (Step.BOUND, "first") in b.steps)
+        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)
+        await b.until(lambda: (BindStep.BOUND, "first") in b.steps)
         assert [await node_of(b, name) for name in ("first", "next")] == [node, "node-b"]
 
 
@@ -209,7 +209,7 @@ async def test_a_pod_does_not_go_back_to_a_slow_node_that_it_has_left(tmp_path: 
         for _ in range(3):
             await some_looks(b)
             b.clock.ahead += 11.0
-        await b.until(lambda: (Step.BOUND, "moved") in b.steps)
+        await b.until(lambda: (BindStep.BOUND, "moved") in b.steps)
         assert (await node_of(b, "moved"), b.binder.stats.moved) == ("node-c", 2)
 
 
@@ -238,7 +238,7 @@ async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
         monkeypatch.undo()
         await serve(b, "node-a")
         await b.nodes.start()
-        await b.until(lambda: [(Step.BOUND, name) in b.steps for name in ("head", "odd")] == [True, True])
+        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "odd")] == [True, True])
 
 
 async def test_each_pod_of_a_long_lane_is_asked_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

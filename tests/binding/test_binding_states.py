@@ -11,7 +11,7 @@ import pytest
 from tests.binding.quick import QuickBench
 from tests.engine.builders import asks, pod
 
-from vgpu_scheduler.binding import Step, lanes, sender
+from vgpu_scheduler.binding import BindStep, lanes, sender
 from vgpu_scheduler.binding.lanes import TRANSITIONS, BindState, BindStateError, checked
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
@@ -115,7 +115,7 @@ async def slow_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def does_not_hold_with_the_lock(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1, on_step=lambda step: cordon(bench, "n0") if step is Step.LOCKED else None)
+    bench = QuickBench(1, on_step=lambda step: cordon(bench, "n0") if step is BindStep.LOCKED else None)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.engine.state.reservation("uid-p") is None)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import pod, pod_object
 
-from vgpu_scheduler.binding.reports import Report, WaitingPods
+from vgpu_scheduler.binding.reports import ConditionText, WaitingPods
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason
 
@@ -41,34 +41,34 @@ def saying(message: str, status: str = "False") -> Pod:
     ],
 )
 def test_what_is_left_of_a_message_without_its_numbers(one: str, other: str, *, same: bool) -> None:
-    assert (Report(FULL, one).kind == Report(FULL, other).kind) is same
-    assert Report(FULL, one).kind != Report(ERROR, one).kind
+    assert (ConditionText(FULL, one).kind == ConditionText(FULL, other).kind) is same
+    assert ConditionText(FULL, one).kind != ConditionText(ERROR, one).kind
 
 
 def test_numbers_wait_for_their_minute_and_reasons_do_not() -> None:
     waiting, asking = WaitingPods(), pod("p")
-    assert waiting.report(asking, Report(FULL, "1 x"), 0.0)
-    assert not waiting.report(asking, Report(FULL, "2 x"), 59.0)
-    assert waiting.report(asking, Report(FULL, "3 x"), 60.0)
-    assert waiting.report(asking, Report(ERROR, "3 x"), 61.0)
-    assert waiting.report(asking, Report(ERROR, "3 y"), 61.0)
+    assert waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
+    assert not waiting.report(asking, ConditionText(FULL, "2 x"), 59.0)
+    assert waiting.report(asking, ConditionText(FULL, "3 x"), 60.0)
+    assert waiting.report(asking, ConditionText(ERROR, "3 x"), 61.0)
+    assert waiting.report(asking, ConditionText(ERROR, "3 y"), 61.0)
 
 
 def test_numbers_that_come_back_need_no_write() -> None:
     waiting, asking = WaitingPods(), pod("p")
-    waiting.report(asking, Report(FULL, "1 x"), 0.0)
+    waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
     for text in ("2 x", "1 x"):
         assert waiting.is_news(asking, FULL, text, 10.0)
-        assert not waiting.report(asking, Report(FULL, text), 10.0)
+        assert not waiting.report(asking, ConditionText(FULL, text), 10.0)
     assert waiting.due(3299.0, 10) == []
     assert waiting.due(3300.0, 10) == ["uid-p"]
-    assert waiting.catch_up("uid-p", 3300.0) == (Report(FULL, "1 x"), False)
+    assert waiting.catch_up("uid-p", 3300.0) == (ConditionText(FULL, "1 x"), False)
 
 
 def test_few_are_due_at_a_time_and_none_is_left_out() -> None:
     waiting = WaitingPods()
     for number in range(120):
-        waiting.report(pod(f"p{number}"), Report(FULL, "1 x"), 0.0)
+        waiting.report(pod(f"p{number}"), ConditionText(FULL, "1 x"), 0.0)
     found = [waiting.due(3300.0, 50) for _ in range(4)]
     assert [len(some) for some in found] == [50, 50, 20, 0]
     assert len({uid for some in found for uid in some}) == 120
@@ -79,7 +79,7 @@ def test_what_a_pod_says_is_taken_over_and_told_again_within_five_minutes() -> N
     assert not waiting.is_news(asking, FULL, "1 x", 1000.0)
     assert waiting.is_false("uid-p")
     assert waiting.due(1300.0, 10) == ["uid-p"]
-    assert waiting.catch_up("uid-p", 1300.0) == (Report(FULL, "1 x"), False)
+    assert waiting.catch_up("uid-p", 1300.0) == (ConditionText(FULL, "1 x"), False)
     assert waiting.due(4599.0, 10) == []
     assert waiting.due(4600.0, 10) == ["uid-p"]
 
@@ -87,15 +87,15 @@ def test_what_a_pod_says_is_taken_over_and_told_again_within_five_minutes() -> N
 def test_an_old_observation_is_not_mistaken_for_what_was_said_since() -> None:
     waiting, asking = WaitingPods(), saying("1 x")
     assert waiting.is_news(asking, FULL, "1 y", 0.0)
-    waiting.report(asking, Report(FULL, "1 y"), 0.0)
+    waiting.report(asking, ConditionText(FULL, "1 y"), 0.0)
     assert waiting.is_news(asking, FULL, "1 x", 1.0)  # the watch is late: it says 1 y by now
-    assert waiting.report(asking, Report(FULL, "1 x"), 1.0)
+    assert waiting.report(asking, ConditionText(FULL, "1 x"), 1.0)
 
 
 @pytest.mark.parametrize(("status", "is_false"), [("False", True), ("True", False), ("Unknown", False)])
 def test_a_transition_is_one_from_another_status(status: str, *, is_false: bool) -> None:
     waiting = WaitingPods()
-    waiting.report(saying("gated", status), Report(FULL, "1 x"), 0.0)
+    waiting.report(saying("gated", status), ConditionText(FULL, "1 x"), 0.0)
     assert waiting.is_false("uid-p") is is_false
     waiting.was_written("uid-p")
     assert waiting.is_false("uid-p")
@@ -103,18 +103,18 @@ def test_a_transition_is_one_from_another_status(status: str, *, is_false: bool)
 
 def test_what_was_lost_is_news_and_tried_again() -> None:
     waiting, asking = WaitingPods(), pod("p")
-    waiting.report(asking, Report(FULL, "1 x"), 0.0)
+    waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
     waiting.was_lost("uid-p", 5.0)
     assert waiting.is_news(asking, FULL, "1 x", 6.0)
     assert waiting.due(64.0, 10) == []
     assert waiting.due(65.0, 10) == ["uid-p"]
-    assert waiting.catch_up("uid-p", 65.0) == (Report(FULL, "1 x"), True)
+    assert waiting.catch_up("uid-p", 65.0) == (ConditionText(FULL, "1 x"), True)
     assert not waiting.is_news(asking, FULL, "1 x", 66.0)
 
 
 def test_who_waits_no_more_is_silent() -> None:
     waiting, asking = WaitingPods(), pod("p")
-    waiting.report(asking, Report(FULL, "1 x"), 0.0)
+    waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
     waiting.forget("uid-p")
     assert waiting.due(1e9, 10) == []
     assert waiting.catch_up("uid-p", 1e9) is None
@@ -137,7 +137,7 @@ def test_the_condition_is_true_within_a_minute_and_seldom_written(moves: list[tu
                     writes.append((float(second), found[0].message))
 
     for message, pause in moves:
-        if waiting.is_news(asking, FULL, message, now) and waiting.report(asking, Report(FULL, message), now):
+        if waiting.is_news(asking, FULL, message, now) and waiting.report(asking, ConditionText(FULL, message), now):
             writes.append((now, message))
         catch_up(now + pause)
         now += pause
@@ -151,7 +151,7 @@ def test_the_condition_is_true_within_a_minute_and_seldom_written(moves: list[tu
 def test_pods_that_come_and_go_leave_a_bounded_number_of_bytes_and_timers() -> None:
     waiting, asking = WaitingPods(), pod("p")
     for number in range(30_000):
-        waiting.report(msgspec.structs.replace(asking, uid=f"uid-{number}"), Report(FULL, "x" * 1500), 0.0)
+        waiting.report(msgspec.structs.replace(asking, uid=f"uid-{number}"), ConditionText(FULL, "x" * 1500), 0.0)
         if number % 2:
             waiting.forget(f"uid-{number}")
     assert 5000 < len(waiting) < 15_000

@@ -16,7 +16,7 @@ from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, ClusterSnapshot, Fact, Report, examine
+from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, ClusterSnapshot, ListedKind, Report, examine
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -30,7 +30,7 @@ CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
 REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-BY_PATH: dict[str, Fact] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
+BY_PATH: dict[str, ListedKind] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
 BY_KIND = {fact.kind: fact for fact in FACTS}
 DENIED = ApiResponse(403, b'{"message": "forbidden"}')
 VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
@@ -167,7 +167,7 @@ async def test_rights_that_nobody_may_tell_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.kind)
-async def test_a_kind_that_may_not_be_seen_is_named(fact: Fact) -> None:
+async def test_a_kind_that_may_not_be_seen_is_named(fact: ListedKind) -> None:
     _, report = await look(Server(healthy(), config_map(), refused=frozenset({fact.kind})))
     assert report.skipped
     assert all(fact.right in skipped.reason for skipped in report.skipped)

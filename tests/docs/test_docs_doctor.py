@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, FACTS, Fact, beside_fact
+from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, FACTS, ListedKind, beside_fact
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "doctor.md").read_text()
@@ -44,7 +44,7 @@ def test_the_role_of_the_doctor_reads_all_that_it_looks_at() -> None:
     assert [rule["resources"] for rule in role["rules"] if "create" in rule["verbs"]] == [["subjectaccessreviews"]]
 
 
-def allows(rule: dict[str, Any], fact: Fact) -> bool:
+def allows(rule: dict[str, Any], fact: ListedKind) -> bool:
     verb = "get" if fact.names else "list"
     named = set(fact.names) <= set(rule.get("resourceNames", fact.names))
     return fact.group in rule["apiGroups"] and fact.resource in rule["resources"] and verb in rule["verbs"] and named

@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 
 from vgpu_scheduler.apiclient import SystemClock
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import load
@@ -45,7 +45,7 @@ class Crash:
         self._file = file
         self._passed = 0
 
-    def passed(self, step: Step) -> None:
+    def passed(self, step: BindStep) -> None:
         """Take in that a bind is at a step."""
         if not self._file.exists():
             return
@@ -63,7 +63,7 @@ def main() -> None:
     shift_clock(Path(os.environ["CLOCK_FILE"]))
     crash = Crash(Path(os.environ["CRASH_FILE"]))
 
-    async def on_step(step: Step, _: Pod) -> None:
+    async def on_step(step: BindStep, _: Pod) -> None:
         crash.passed(step)
 
     uvloop.run(Operator(load(None, {}), on_step).run())

@@ -10,7 +10,7 @@ import msgspec
 from tests.engine.builders import allocation, asks
 from tests.history.recorded import BEGAN, HOUR, fleet, waiting
 
-from vgpu_scheduler.forecast import Past, Present, RunningPod
+from vgpu_scheduler.forecast import CurrentCluster, RunningPod, WorkloadHistory
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History
 from vgpu_scheduler.kube import Pod, rfc3339
 
@@ -32,13 +32,13 @@ def runs(name: str, node: int, age: float, percent: int = 100, **more: Any) -> R
     return RunningPod(pod, NOW - age)
 
 
-def present(nodes: int, running: Sequence[RunningPod], waiting_: Sequence[Pod], cards_each: int = 1) -> Present:
+def present(nodes: int, running: Sequence[RunningPod], waiting_: Sequence[Pod], cards_each: int = 1) -> CurrentCluster:
     """Return a cluster as it is now."""
     objects = [Changed(NOW, "Node", each) for each in fleet(nodes, cards_each)]
-    return Present(NOW, objects, running, waiting_)
+    return CurrentCluster(NOW, objects, running, waiting_)
 
 
-def past(seconds: Iterable[float], running: Iterable[float] = (), **more: Any) -> Past:
+def past(seconds: Iterable[float], running: Iterable[float] = (), **more: Any) -> WorkloadHistory:
     """Return what is known where pods have ended after so many seconds, and others have run so long.
 
     Nobody came in the last hours, so that nobody is expected.
@@ -51,4 +51,4 @@ def past(seconds: Iterable[float], running: Iterable[float] = (), **more: Any) -
         pod = waiting(f"still-{number}", **{"resources": WHOLE, **more})
         events += [Arrived(NOW - each, pod), Decided(NOW - each, pod.uid, "node-0")]
     events.sort(key=lambda event: event.at)
-    return Past(History(BEGAN, NOW, (), tuple(events)), since=NOW)
+    return WorkloadHistory(History(BEGAN, NOW, (), tuple(events)), since=NOW)

@@ -11,14 +11,14 @@ import pytest
 from tests.forecast.futures import NOW, WHOLE, past
 from tests.history.recorded import BEGAN, HOUR, history, waiting
 
-from vgpu_scheduler.forecast import Durations, Lifetime, Past, lifetimes_of
+from vgpu_scheduler.forecast import Durations, ObservedLifetime, WorkloadHistory, lifetimes_of
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History
 from vgpu_scheduler.kube import Pod
 
 
-def lifetime(name: str, seconds: float, *, ended: bool = True, **more: Any) -> Lifetime:
-    return Lifetime(waiting(name, **more), seconds, ended)
+def lifetime(name: str, seconds: float, *, ended: bool = True, **more: Any) -> ObservedLifetime:
+    return ObservedLifetime(waiting(name, **more), seconds, ended)
 
 
 def test_the_estimate_of_kaplan_and_meier_is_that_of_a_textbook() -> None:
@@ -102,7 +102,7 @@ def test_many_pods_that_run_do_not_hide_those_that_have_ended() -> None:
 def test_daemons_and_pods_of_other_controllers_say_nothing_of_jobs() -> None:
     service = {"owner": "web", "owner_kind": "ReplicaSet"}
     pods = [lifetime("job", 10.0)]
-    other = Lifetime(owned("web", **service), 5000.0, ended=True)
+    other = ObservedLifetime(owned("web", **service), 5000.0, ended=True)
     daemon = owned("agent", owner="agents", owner_kind="DaemonSet")
     rng = np.random.default_rng(0)
 
@@ -159,7 +159,7 @@ def test_pods_come_as_they_came() -> None:
     known = past([])
     assert list(known.draw(NOW, np.random.default_rng(0))) == []
 
-    known = Past(history([], sorted(events, key=lambda event: event.at), ended=5000.0))
+    known = WorkloadHistory(history([], sorted(events, key=lambda event: event.at), ended=5000.0))
     coming = list(known.draw(12_000.0, np.random.default_rng(3)))
 
     assert len(coming) == 120

@@ -18,7 +18,15 @@ from tests.history.recorded import BEGAN, HOUR, options, played, waiting
 from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.forecast import DurationClass, Forecast, Past, Present, Unknown, forecast, present_of
+from vgpu_scheduler.forecast import (
+    CurrentCluster,
+    DurationClass,
+    Forecast,
+    NoForecast,
+    WorkloadHistory,
+    forecast,
+    present_of,
+)
 from vgpu_scheduler.forecast.waiting import BUDGET, beside_past, interval, replay_waits
 from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
 from vgpu_scheduler.kube import Pod
@@ -26,14 +34,16 @@ from vgpu_scheduler.kube import Pod
 HOST = "kubernetes.io/hostname"
 
 
-def asked(scene: Present, known: Past, pod: Pod | None = None, seed: int = 0) -> Forecast | Unknown:
+def asked(
+    scene: CurrentCluster, known: WorkloadHistory, pod: Pod | None = None, seed: int = 0
+) -> Forecast | NoForecast:
     """Return what is said of a pod, of the one called new if none is named."""
     pod = pod or next(each for each in scene.waiting if each.name == "new")
     (found,) = forecast(scene, known, options(), [pod], seed).values()
     return found
 
 
-def told(found: Forecast | Unknown) -> Forecast:
+def told(found: Forecast | NoForecast) -> Forecast:
     assert isinstance(found, Forecast), found
     return found
 
@@ -135,13 +145,13 @@ def of_group(minimum: int) -> dict[str, Any]:
     return {"labels": {label: "team", f"{label}/min-available": str(minimum)}}
 
 
-def copies_came(number: int, **more: Any) -> Past:
+def copies_came(number: int, **more: Any) -> WorkloadHistory:
     """Return a past in which a pod came each minute, ran for 90 seconds and went."""
     events: list[Event] = []
     for n in range(number):
         pod, at = waits(f"copy-{n}", **more), NOW - 60.0 * (number - n)
         events += [Arrived(at, pod), Decided(at, pod.uid, "node-0"), Departed(at + 90.0, pod.uid)]
-    return Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
+    return WorkloadHistory(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
 
 
 @pytest.mark.parametrize("copies", [0, 600])
@@ -153,7 +163,7 @@ def test_a_member_waits_beside_those_of_its_group_that_run(copies: int) -> None:
     known = copies_came(copies, **of_group(2)) if copies else past([100.0] * 20)
 
     assert told(asked(present(2, [mate, job], [waits("new", **of_group(2))]), known)).least == 60.0
-    assert isinstance(asked(present(3, [mate], [waits("new", **of_group(3))]), known), Unknown)
+    assert isinstance(asked(present(3, [mate], [waits("new", **of_group(3))]), known), NoForecast)
 
 
 def test_those_that_come_meanwhile_may_go_first() -> None:
@@ -164,7 +174,7 @@ def test_those_that_come_meanwhile_may_go_first() -> None:
         pod = waits(f"small-{n}", resources=small)
         at = NOW - 60.0 * (600 - n)
         events += [Arrived(at, pod), Decided(at, pod.uid, "node-0"), Departed(at + 90.0, pod.uid)]
-    known = Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
+    known = WorkloadHistory(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
     scene = present(1, [runs("old", 0, 45.0, 50, resources=small)], [waits("new")])
 
     busy = replay_waits(scene, known, options(), ["uid-new"], budget=900).waits["uid-new"]
@@ -186,8 +196,8 @@ def test_it_comes_out_the_same_each_time_and_otherwise_with_another_seed() -> No
 # What cannot be known ------------------------------------------------------------------------------------------------
 
 
-def unknown(found: Forecast | Unknown) -> str:
-    assert isinstance(found, Unknown), found
+def unknown(found: Forecast | NoForecast) -> str:
+    assert isinstance(found, NoForecast), found
     return found.why
 
 
@@ -249,7 +259,7 @@ def test_large_clusters_are_replayed_less_often() -> None:
 def test_forecasts_of_a_played_history_are_of_what_an_engine_knows(seed: int) -> None:
     """Each pod that waits in the end has an answer; the same cluster twice gives the same."""
     story = played(seed, pods=80)
-    scenes: list[Present] = []
+    scenes: list[CurrentCluster] = []
 
     def look(at: float, engine: Engine) -> None:
         if at > story.ended - 600:
@@ -257,7 +267,9 @@ def test_forecasts_of_a_played_history_are_of_what_an_engine_knows(seed: int) ->
 
     replay(story, options(), on_step=look)
     scene = next(scene for scene in reversed(scenes) if scene.waiting)
-    known = Past(History(story.began, scene.at, story.first, tuple(e for e in story.events if e.at <= scene.at)))
+    known = WorkloadHistory(
+        History(story.began, scene.at, story.first, tuple(e for e in story.events if e.at <= scene.at))
+    )
 
     found = forecast(scene, known, options(), scene.waiting)
 
@@ -316,7 +328,7 @@ def test_a_pod_that_the_courses_know_is_told_a_range_beside_what_others_waited()
     assert (beside.least, beside.most) == (300.0, 600.0)
 
 
-def waited_so_long(seconds: Sequence[float], still: int = 0, ran: float = 60.0) -> Past:
+def waited_so_long(seconds: Sequence[float], still: int = 0, ran: float = 60.0) -> WorkloadHistory:
     """Return what is known where pods were placed after so many seconds, and some wait since an hour."""
     events: list[Event] = []
     for number, each in enumerate(seconds):
@@ -324,4 +336,4 @@ def waited_so_long(seconds: Sequence[float], still: int = 0, ran: float = 60.0) 
         events += [Arrived(at, pod), Decided(at + each, pod.uid, "node-0"), Departed(at + each + ran, pod.uid)]
     events += [Arrived(NOW - HOUR, waiting(f"still-{number}", resources=WHOLE)) for number in range(still)]
     events.sort(key=lambda event: event.at)
-    return Past(History(BEGAN, NOW, (), tuple(events)))
+    return WorkloadHistory(History(BEGAN, NOW, (), tuple(events)))

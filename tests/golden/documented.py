@@ -28,7 +28,7 @@ from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.kernels import (
     AllowedCards,
-    ClaimOnNode,
+    CardClaim,
     ClaimRules,
     DeviceColumns,
     PodDemand,
@@ -166,7 +166,7 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
         TryOrder(np.zeros(0, dtype=np.int64), np.array(weights, dtype=np.float32)),
     )
     score = np.zeros(1, dtype=np.float32)
-    here = ClaimOnNode(
+    here = CardClaim(
         0, 0, 0, np.zeros(1, dtype=np.int64), columns.used[:1], np.zeros(0, dtype=np.int16), np.zeros(1, dtype=np.int16)
     )
     score_cards(columns, request, here, score)

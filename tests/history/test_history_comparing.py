@@ -11,7 +11,7 @@ from tests.history.recorded import BEGAN, HOUR, PREEMPTS, fleet, history, option
 from tests.policy.resources import policy
 from tests.seeds import seeds
 
-from vgpu_scheduler.history import Arrived, Course, Decided, Departed, Eviction, PodCourse, Series, replay
+from vgpu_scheduler.history import Arrived, Decided, Departed, PodCourse, ReplayedEviction, ReplayResult, Series, replay
 from vgpu_scheduler.history.checking import check
 from vgpu_scheduler.history.comparing import compared, measured
 from vgpu_scheduler.history.resampling import Blocks, resampled
@@ -105,7 +105,7 @@ def test_arrivals_are_drawn_block_by_block() -> None:
 # Measures -------------------------------------------------------------------------------------------------------------
 
 
-def course(waits: list[float], *, given: float = 0.5, never: int = 0, evictions: int = 0) -> Course:
+def course(waits: list[float], *, given: float = 0.5, never: int = 0, evictions: int = 0) -> ReplayResult:
     """Return a course of 12 hours with a pod for each wait, spread evenly; of four cards so much is given out."""
     ended = BEGAN + 12 * HOUR
     pods = [
@@ -117,8 +117,8 @@ def course(waits: list[float], *, given: float = 0.5, never: int = 0, evictions:
     ]  # fmt: skip
     columns = [np.array([value, value]) for value in (4.0, 4.0 * given, 0.5, 1.0)]
     series = Series(np.array([BEGAN, BEGAN + HOUR]), *columns)
-    gone = [Eviction(BEGAN, "n/p", "n", 0, "n/q")] * evictions
-    return Course(BEGAN, ended, pods, series, gone, {})
+    gone = [ReplayedEviction(BEGAN, "n/p", "n", 0, "n/q")] * evictions
+    return ReplayResult(BEGAN, ended, pods, series, gone, {})
 
 
 def test_measures_are_means_over_time_and_pods() -> None:

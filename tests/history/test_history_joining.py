@@ -21,14 +21,14 @@ from vgpu_scheduler.history import (
     Withdrawn,
 )
 from vgpu_scheduler.history.joining import joined
-from vgpu_scheduler.history.log import Header, Part
+from vgpu_scheduler.history.log import Header, LogSegment
 from vgpu_scheduler.kube import decode_quota
 
 
-def part(number: int, began: float, first: Iterable[Event], events: Iterable[Event], run: str = "run") -> Part:
+def part(number: int, began: float, first: Iterable[Event], events: Iterable[Event], run: str = "run") -> LogSegment:
     events = tuple(events)
     ended = max((each.at for each in events), default=began)
-    return Part(Path(f"{number}"), Header(began, run, number), ended, tuple(first), events)
+    return LogSegment(Path(f"{number}"), Header(began, run, number), ended, tuple(first), events)
 
 
 def test_files_of_one_run_go_on() -> None:

@@ -14,7 +14,7 @@ from tests.policy.resources import policy
 from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, History, Removed, replay
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, Removed, ReplayResult, replay
 from vgpu_scheduler.kube import decode_budget, decode_quota
 
 WHOLE = asks(1, 8000, 100)
@@ -33,12 +33,12 @@ def decided(after: float, name: str, node: str) -> Decided:
     return Decided(BEGAN + after, f"uid-{name}", node)
 
 
-def started(course: Course) -> dict[str, float | None]:
+def started(course: ReplayResult) -> dict[str, float | None]:
     """Return after how many seconds each pod was placed, by name."""
     return {each.pod.partition("/")[2]: each.started and each.started - BEGAN for each in course.pods}
 
 
-def where(course: Course) -> dict[str, str]:
+def where(course: ReplayResult) -> dict[str, str]:
     return {each.uid: each.node for each in course.pods}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.builders import allocation, pod_object
 
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, StandingObjects, Withdrawn
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, ObjectsAtTime, Withdrawn
 from vgpu_scheduler.kube import Pod, decode_pod
 
 NOTES = allocation("n", ("GPU-1", 1000, 10))
@@ -17,7 +17,7 @@ def unbound(**labels: str) -> Pod:
 
 
 def test_an_older_state_takes_nothing_from_a_pod_that_was_placed() -> None:
-    there, pod = StandingObjects(), unbound()
+    there, pod = ObjectsAtTime(), unbound()
     there.take(Arrived(1.0, pod))
     there.take(Decided(2.0, pod.uid, "n", NOTES))
     placed = there.pods[pod.uid]
@@ -32,7 +32,7 @@ def test_an_older_state_takes_nothing_from_a_pod_that_was_placed() -> None:
 
 
 def test_a_pod_whose_placement_is_withdrawn_waits_again_and_one_that_departed_is_gone() -> None:
-    there, pod = StandingObjects(), unbound()
+    there, pod = ObjectsAtTime(), unbound()
     there.take(Arrived(1.0, pod))
     there.take(Decided(2.0, pod.uid, "n", NOTES))
     there.take(Withdrawn(3.0, pod.uid))

@@ -9,7 +9,14 @@ import pytest
 from tests.policy.resources import policy_object
 
 from vgpu_scheduler.model import WakeSet
-from vgpu_scheduler.policy import Catalogue, Eviction, decode_policy, read_evictions, recent_evictions, with_eviction
+from vgpu_scheduler.policy import (
+    Catalogue,
+    RecordedEviction,
+    decode_policy,
+    read_evictions,
+    recent_evictions,
+    with_eviction,
+)
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS
 from vgpu_scheduler.policy.models import PolicyStatus
 
@@ -17,8 +24,8 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ENTRY = {"time": "2026-01-01T11:30:00Z", "pod": "a/b", "uid": "u", "node": "n"}
 
 
-def eviction(number: int, minutes: float = 0) -> Eviction:
-    return Eviction(NOW + timedelta(minutes=minutes), f"team/p{number}", f"uid-{number}", "node")
+def eviction(number: int, minutes: float = 0) -> RecordedEviction:
+    return RecordedEviction(NOW + timedelta(minutes=minutes), f"team/p{number}", f"uid-{number}", "node")
 
 
 def test_what_is_written_is_read_and_everything_else_stays() -> None:

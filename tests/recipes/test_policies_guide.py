@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.policy_tests import run_document
 from vgpu_scheduler.policy import decode_policy
 from vgpu_scheduler.whatif.cases import Case, CaseSettings
 from vgpu_scheduler.whatif.expectation import Expectation
-from vgpu_scheduler.whatif.forms import Cards, RunningPod, ShortNode, ShortPod, Slice
+from vgpu_scheduler.whatif.forms import Cards, CardShareForm, RunningPod, ShortNode, ShortPod
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "policies.md"
@@ -121,7 +121,9 @@ def test_both_commands_are_shown() -> None:
     assert {command.split()[0] for command, _ in commands()} == {"test", "simulate"}
 
 
-@pytest.mark.parametrize("form", [Case, CaseSettings, ShortNode, Cards, ShortPod, RunningPod, Slice, Expectation])
+@pytest.mark.parametrize(
+    "form", [Case, CaseSettings, ShortNode, Cards, ShortPod, RunningPod, CardShareForm, Expectation]
+)
 def test_every_field_of_a_case_is_documented(form: type[BaseModel]) -> None:
     missing = []
     for name, field in form.model_fields.items():

@@ -20,7 +20,7 @@ from vgpu_scheduler.history import (
     Departed,
     History,
     LogFile,
-    Part,
+    LogSegment,
     Withdrawn,
     joined,
     read_part,
@@ -104,7 +104,7 @@ class World:
         self.recorder.stop()
         self.recorder.join()
 
-    def written(self) -> tuple[History, list[str], list[Part]]:
+    def written(self) -> tuple[History, list[str], list[LogSegment]]:
         parts = [read_part(path) for path in sorted(self.folder.iterdir())]
         return *joined(parts), parts
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from vgpu_scheduler.cli.shadow import markdown, page
-from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.cli.shadow.report import ShadowDocument
 from vgpu_scheduler.shadow import (
     Choice,
     Fault,
@@ -96,7 +96,7 @@ def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
         replayed.append(HORIZON)
         return HORIZON
 
-    found = Report.of(seen, 60.0, [replay], ["Some of it is torn."])
+    found = ShadowDocument.of(seen, 60.0, [replay], ["Some of it is torn."])
     short = seconds < 60
     assert (not replayed) == short
     assert found.as_json()["horizons"] == ([] if short else [HORIZON.as_json()])
@@ -114,12 +114,12 @@ def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
 def test_where_nothing_came_of_a_replay_it_is_said_why(seconds: int) -> None:
     seen = record()
     seen.watches = [Watch(START, START + seconds)]
-    (told,) = Report.of(seen, 60.0, [lambda: None], ()).as_json()["untold"]
+    (told,) = ShadowDocument.of(seen, 60.0, [lambda: None], ()).as_json()["untold"]
     assert ("No pod arrived or waited" in told) == (seconds >= 60)
 
 
-def report(horizons: tuple[Horizon, ...] = ()) -> Report:
-    return Report(record(), 60.0, horizons, () if horizons else ("Nothing to replay.",))
+def report(horizons: tuple[Horizon, ...] = ()) -> ShadowDocument:
+    return ShadowDocument(record(), 60.0, horizons, () if horizons else ("Nothing to replay.",))
 
 
 def test_intervals_say_how_sure_they_are_and_rows_what_nobody_saw() -> None:
@@ -135,7 +135,7 @@ def test_intervals_say_how_sure_they_are_and_rows_what_nobody_saw() -> None:
 def test_a_printed_time_names_a_look() -> None:
     seen = record()
     seen.missed = [MissedPlacement("1", "default/waits", START + 10.1234, Place("a", ("GPU-0",)), START + 99)]
-    text = markdown.written(Report(seen, 60.0, ()).blocks())
+    text = markdown.written(ShadowDocument(seen, 60.0, ()).blocks())
     assert "2026-01-01T00:00:10.124Z" in text  # not before it
     assert "2026-01-01T00:01:20.000Z" in text
 
@@ -167,7 +167,7 @@ def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
 
 @pytest.mark.parametrize("write", [markdown.written, page.written])
 def test_there_is_a_report_before_anything_has_happened(write: object) -> None:
-    nothing = Report(Record("x", watches=[Watch(START, START)]), 60.0)
+    nothing = ShadowDocument(Record("x", watches=[Watch(START, START)]), 60.0)
     assert callable(write)
     assert "None for 60 s or more." in write(nothing.blocks())
     assert nothing.as_json()["summary"]["arrived"] == 0

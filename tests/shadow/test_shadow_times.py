@@ -12,7 +12,7 @@ from tests.shadow.watched import Watched
 
 from vgpu_scheduler.cli.shadow import markdown
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder
-from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.cli.shadow.report import ShadowDocument
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.shadow import histories, summed_up
 
@@ -50,7 +50,7 @@ def test_the_cluster_at_a_printed_time_is_that_in_which_the_claim_holds(tmp_path
     for line in watched.lines:
         keeper.write(line)
     keeper.save(watched.record)
-    report = markdown.written(Report(watched.record, 0.0).blocks())
+    report = markdown.written(ShadowDocument(watched.record, 0.0).blocks())
     rows = [row.split("|")[2].strip() for row in report.splitlines() if row.startswith("| default/kept")]
     assert len(rows) == 2
     for at in rows:
@@ -98,7 +98,9 @@ def test_a_pod_that_was_bound_while_nobody_watched_waited_for_as_long_as_its_obj
     assert again.course("x").waited(START + 28_820) == 4.0
     assert (found.placed, found.gave_up, found.unseen) == (2, 0, 2)
     assert (found.waited.pods, found.waited.longest) == (1, 4.0)
-    assert "Of 2 pods it is not known how long they waited" in markdown.written(Report(again.record, 60.0).blocks())
+    assert "Of 2 pods it is not known how long they waited" in markdown.written(
+        ShadowDocument(again.record, 60.0).blocks()
+    )
 
 
 def test_a_time_in_which_the_machine_slept_is_none_in_which_somebody_watched() -> None:

@@ -31,7 +31,7 @@ class Watched:
     def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None, gap: float = 1e9) -> None:
         self.cluster = cluster
         self.lines: list[LogEntry] = []
-        self.chronicle = ChangeLog(self.lines.append)
+        self.change_log = ChangeLog(self.lines.append)
         self.clock = Clock(record.until if record is not None else 0.0)
         now = self.clock.change(now)
         self.options = ShadowOptions(min_duration=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
@@ -41,7 +41,7 @@ class Watched:
 
     def _begin(self, now: float) -> None:
         list(self.cluster.happened())
-        self.chronicle.begin(self.cluster.all(), now)
+        self.change_log.begin(self.cluster.all(), now)
         self.world = world_of(self.cluster)
         self.shadow.begin(self.world, now)
         self.shadow.look(self.world, self.clock.look(now))
@@ -57,7 +57,7 @@ class Watched:
             return
         for obj, gone in self.cluster.happened():
             now = self.clock.change(now)
-            self.chronicle.note(obj, gone=gone, now=now)
+            self.change_log.note(obj, gone=gone, now=now)
             if self.shadow.take_in(self.world, obj, gone=gone, now=now) is ChangeResult.NOT:
                 before, self.world = self.world, world_of(self.cluster)
                 self.shadow.replaced(before, self.world, now)

@@ -18,7 +18,7 @@ from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import facts_of_view
 from vgpu_scheduler.ui.access import User
 from vgpu_scheduler.ui.access.deployed import COOKIE
-from vgpu_scheduler.ui.access.limits import Attempts
+from vgpu_scheduler.ui.access.limits import FailureLimiter
 from vgpu_scheduler.ui.access.sessions import Sessions, expiry_of
 
 OBJECTS = [node("a"), running("x", "a", "GPU-a-0", 3000)]
@@ -249,7 +249,7 @@ async def test_failed_attempts_are_bounded() -> None:
 
 def test_attempts_of_other_addresses_are_not_counted_and_few_are_remembered() -> None:
     now = 0.0
-    attempts = Attempts(2, 1.0, lambda: now)
+    attempts = FailureLimiter(2, 1.0, lambda: now)
     for number in range(10_000):
         attempts.failed(f"{number}")
     assert len(attempts._left) == 4096

@@ -15,7 +15,7 @@ from tests.ui.doors import ADMIN, EVERYTHING, HOST, Deployed, People, deployed, 
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.ui.access.deployed import COOKIE
-from vgpu_scheduler.ui.access.limits import Attempts
+from vgpu_scheduler.ui.access.limits import FailureLimiter
 
 OURS = "vgpu-scheduler"
 SECRET = "qsecretspace"
@@ -115,7 +115,7 @@ async def test_mutated_requests_get_a_clear_page_and_tell_nothing(seed: int, mon
     people.add("tenant", *seeing("mine"))
     seen: dict[int, int] = {}
     async with deployed(cluster(), people) as page:
-        monkeypatch.setattr(Attempts, "may", lambda *_: True)  # there are more than anybody may have
+        monkeypatch.setattr(FailureLimiter, "may", lambda *_: True)  # there are more than anybody may have
         answer = await page.browser.get(
             "/login", method="POST", data={"token": "token-of-tenant"}, headers={"Origin": f"https://{HOST}"}
         )

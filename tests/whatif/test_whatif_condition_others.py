@@ -28,7 +28,7 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import World, make_dialect, remedies_from_condition
-from vgpu_scheduler.whatif.condition_others import OTHERWISE
+from vgpu_scheduler.whatif.condition_others import ADVICE_BY_REASON
 
 Object = dict[str, Any]
 
@@ -70,12 +70,12 @@ def told_of(message: str, limits: Object, dialect: str = "hami") -> tuple[str, .
 @pytest.mark.parametrize("reason", [*REASONS, filters.insufficient("example.com/licence").text])
 @pytest.mark.parametrize("count", ["", "3 "])
 def test_there_is_no_reason_of_which_nothing_is_said(reason: str, count: str) -> None:
-    """A new reason needs an entry in :data:`OTHERWISE`, beside what is advised about what pods ask."""
+    """A new reason needs an entry in :data:`ADVICE_BY_REASON`, beside what is advised about what pods ask."""
     assert told_of(f"0/3 nodes are available: {count}{reason}.", {HAMI[0]: 1, HAMI[1]: 1})
 
 
 def test_what_is_said_otherwise_is_said_of_each_reason_and_of_nothing_else() -> None:
-    assert sorted(OTHERWISE) == sorted(REASONS)
+    assert sorted(ADVICE_BY_REASON) == sorted(REASONS)
 
 
 @pytest.mark.parametrize("seed", seeds(3, 30))

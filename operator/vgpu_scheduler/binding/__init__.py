@@ -8,7 +8,15 @@ from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import BindAttempt, BinderHooks, BindingAnswer, BindResult, Sender, Step, classify
+from vgpu_scheduler.binding.sender import (
+    BindAttempt,
+    BinderHooks,
+    BindingAnswer,
+    BindResult,
+    BindStep,
+    Sender,
+    classify,
+)
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,
@@ -21,6 +29,7 @@ __all__ = [
     "BindAttempt",
     "BindContext",
     "BindResult",
+    "BindStep",
     "Binder",
     "BinderHooks",
     "BinderOptions",
@@ -34,7 +43,6 @@ __all__ = [
     "PolicyStatusWriter",
     "Reporter",
     "Sender",
-    "Step",
     "TokenPatch",
     "binding_body",
     "classify",

@@ -19,7 +19,15 @@ from vgpu_scheduler.binding.in_doubt import InDoubtBindings
 from vgpu_scheduler.binding.lanes import BindGroup, BindState, BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.sender import NO_HOOKS, BindAttempt, BinderHooks, BindingAnswer, BindResult, Sender, Step
+from vgpu_scheduler.binding.sender import (
+    NO_HOOKS,
+    BindAttempt,
+    BinderHooks,
+    BindingAnswer,
+    BindResult,
+    BindStep,
+    Sender,
+)
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue
@@ -222,7 +230,7 @@ class Binder:
             return
         if not item.is_over:
             item.enter(BindState.LOCKED)
-        await self._hooks.on_step(Step.LOCKED, pod)
+        await self._hooks.on_step(BindStep.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
         still = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid) or pod
@@ -244,7 +252,7 @@ class Binder:
         if placement != item.decision.placement:
             self.stats.refitted += 1
         item.enter(BindState.CHECKED)
-        await self._hooks.on_step(Step.CHECKED, pod)
+        await self._hooks.on_step(BindStep.CHECKED, pod)
         return pod, placement
 
     async def _send(self, item: BindTask, pod: Pod, placement: Placement, lock: str) -> bool:
@@ -319,9 +327,9 @@ class Binder:
                     feasibleNodes=item.decision.feasible,
                 )
             )
-            await self._hooks.on_step(Step.BOUND, pod)
+            await self._hooks.on_step(BindStep.BOUND, pod)
             self._reporter.scheduled(pod, placement.node)
-            await self._hooks.on_step(Step.REPORTED, pod)
+            await self._hooks.on_step(BindStep.REPORTED, pod)
             return True
         self.stats.failed += 1
         log.info(KeyedMessage("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))

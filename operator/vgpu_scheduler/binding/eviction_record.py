@@ -17,10 +17,10 @@ from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import (
-    Eviction,
     EvictionLimit,
     PolicyKey,
     PreemptionRules,
+    RecordedEviction,
     recent_evictions,
     with_eviction,
     without_eviction,
@@ -82,7 +82,7 @@ class _Entry:
         Whether one of them has evicted the pod, or may have.
     """
 
-    mine: set[Eviction] = field(default_factory=set)
+    mine: set[RecordedEviction] = field(default_factory=set)
     trials: int = 0
     counts: bool = False
 
@@ -158,7 +158,7 @@ class EvictionRecord:
         _, namespace, _ = key
         # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
         named = victim.uid if namespace and namespace != victim.namespace else victim.key
-        eviction = Eviction(now, named, victim.uid, victim.node_name)
+        eviction = RecordedEviction(now, named, victim.uid, victim.node_name)
 
         def with_it(status: object) -> dict[str, Any] | RecordOutcome:
             recent = recent_evictions(status, now)

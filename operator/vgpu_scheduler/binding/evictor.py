@@ -21,7 +21,7 @@ from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, miss
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import NominationWriter
 from vgpu_scheduler.binding.overdue import OverdueVictims
-from vgpu_scheduler.binding.reports import Report
+from vgpu_scheduler.binding.reports import ConditionText
 from vgpu_scheduler.engine import OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
@@ -200,7 +200,7 @@ class Evictor:
         reason = decision.condition_reason
         response = await self._context.reporter.nominated(
             pod,
-            Report(reason, decision.message, note),
+            ConditionText(reason, decision.message, note),
             preemption.node,
             lambda: self._context.may_write(self._timeout) and self._is_wanted(uid, preemption),
         )

@@ -24,7 +24,7 @@ from vgpu_scheduler.apiclient import (
     end_tasks,
     pod_path,
 )
-from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding, Report, WaitingPods
+from vgpu_scheduler.binding.reports import ConditionText, Event, EventSeries, Occurrences, Regarding, WaitingPods
 from vgpu_scheduler.binding.writes import (
     CONDITION_LIMIT,
     NOTE_LIMIT,
@@ -162,13 +162,13 @@ class Reporter:
         note
             What the event adds to it.
         """
-        report = Report(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
+        report = ConditionText(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
         if self._waiting.report(pod, report, self._clock.monotonic()):
             self._write_condition(pod, report)
             self._tell(pod, report)
 
     async def nominated(
-        self, pod: Pod, report: Report, node: str, is_allowed: Callable[[], bool]
+        self, pod: Pod, report: ConditionText, node: str, is_allowed: Callable[[], bool]
     ) -> ApiResponse | None:
         """Say why a pod waits, and that room is made for it on a node, in one write; return the answer, None for none.
 
@@ -179,7 +179,7 @@ class Reporter:
         is_allowed
             Tells whether that may be written still: asked right before, for other writes to the pod go first.
         """
-        report = Report(report.reason, cut(report.message, CONDITION_LIMIT), cut(report.note, NOTE_LIMIT))
+        report = ConditionText(report.reason, cut(report.message, CONDITION_LIMIT), cut(report.note, NOTE_LIMIT))
         now = self._clock.monotonic()
         is_news = self._waiting.is_news(pod, report.reason, report.message, now)
         if is_news:
@@ -269,7 +269,7 @@ class Reporter:
         self._said.put(key, text, bytes_of(key) + bytes_of(text))
         return True
 
-    def _tell(self, pod: Pod, report: Report) -> None:
+    def _tell(self, pod: Pod, report: ConditionText) -> None:
         self._warn(_about(pod), EventReason.FAILED_SCHEDULING, "Scheduling", report.text)
 
     def _warn(self, about: Regarding, reason: EventReason, action: str, note: str) -> None:
@@ -286,7 +286,7 @@ class Reporter:
     def _put_event(self, told: Occurrences) -> None:
         self._put(_LATER, lambda: self._write_event(told), told.event.bytes)
 
-    def _write_condition(self, pod: Pod, report: Report) -> None:
+    def _write_condition(self, pod: Pod, report: ConditionText) -> None:
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         if not self._put(_FIRST, lambda: self._condition(about, report), bytes_of(report)):
             self._waiting.was_lost(pod.uid, self._clock.monotonic())  # what was never written must be said again
@@ -300,7 +300,7 @@ class Reporter:
         self._queued_bytes += size
         return True
 
-    async def _condition(self, pod: _Addressed, report: Report) -> None:
+    async def _condition(self, pod: _Addressed, report: ConditionText) -> None:
         async with self._lock(pod.uid):
             # Said anew since, or the pod is on its way to a node, by us or a later leader: nobody must contradict that.
             if self._waiting.written(pod.uid, report) and self._leads():
@@ -310,7 +310,7 @@ class Reporter:
         """Return what only one write to the status of a pod holds: of two under way the older one might arrive last."""
         return self._locks.setdefault(uid, asyncio.Lock())
 
-    async def _patch_condition(self, pod: _Addressed, report: Report, more: Mapping[str, str]) -> ApiResponse:
+    async def _patch_condition(self, pod: _Addressed, report: ConditionText, more: Mapping[str, str]) -> ApiResponse:
         """Write a condition, and more of the status with it; nothing else is written to that meanwhile."""
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0

@@ -21,7 +21,7 @@ from zlib import crc32
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, bytes_of
 
-__all__ = ["Event", "EventSeries", "Occurrences", "Regarding", "Report", "WaitingPods"]
+__all__ = ["ConditionText", "Event", "EventSeries", "Occurrences", "Regarding", "WaitingPods"]
 
 _WINDOW = 360.0
 """Seconds after which something that happens again is told by an event of its own."""
@@ -184,7 +184,7 @@ _NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConditionText:
     """Why a pod waits.
 
     Attributes
@@ -217,8 +217,8 @@ class Report:
 
 @dataclass(slots=True)
 class _Told:
-    newest: Report
-    written: Report
+    newest: ConditionText
+    written: ConditionText
     """The condition that the pod has, or is about to have."""
     written_at: float
     told_at: float
@@ -247,7 +247,7 @@ class WaitingPods:
         told = self._told.get(pod.uid)
         if told is None:
             known = pod.scheduled_condition
-            report = Report(reason, message)
+            report = ConditionText(reason, message)
             if known is None or known.status != "False" or not report.says(known.reason, known.message):
                 return True
             # The leader that wrote it told an event, too, nobody knows when.
@@ -256,7 +256,7 @@ class WaitingPods:
             return False
         return told.is_lost or not told.newest.says(reason, message)
 
-    def report(self, pod: Pod, report: Report, now: float) -> bool:
+    def report(self, pod: Pod, report: ConditionText, now: float) -> bool:
         """Take in why a pod waits; return whether it is to be written now, and not later or never."""
         told = self._told.get(pod.uid)
         if told is None:
@@ -283,7 +283,7 @@ class WaitingPods:
                 found.append(uid)
         return found
 
-    def catch_up(self, uid: str, now: float) -> tuple[Report, bool] | None:
+    def catch_up(self, uid: str, now: float) -> tuple[ConditionText, bool] | None:
         """Return what a pod that is due has to say, and whether its condition has to as well; None if it is silent."""
         told = self._told.get(uid)
         if told is None:
@@ -296,7 +296,7 @@ class WaitingPods:
             self._set_timer(uid, told)
         return told.newest, is_behind
 
-    def written(self, uid: str, report: Report) -> bool:
+    def written(self, uid: str, report: ConditionText) -> bool:
         """Tell whether a report is still the one that a pod is to have as its condition."""
         told = self._told.get(uid)
         return told is not None and told.written.says(report.reason, report.message)

@@ -74,7 +74,7 @@ _READS = 3
 """How often such a pod is read before its turn is over."""
 
 
-class Step(Enum):
+class BindStep(Enum):
     """Points of a bind at which a crash must lose nothing; tests stop the process there."""
 
     CHECKED = "checked"
@@ -119,7 +119,7 @@ class BindAttempt:
     ended: float
 
 
-async def _nothing(step: Step, pod: Pod) -> None:
+async def _nothing(step: BindStep, pod: Pod) -> None:
     del step, pod
 
 
@@ -130,14 +130,14 @@ class BinderHooks:
     Attributes
     ----------
     on_step
-        Awaited at each :class:`Step` of each bind; for tests that crash there.
+        Awaited at each :class:`BindStep` of each bind; for tests that crash there.
     on_attempt
         Told of each attempt of which the outcome is known.
     on_answer
         Told of a pod of whose Binding the outcome is known, and how many seconds that took.
     """
 
-    on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
+    on_step: Callable[[BindStep, Pod], Awaitable[None]] = _nothing
     on_attempt: Callable[[BindAttempt], None] = lambda _: None
     on_answer: Callable[[Pod, BindingAnswer, float], None] = lambda *_: None
 
@@ -169,7 +169,7 @@ class Sender:
     context: BindContext
     timeout: float
     label_first: bool
-    on_step: Callable[[Step, Pod], Awaitable[None]]
+    on_step: Callable[[BindStep, Pod], Awaitable[None]]
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain; an unknown outcome is that of :meth:`find_out`."""
@@ -188,7 +188,7 @@ class Sender:
             _, result = await self._write("POST", pod_path(pod.namespace, pod.name, "binding"), body)
         except ApiUnreachableError as error:
             result = BindResult(BindingAnswer.UNKNOWN, str(error))
-        await self.on_step(Step.SENT, pod)
+        await self.on_step(BindStep.SENT, pod)
         if result.answer is BindingAnswer.UNKNOWN:
             return await self.find_out(pod, placement, result.message)
         return result

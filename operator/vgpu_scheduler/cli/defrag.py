@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, why_no_more
-from vgpu_scheduler.whatif import MOST_MOVES, Plan, RoomPlan, Step, World, WorldError, defrag, make_room
+from vgpu_scheduler.whatif import MOST_MOVES, EvictionStep, Plan, RoomPlan, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.usage import CardUsage, cards
@@ -233,7 +233,7 @@ def _without_moves(room: RoomPlan) -> str:
     return f"No moves that were found make room for {room.pod}; not everything was tried."
 
 
-def _worded(step: Step) -> str:
+def _worded(step: EvictionStep) -> str:
     if step.pods:
         return f"Wait until {' and '.join(step.pods)} {'runs' if len(step.pods) == 1 else 'run'}."
     if step.move is None:

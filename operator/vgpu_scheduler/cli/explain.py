@@ -22,7 +22,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
 )
 from vgpu_scheduler.cli.forecasting import exit_without_log, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import explain_from_page, page_for
-from vgpu_scheduler.forecast import Forecast, Unknown
+from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
@@ -149,7 +149,7 @@ def _explained(
     return told
 
 
-def _told(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
+def _told(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
     print_pod_warnings(world, [told.pod])
     if told.is_bound:
         return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), _FITS_NOWHERE * told.is_announced)
@@ -186,7 +186,7 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     return name
 
 
-def _waiting(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
+def _waiting(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
     ours, found = told.ours, told.found
     lines = told.lines(wide=output == WIDE)
     lines += _notes(world, told, waits, fits=ours and bool(found.answer.node))
@@ -195,7 +195,7 @@ def _waiting(world: World, told: ExplainedPod, waits: Forecast | Unknown | None,
     )
 
 
-def _notes(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, *, fits: bool) -> list[str]:
+def _notes(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     pod = told.pod
     lines = [] if waits is None else [waits.text()]

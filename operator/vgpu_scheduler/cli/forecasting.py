@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
-from vgpu_scheduler.forecast import Forecast, Unknown
+from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.history import History, LogError, PyarrowMissingError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, Forecaster
@@ -51,7 +51,7 @@ def _history(logs: Sequence[Path]) -> History:
     return found.history
 
 
-def forecasts_of(forecaster: Forecaster, pods: Sequence[Pod]) -> dict[str, Forecast | Unknown]:
+def forecasts_of(forecaster: Forecaster, pods: Sequence[Pod]) -> dict[str, Forecast | NoForecast]:
     """Return how much longer some pods wait, by UID."""
     progress("courses that may come are replayed")
     found = forecaster.of(pods)

@@ -10,7 +10,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.forecast import Forecast, Unknown
+from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, PodResult, explain, number, victim_row
 
@@ -21,7 +21,7 @@ _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node"
 
 
 def show_answers(
-    answers: Sequence[PodResult], forecasts: Mapping[str, Forecast | Unknown], *, explained: bool, wide: bool
+    answers: Sequence[PodResult], forecasts: Mapping[str, Forecast | NoForecast], *, explained: bool, wide: bool
 ) -> None:
     """Show where pods go, who would have to go for them, and how long those wait of which that is forecast."""
     click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))

@@ -14,7 +14,7 @@ from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings, Server
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, objects_of, questions
-from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, Fact, beside_fact, take_in
+from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, ListedKind, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
 
@@ -34,8 +34,8 @@ __all__ = [
     "ContainerSpec",
     "Diagnosis",
     "ExpectedSettings",
-    "Fact",
     "Finding",
+    "ListedKind",
     "ObjectRef",
     "Question",
     "Rbac",

@@ -43,7 +43,7 @@ OBJECT_UNREADABLE = Diagnosis(
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ListedKind:
     """One kind of objects that checks look at.
 
     Attributes
@@ -101,33 +101,33 @@ DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
 """The names of the definitions of our policies."""
 
 
-def _pod_group_fact(kind: PodGroupKind) -> Fact:
+def _pod_group_fact(kind: PodGroupKind) -> ListedKind:
     api_group, _, version = kind.api_version.partition("/")
-    return Fact(kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup")
+    return ListedKind(kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup")
 
 
-FACTS: tuple[Fact, ...] = (
-    Fact("Node", "", "v1", "nodes", decode_node),
-    Fact("Pod", "", "v1", "pods", decode_pod),
-    Fact("ResourceQuota", "", "v1", "resourcequotas", decode_quota),
-    Fact("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload)),
-    Fact("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload)),
-    Fact("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease)),
-    Fact(
+FACTS: tuple[ListedKind, ...] = (
+    ListedKind("Node", "", "v1", "nodes", decode_node),
+    ListedKind("Pod", "", "v1", "pods", decode_pod),
+    ListedKind("ResourceQuota", "", "v1", "resourcequotas", decode_quota),
+    ListedKind("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload)),
+    ListedKind("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload)),
+    ListedKind("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease)),
+    ListedKind(
         "ValidatingAdmissionPolicy",
         _ADMISSION,
         "v1",
         "validatingadmissionpolicies",
         decoder("ValidatingAdmissionPolicy", AdmissionPolicy),
     ),
-    Fact(
+    ListedKind(
         "ValidatingAdmissionPolicyBinding",
         _ADMISSION,
         "v1",
         "validatingadmissionpolicybindings",
         decoder("ValidatingAdmissionPolicyBinding", AdmissionBinding),
     ),
-    Fact(
+    ListedKind(
         "CustomResourceDefinition",
         "apiextensions.k8s.io",
         "v1",
@@ -135,7 +135,7 @@ FACTS: tuple[Fact, ...] = (
         decoder("CustomResourceDefinition", Definition),
         DEFINITIONS,
     ),
-    Fact(
+    ListedKind(
         "ResourceSlice",
         "resource.k8s.io",
         "v1",
@@ -144,7 +144,7 @@ FACTS: tuple[Fact, ...] = (
         older=("v1beta2", "v1beta1"),
     ),
     *(
-        Fact(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
+        ListedKind(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
         for kind in (CLUSTER_KIND, NAMESPACED_KIND)
     ),
     *map(_pod_group_fact, POD_GROUP_KINDS),
@@ -154,22 +154,22 @@ FACTS: tuple[Fact, ...] = (
 OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
 """The kinds that may be looked at in one namespace alone."""
 
-ROLE_FACTS: tuple[Fact, ...] = (
-    Fact("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
-    Fact("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
-    Fact("Role", _RBAC, "v1", "roles", decoder("Role", Role)),
-    Fact("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding)),
+ROLE_FACTS: tuple[ListedKind, ...] = (
+    ListedKind("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
+    ListedKind("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
+    ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role)),
+    ListedKind("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding)),
 )
 """What tells who may do what, where the API server may not be asked that."""
 
 
-def beside_fact(kind: InventoryKind) -> Fact:
+def beside_fact(kind: InventoryKind) -> ListedKind:
     """Return the fact of a kind of objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
-    return Fact(kind.name, group, version, resource, partial(decode_inventory, kind.name))
+    return ListedKind(kind.name, group, version, resource, partial(decode_inventory, kind.name))
 
 
-def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
+def take_in(fact: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
     """Read objects; return those that can be read, and findings about the others."""
     values: list[Any] = []
     findings: list[Finding] = []

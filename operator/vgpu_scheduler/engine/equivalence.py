@@ -25,7 +25,7 @@ from vgpu_scheduler.predicates import (
     CompiledPredicates,
     FilterError,
     Reason,
-    Rejections,
+    RejectionCodes,
 )
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
 from vgpu_scheduler.state import InUse, PeerKeys, Peers, State
@@ -64,7 +64,7 @@ class ClusterPart:
 
     def evaluate(
         self, pod: Pod, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]]]:
+    ) -> tuple[NDArray[np.int64], list[tuple[RejectionCodes, NDArray[np.int64], NDArray[np.int32]]]]:
         """Filter nodes.
 
         Parameters
@@ -85,7 +85,7 @@ class ClusterPart:
             codes = each.evaluate(pod, rows)
             if codes is not None and codes.any():
                 rejected.append((each.rejections, rows, codes))
-                rows = rows[codes == Rejections.PASSES]
+                rows = rows[codes == RejectionCodes.PASSES]
         return rows, rejected
 
 

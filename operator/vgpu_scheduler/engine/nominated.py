@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ClusterEvent
-from vgpu_scheduler.predicates import FilterError, Reason, Rejection, Rejections
+from vgpu_scheduler.predicates import FilterError, Reason, Rejection, RejectionCodes
 from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["NominatedPods", "card_rejection", "rejection_of"]
@@ -97,7 +97,7 @@ class NominatedPods:
 def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
     """Return why a node does not let a pod pass, whose node part has been asked about it; None if it does."""
     rows = np.array([row], dtype=np.int64)
-    if node.rejected[row] != Rejections.PASSES:
+    if node.rejected[row] != RejectionCodes.PASSES:
         return node.predicates.rejections[int(node.rejected[row])]
     try:
         _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)

@@ -24,7 +24,7 @@ from vgpu_scheduler.engine.equivalence_classes import PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ScorePart
-from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, Rejections, ScorePlugin, Scores
+from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, RejectionCodes, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
 __all__ = ["DEVICE", "Filtered", "Preferences", "RankedNodes"]
@@ -160,14 +160,14 @@ class Filtered:
         self._node = node
         self.rows = rows
         self.candidates = rows
-        self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
+        self._rejected: list[tuple[RejectionCodes, NDArray[np.int64], NDArray[np.int32]]] = []
         self._beside_nominated: dict[int, Rejection] = {}
         self.pre_filter_reason: Reason | None = node.predicates.rejection
         if cluster is None:
             return
         self.pre_filter_reason = self.pre_filter_reason or cluster.pre_filter(pod)
         if self.pre_filter_reason is None:
-            passing = rows[node.rejected[rows] == Rejections.PASSES]
+            passing = rows[node.rejected[rows] == RejectionCodes.PASSES]
             self.candidates, self._rejected = cluster.evaluate(pod, passing)
         else:
             self.candidates = rows[:0]
@@ -184,12 +184,12 @@ class Filtered:
         if row in self._beside_nominated:
             return self._beside_nominated[row]
         for rejections, rows, codes in self._answers(np.array([row])):
-            code = int(codes[rows == row].max(initial=Rejections.PASSES))
-            if code != Rejections.PASSES:
+            code = int(codes[rows == row].max(initial=RejectionCodes.PASSES))
+            if code != RejectionCodes.PASSES:
                 return rejections[code]
         return None
 
-    def _answers(self, rows: NDArray[np.int64]) -> list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]]:
+    def _answers(self, rows: NDArray[np.int64]) -> list[tuple[RejectionCodes, NDArray[np.int64], NDArray[np.int32]]]:
         """Return what the filters of single nodes say of some rows, and what the others said of theirs."""
         part = self._node
         return [(part.predicates.rejections, rows, part.rejected[rows]), *self._rejected]
@@ -203,8 +203,8 @@ class Filtered:
             return self.rows[:0], self.rows[:0]
         found, passing = [np.empty(0, dtype=np.int64)], np.ones(self._node.rejected.shape[0], dtype=np.bool_)
         for rejections, rows, codes in self._answers(self.rows):
-            passing[rows[codes != Rejections.PASSES]] = False
-            distinct = np.unique(codes[codes != Rejections.PASSES])
+            passing[rows[codes != RejectionCodes.PASSES]] = False
+            distinct = np.unique(codes[codes != RejectionCodes.PASSES])
             helped = [code for code in distinct.tolist() if rejections[code].resolvable]
             found.append(rows[np.isin(codes, helped)])
         beside = self._beside_nominated

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.forecast.durations import DurationClass
 from vgpu_scheduler.model import counted, duration_unit, rounded_duration
 
-__all__ = ["PROBABILITY", "Forecast", "Unknown"]
+__all__ = ["PROBABILITY", "Forecast", "NoForecast"]
 
 PROBABILITY: Final = 0.8
 """Of how many forecasts the range holds."""
@@ -72,7 +72,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class NoForecast:
     """That nobody can say how long a pod waits.
 
     Attributes

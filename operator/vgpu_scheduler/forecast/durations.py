@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from vgpu_scheduler.forecast.lifetimes import Lifetime
+from vgpu_scheduler.forecast.lifetimes import ObservedLifetime
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.kube import Pod
 
@@ -61,8 +61,8 @@ class Durations:
         What is known, of pods that have ended as of those that still run.
     """
 
-    def __init__(self, lifetimes: Iterable[Lifetime]) -> None:
-        members: defaultdict[Hashable, list[Lifetime]] = defaultdict(list)
+    def __init__(self, lifetimes: Iterable[ObservedLifetime]) -> None:
+        members: defaultdict[Hashable, list[ObservedLifetime]] = defaultdict(list)
         for each in lifetimes:
             for _, key in _classes(each.pod):
                 members[key].append(each)
@@ -120,7 +120,7 @@ def _asked(pod: Pod) -> Hashable:
     )
 
 
-def _survival(lifetimes: list[Lifetime]) -> Survival:
+def _survival(lifetimes: list[ObservedLifetime]) -> Survival:
     return Survival(
         [each.seconds for each in lifetimes],
         [each.ended for each in lifetimes],

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from vgpu_scheduler.history import Arrived, Changed, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["Lifetime", "lifetimes_of"]
+__all__ = ["ObservedLifetime", "lifetimes_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class ObservedLifetime:
     """How long a pod ran.
 
     Attributes
@@ -33,10 +33,10 @@ class Lifetime:
     entered: float = 0.0
 
 
-def lifetimes_of(history: History) -> dict[str, Lifetime]:
+def lifetimes_of(history: History) -> dict[str, ObservedLifetime]:
     """Return how long the pods of a history ran that ran at all, by UID."""
     stays = history.stays()
-    found: dict[str, Lifetime] = {}
+    found: dict[str, ObservedLifetime] = {}
     for pod, seen in _pods(history):
         stay = stays.get(pod.uid, PodLifetime())
         placed = stay.placed
@@ -48,7 +48,7 @@ def lifetimes_of(history: History) -> dict[str, Lifetime]:
         seconds = max(until - placed, 0.0)
         entered = max(seen - placed, 0.0)
         ended = stay.departed is not None and not stay.evicted
-        found[pod.uid] = Lifetime(pod, seconds, ended, min(entered, seconds))
+        found[pod.uid] = ObservedLifetime(pod, seconds, ended, min(entered, seconds))
     return found
 
 

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, Unknown
+from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, NoForecast
+from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod
 from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
-from vgpu_scheduler.forecast.past import Past
-from vgpu_scheduler.forecast.present import Present, RunningPod
+from vgpu_scheduler.forecast.workload_history import WorkloadHistory
 from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, replay
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 
-__all__ = ["BUDGET", "Courses", "beside_past", "forecast", "interval", "replay_waits"]
+__all__ = ["BUDGET", "SimulatedWaits", "beside_past", "forecast", "interval", "replay_waits"]
 
 _ROUNDS: Final = (9, 10, 10, 20, 50)
 """How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""
@@ -38,14 +38,14 @@ _SOMEWHERE: Final = "-"
 
 
 def forecast(
-    present: Present,
-    past: Past,
+    present: CurrentCluster,
+    past: WorkloadHistory,
     options: EngineOptions,
     asked: Sequence[Pod],
     seed: int = 0,
     budget: int = BUDGET,
     on_course: Callable[[int], None] = lambda _: None,
-) -> dict[str, Forecast | Unknown]:
+) -> dict[str, Forecast | NoForecast]:
     """Return how much longer pods wait.
 
     Parameters
@@ -65,16 +65,16 @@ def forecast(
         By UID, the same each time.
     """
     empty = _empty(present, options)
-    found: dict[str, Forecast | Unknown] = {}
+    found: dict[str, Forecast | NoForecast] = {}
     for pod in asked:
         if why := _why_not(pod, present, empty):
-            found[pod.uid] = Unknown(why)
+            found[pod.uid] = NoForecast(why)
     told = [pod for pod in asked if pod.uid not in found]
     courses = replay_waits(present, past, options, [pod.uid for pod in told], seed, budget, on_course)
     return found | {pod.uid: _answer(pod, present.at, courses, past) for pod in told}
 
 
-def _empty(present: Present, options: EngineOptions) -> Engine:
+def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
     """Return what is known of a cluster without the pods that run there."""
     cluster = VirtualCluster(options)
     for each in present.objects:
@@ -84,7 +84,7 @@ def _empty(present: Present, options: EngineOptions) -> Engine:
     return cluster.engine
 
 
-def _why_not(pod: Pod, present: Present, empty: Engine) -> str:
+def _why_not(pod: Pod, present: CurrentCluster, empty: Engine) -> str:
     """Say why it cannot be known how long a pod waits, whatever may come; empty where it may be."""
     if gated(pod) is not None:
         return "it is not tried before its scheduling gates go, and nobody knows when they do"
@@ -101,7 +101,7 @@ def _why_not(pod: Pod, present: Present, empty: Engine) -> str:
 
 
 @dataclass(slots=True)
-class Courses:
+class SimulatedWaits:
     """What came of some pods in all courses.
 
     Attributes
@@ -120,14 +120,14 @@ class Courses:
 
 
 def replay_waits(
-    present: Present,
-    past: Past,
+    present: CurrentCluster,
+    past: WorkloadHistory,
     options: EngineOptions,
     asked: Sequence[str],
     seed: int = 0,
     budget: int = BUDGET,
     on_course: Callable[[int], None] = lambda _: None,
-) -> Courses:
+) -> SimulatedWaits:
     """Replay courses that may come, and return how long pods waited in each.
 
     Parameters
@@ -139,7 +139,7 @@ def replay_waits(
     """
     rate = past.per_second
     horizon = min(_HORIZON, _MOST_ARRIVALS / rate) if rate else _HORIZON
-    found = Courses({uid: [] for uid in asked})
+    found = SimulatedWaits({uid: [] for uid in asked})
     options = replace(options, flush_after=_HORIZON)  # no event is missed here
     objects = len(present.objects) + len(present.running) + len(present.waiting)
     drawn = spent = 0
@@ -162,7 +162,9 @@ def replay_waits(
     return found
 
 
-def _drawn(present: Present, past: Past, horizon: float, rng: np.random.Generator, found: Courses) -> History:
+def _drawn(
+    present: CurrentCluster, past: WorkloadHistory, horizon: float, rng: np.random.Generator, found: SimulatedWaits
+) -> History:
     """Return what may happen from now on."""
     now, durations = present.at, past.durations
     first: list[Changed | Arrived] = list(present.objects)
@@ -208,7 +210,7 @@ def _stay(placed: float, pod: Pod, seconds: float) -> list[Event]:
     return [Decided(placed, pod.uid, _SOMEWHERE), *departs]
 
 
-def beside_past(drawn: Sequence[float], past: Past, waited: float) -> list[float]:
+def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) -> list[float]:
     """Return what was drawn of the wait of a pod, and beside it how long others waited: a fourth of all together.
 
     Where too few waited as long, that is what was drawn.
@@ -226,7 +228,7 @@ def beside_past(drawn: Sequence[float], past: Past, waited: float) -> list[float
     return sorted([*drawn, *past.rest_of_waits(waited, max(round(len(drawn) / 3), 1))])
 
 
-def _answer(pod: Pod, now: float, courses: Courses, past: Past) -> Forecast | Unknown:
+def _answer(pod: Pod, now: float, courses: SimulatedWaits, past: WorkloadHistory) -> Forecast | NoForecast:
     """Return what the courses say of a pod, and the past."""
     found, durations = courses.waits[pod.uid], past.durations
     least, most = interval(found)
@@ -234,12 +236,12 @@ def _answer(pod: Pod, now: float, courses: Courses, past: Past) -> Forecast | Un
         return Forecast(0.0, 0.0, draws=len(found))
     if least == inf:
         if not durations:
-            return Unknown("it does not fit now, and of no pod is it known how long it ran")
+            return NoForecast("it does not fit now, and of no pod is it known how long it ran")
         if not courses.ended:
-            return Unknown("it does not fit now, and nobody can say of any pod that runs when it ends")
+            return NoForecast("it does not fit now, and nobody can say of any pod that runs when it ends")
         never = sum(wait == inf for wait in found)
         told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
-        return Unknown(told)
+        return NoForecast(told)
     waited = 0.0 if pod.created_at is None else max(now - pod.created_at, 0.0)
     least, most = interval(beside_past(found, past, waited))
     if not courses.known_from:  # all that go are being deleted

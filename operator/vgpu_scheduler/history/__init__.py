@@ -1,6 +1,5 @@
 """What happened to a cluster: kept, replayed under other policies, and compared."""
 
-from vgpu_scheduler.history.course import Course, Eviction, PodCourse, Series
 from vgpu_scheduler.history.encoding import LogError, Row, rows_of
 from vgpu_scheduler.history.events import (
     Arrived,
@@ -20,16 +19,17 @@ from vgpu_scheduler.history.log import (
     OPEN,
     Header,
     LogFile,
-    Part,
+    LogSegment,
     PyarrowMissingError,
     check_arrow,
     close_left_open,
     read_part,
 )
+from vgpu_scheduler.history.objects_at_time import ObjectsAtTime
 from vgpu_scheduler.history.recording import Recording
+from vgpu_scheduler.history.replay_result import PodCourse, ReplayedEviction, ReplayResult, Series
 from vgpu_scheduler.history.replaying import replay, with_policies
 from vgpu_scheduler.history.retention import Retention, prune
-from vgpu_scheduler.history.standing import StandingObjects
 from vgpu_scheduler.history.virtual import VirtualCluster, as_bound, known_objects
 
 __all__ = [
@@ -37,26 +37,26 @@ __all__ = [
     "OPEN",
     "Arrived",
     "Changed",
-    "Course",
     "Decided",
     "Departed",
     "Event",
-    "Eviction",
     "Header",
     "History",
     "LogError",
     "LogFile",
+    "LogSegment",
     "MissedEvents",
-    "Part",
+    "ObjectsAtTime",
     "PodCourse",
     "PodLifetime",
     "PyarrowMissingError",
     "Recording",
     "Removed",
+    "ReplayResult",
+    "ReplayedEviction",
     "Retention",
     "Row",
     "Series",
-    "StandingObjects",
     "VirtualCluster",
     "Withdrawn",
     "as_bound",

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.history.course import Course, PodCourse
+from vgpu_scheduler.history.replay_result import PodCourse, ReplayResult
 from vgpu_scheduler.history.resampling import Blocks
 from vgpu_scheduler.history.statistics import integrals, quantiles
 
@@ -130,7 +130,7 @@ class MeasureComparison:
 Group = Callable[[PodCourse], bool]
 
 
-def groups_of(course: Course) -> dict[str, list[int]]:
+def groups_of(course: ReplayResult) -> dict[str, list[int]]:
     """Return the numbers of the pods of each group: all, by priority, by namespace, by how many cards they ask for."""
     found: dict[str, list[int]] = {"": list(range(len(course.pods)))}
     named: dict[tuple[int, Any, str], list[int]] = {}
@@ -153,7 +153,7 @@ def groups_of(course: Course) -> dict[str, list[int]]:
 class _Sample:
     """A course in blocks, of which each may count several times."""
 
-    def __init__(self, course: Course, blocks: Blocks) -> None:
+    def __init__(self, course: ReplayResult, blocks: Blocks) -> None:
         self._blocks = blocks
         self.block = np.array([blocks.number(pod.arrived) for pod in course.pods], dtype=np.int64)
         self.waited = np.array([pod.waited for pod in course.pods])
@@ -180,7 +180,7 @@ class _Sample:
         yield "never", float(counts @ self.never[order])
 
 
-def _by_block(course: Course, blocks: Blocks) -> tuple[_Values, ...]:
+def _by_block(course: ReplayResult, blocks: Blocks) -> tuple[_Values, ...]:
     """Return, for each block, seconds, and card-seconds in service, given out, stranded and whole."""
     edges = blocks.began + blocks.seconds * np.arange(blocks.count + 1, dtype=np.float64)
     edges[-1] = course.ended
@@ -189,14 +189,14 @@ def _by_block(course: Course, blocks: Blocks) -> tuple[_Values, ...]:
     return tuple(integrals(series.times, column, edges) for column in columns)
 
 
-def measured(course: Course) -> Mapping[str, float]:
+def measured(course: ReplayResult) -> Mapping[str, float]:
     """Return the measures of a course, all its pods together."""
     blocks = Blocks.of(course.began, course.ended)
     sample, all_ = _Sample(course, blocks), np.ones(blocks.count)
     return dict([*sample.of_all(all_), *sample.of_pods(all_, np.argsort(sample.waited, kind="stable"))])
 
 
-def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -> list[MeasureComparison]:
+def compared(before: Sequence[ReplayResult], after: Sequence[ReplayResult], seed: int = 0) -> list[MeasureComparison]:
     """Compare two policies.
 
     Parameters
@@ -232,13 +232,13 @@ def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -
     return found
 
 
-def _all_measures(course: Course) -> dict[tuple[str, str], float]:
+def _all_measures(course: ReplayResult) -> dict[tuple[str, str], float]:
     blocks = Blocks.of(course.began, course.ended)
     return next(_drawn(course, groups_of(course), [np.ones(blocks.count)]))
 
 
 def _drawn(
-    course: Course, groups: Mapping[str, Sequence[int]], weights: Sequence[_Values]
+    course: ReplayResult, groups: Mapping[str, Sequence[int]], weights: Sequence[_Values]
 ) -> Iterator[dict[tuple[str, str], float]]:
     """Yield the measures of all groups, for each of some draws of blocks."""
     sample = _Sample(course, Blocks.of(course.began, course.ended))

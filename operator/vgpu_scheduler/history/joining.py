@@ -18,14 +18,14 @@ from vgpu_scheduler.history.events import (
     Removed,
     Withdrawn,
 )
-from vgpu_scheduler.history.log import Part
-from vgpu_scheduler.history.standing import StandingObjects
+from vgpu_scheduler.history.log import LogSegment
+from vgpu_scheduler.history.objects_at_time import ObjectsAtTime
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["joined"]
 
 
-def _differences(there: StandingObjects, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
+def _differences(there: ObjectsAtTime, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
     """Yield what must have happened if this is what is there now.
 
     Parameters
@@ -52,7 +52,7 @@ def _differences(there: StandingObjects, first: Sequence[Event], decided: Set[st
                 yield event
 
 
-def _difference_of_pod(there: StandingObjects, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
+def _difference_of_pod(there: ObjectsAtTime, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
     before = there.pods.get(pod.uid)
     if before is None:
         yield event
@@ -72,7 +72,7 @@ def _pod(event: Event) -> Pod:
     return found
 
 
-def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
+def joined(parts: Sequence[LogSegment]) -> tuple[History, list[str]]:
     """Return what all parts of a log say, and what is to be said of them.
 
     Parameters
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
     """
     parts = sorted(parts, key=lambda part: (part.header.began, part.header.run, part.header.number))
     problems = [part.problem for part in parts if part.problem]
-    there, events = StandingObjects(), list[Event]()
+    there, events = ObjectsAtTime(), list[Event]()
     first = parts[0]
     for event in (*first.first, *first.events):
         there.take(event)
@@ -116,17 +116,17 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
     return History(began, ended, beginning, tuple(events)), problems
 
 
-def _is_repeated(event: Event, part: Part) -> TypeGuard[Decided]:
+def _is_repeated(event: Event, part: LogSegment) -> TypeGuard[Decided]:
     """Tell whether a file begins with a decision that an older one may have."""
     return isinstance(event, Decided) and bool(event.node) and event.at <= part.header.began
 
 
-def _is_on(there: StandingObjects, decided: Decided) -> bool:
+def _is_on(there: ObjectsAtTime, decided: Decided) -> bool:
     pod = there.pods.get(decided.uid)
     return pod is not None and pod.node_name == decided.node
 
 
-def _goes_on(before: Part, part: Part) -> bool:
+def _goes_on(before: LogSegment, part: LogSegment) -> bool:
     one, other = before.header, part.header
     return one.run == other.run and one.number + 1 == other.number and not before.problem
 

@@ -27,7 +27,7 @@ __all__ = [
     "OPEN",
     "Header",
     "LogFile",
-    "Part",
+    "LogSegment",
     "PyarrowMissingError",
     "check_arrow",
     "close_left_open",
@@ -85,7 +85,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogSegment:
     """What a file holds.
 
     Attributes
@@ -301,7 +301,7 @@ def close_left_open(directory: Path) -> list[str]:
     return problems
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> LogSegment:
     """Read a file of a log.
 
     Raises
@@ -332,7 +332,7 @@ def read_part(path: Path) -> Part:
             ended = max(ended, row.at)
             if event is not None:
                 (first if row.event in FIRST else events).append(event)
-    return Part(path, header, ended, first, events, problem)
+    return LogSegment(path, header, ended, first, events, problem)
 
 
 def _batches(arrow: Any, path: Path) -> tuple[Sequence[Any], Any, str]:

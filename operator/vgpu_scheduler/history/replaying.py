@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.history.course import Course, Eviction, PodCourse
+from vgpu_scheduler.history.allocation_sampler import AllocationSampler
 from vgpu_scheduler.history.events import Arrived, Changed, Departed, Event, History, PodLifetime, Removed
-from vgpu_scheduler.history.gauge import Gauge
+from vgpu_scheduler.history.replay_result import PodCourse, ReplayedEviction, ReplayResult
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
@@ -73,7 +73,7 @@ def replay(
     *,
     asked: Collection[str] | None = None,
     most_work: float = inf,
-) -> Course:
+) -> ReplayResult:
     """Let the pods of a history arrive again, and return what becomes of them.
 
     Parameters
@@ -126,11 +126,11 @@ class _Replay:
         self._on_step = on_step
         self._cluster = VirtualCluster(options)
         self._engine = self._cluster.engine
-        self._gauge = Gauge(self._engine.state, self._engine.dialects)
+        self._gauge = AllocationSampler(self._engine.state, self._engine.dialects)
         self._stays = history.stays()
         self._lives: dict[str, _Life] = {}  # by the UID in the history
         self._first_uids: dict[str, str] = {}  # of pods that came again
-        self._evictions: list[Eviction] = []
+        self._evictions: list[ReplayedEviction] = []
         self._spared: list[str] = []
         """Whom the history evicted, and who goes now unless somebody gets its room first."""
         self._errors: Counter[str] = Counter()
@@ -141,7 +141,7 @@ class _Replay:
         self._steps += [_Step(event.at, next(self._numbers), event) for event in history.events]
         heapq.heapify(self._steps)
 
-    def run(self, asked: Collection[str] | None, most_work: float) -> Course:
+    def run(self, asked: Collection[str] | None, most_work: float) -> ReplayResult:
         """Let everything happen to the end of the history, or until all that were asked about have been placed."""
         steps, ended, began = self._steps, self._history.ended, self._history.began
         waiting = None if asked is None else set(asked)
@@ -165,7 +165,9 @@ class _Replay:
         pods = [self._ended(life) for life in self._lives.values()]
         lacked = self._cluster.lacked + self._errors
         series = self._gauge.series()
-        return Course(began, ended, pods, series, tuple(self._evictions), dict(sorted(lacked.items())), self._work)
+        return ReplayResult(
+            began, ended, pods, series, tuple(self._evictions), dict(sorted(lacked.items())), self._work
+        )
 
     def _ended(self, life: _Life) -> PodCourse:
         """Return the course of a pod, with what it has waited in the end."""
@@ -267,7 +269,7 @@ class _Replay:
         if victim is None:
             return
         first = self._first_uids.get(uid, uid)
-        self._evictions.append(Eviction(now, victim.key, victim.namespace, victim.priority, preemptor))
+        self._evictions.append(ReplayedEviction(now, victim.key, victim.namespace, victim.priority, preemptor))
         stay, life = self._stays.get(first, _NOTHING), self._lives.get(first)
         comes_again = victim.owner and not stay.evicted
         if life is None and comes_again:  # it ran already when the history began

@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels.collect import offer_card
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.hami import open_container, why_not_on_node
 from vgpu_scheduler.kernels.order import sort_cards, write_keys
-from vgpu_scheduler.kernels.request import ClaimOnNode, FitResult, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, FitResult, Request, Scratch
 
 _NUMBER = 0
 
@@ -39,9 +39,9 @@ def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratc
     _compile(add_choice_score, columns, request, scratch, here, result.choice_score[0])
 
 
-def _claim(scratch: Scratch, result: FitResult) -> ClaimOnNode:
+def _claim(scratch: Scratch, result: FitResult) -> CardClaim:
     order, used, counts = scratch.order[0], scratch.used[0], result.counts[0]
-    return ClaimOnNode(_NUMBER, _NUMBER, _NUMBER, order, used, counts, result.cards[:1])
+    return CardClaim(_NUMBER, _NUMBER, _NUMBER, order, used, counts, result.cards[:1])
 
 
 def _compile(function: Any, *arguments: object) -> None:

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.dispatch import score_choice
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch, is_last_of_vendor
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch, is_last_of_vendor
 
 
 @kernel
 def add_choice_score(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, choice_score: NDArray[np.float32]
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, choice_score: NDArray[np.float32]
 ) -> None:
     """Add the score of the cards of a claim, and with the last one on a vendor that of how many the pod takes.
 
@@ -36,7 +36,7 @@ def add_choice_score(
 
 @kernel
 def _add_link_score(
-    columns: DeviceColumns, request: Request, here: ClaimOnNode, choice_score: NDArray[np.float32]
+    columns: DeviceColumns, request: Request, here: CardClaim, choice_score: NDArray[np.float32]
 ) -> None:
     """Add what the node's cards say of taking as many as the pod does, over all its containers."""
     vendor = request.claims.vendor[here.claim]

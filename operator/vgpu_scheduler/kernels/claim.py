@@ -9,12 +9,12 @@ from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.collect import collect, needs_every_card
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.quotas import keep_within_quota, raise_peak
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import NO_PIECE
 
 
 @inlined_kernel
-def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> bool:
+def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> bool:
     """Give a claim cards of a node, and book them; False where too few pass, with the reasons in ``here.counts``."""
     wanted = request.claims.wanted[here.claim]
     found = collect(columns, request, scratch, here)
@@ -31,7 +31,7 @@ def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 
 @kernel
 def _choose_within_quota(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int, kept: int
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int, kept: int
 ) -> int:
     """Hold chosen cards, each of which is within the quotas, against them together; return how many are left.
 
@@ -52,7 +52,7 @@ def _choose_within_quota(
 
 
 @kernel
-def book(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def book(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
     """Add the chosen candidates to what is used of their cards, and to what the pod holds under quotas."""
     claim, candidates = here.claim, scratch.candidates
     for i in range(request.claims.wanted[claim]):

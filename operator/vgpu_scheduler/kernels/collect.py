@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels.request import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
     WHOLE,
-    ClaimOnNode,
+    CardClaim,
     Offer,
     Request,
     Scratch,
@@ -46,7 +46,7 @@ _INIT = int(ContainerKind.INIT)
 
 
 @inlined_kernel
-def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> int:
+def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> int:
     """Try the cards of a node, the last of the order first, and write down what each that passes would give.
 
     The walk ends when the claim has enough, unless the cards are chosen from all that pass. Where the cards of a claim
@@ -110,7 +110,7 @@ def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, de
 
 @inlined_kernel
 def _is_numa_node_enough(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int
 ) -> bool:
     """Tell whether the candidates of one NUMA node are enough, and go together where they must."""
     if found < request.claims.wanted[here.claim]:
@@ -128,7 +128,7 @@ def _is_numa_node_enough(
 
 @kernel
 def offer_card(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int, found: int
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int, found: int
 ) -> tuple[int, int]:
     """Check what is left of a card, and write down what it would give.
 
@@ -164,7 +164,7 @@ def offer_card(
 
 @kernel
 def _count_within_quota(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer
 ) -> int:
     """Count what a card would give as picked, if quotas allow it beside the picks before; else return the reason."""
     if not is_within_quota(columns, request, scratch, here, offer):
@@ -180,7 +180,7 @@ def _share_of(columns: DeviceColumns, request: Request, claim: int, device: int)
 
 
 @kernel
-def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int) -> Offer:
+def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int) -> Offer:
     """Return the piece of a card that a claim would get beside what is ``taken`` of it, if any is free."""
     piece = piece_for(columns, request, here, device, scratch.taken)
     if piece == NO_PIECE:
@@ -190,7 +190,7 @@ def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 
 
 @kernel
-def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int) -> int:
+def _why_not_shared(columns: DeviceColumns, request: Request, here: CardClaim, device: int) -> int:
     """Return why a card takes no other occupant, or not this one."""
     position, checks = device - here.base, request.rules.checks[here.claim]
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_UUID:
@@ -205,7 +205,7 @@ def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode,
 
 
 @kernel
-def _is_group_used(columns: DeviceColumns, here: ClaimOnNode, device: int) -> bool:
+def _is_group_used(columns: DeviceColumns, here: CardClaim, device: int) -> bool:
     """Tell whether anybody uses a card of the same group of a node."""
     group, vendor = columns.group[device], columns.vendor[device]
     if group < 0:
@@ -218,7 +218,7 @@ def _is_group_used(columns: DeviceColumns, here: ClaimOnNode, device: int) -> bo
 
 
 @kernel
-def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
+def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> int:
     """Return what a card has too little of, or why it does not go with its occupants or the pod's other cards."""
     checks, total = request.rules.checks[here.claim], columns.total[offer.device]
     used = here.used[offer.device - here.base]
@@ -237,7 +237,7 @@ def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, her
 
 
 @kernel
-def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
+def _why_not_beside(request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> int:
     """Return why a card does not go together with its occupants, or with what the pod's other containers get."""
     checks, used = request.rules.checks[here.claim], here.used[offer.device - here.base]
     if checks & _EQUAL_SHARES and used[SLOTS] > 0:
@@ -264,7 +264,7 @@ def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -
 
 @kernel
 def _offer_pieces(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int, found: int
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int, found: int
 ) -> tuple[int, int]:
     """Write a card down once for each piece that it could give, as long as there is use for them.
 

@@ -22,7 +22,7 @@ from vgpu_scheduler.kernels.request import (
     OTHER_MODE,
     PEAK,
     WEIGHT,
-    ClaimOnNode,
+    CardClaim,
     FitResult,
     Request,
     Scratch,
@@ -71,7 +71,7 @@ def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base:
 
 
 @kernel
-def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
     """Score the cards for a container; init containers run one after the other, each beside what runs only."""
     if request.claims.kind[here.claim] == _INIT:
         cards = here.used.shape[0]
@@ -85,7 +85,7 @@ def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, h
 
 
 @kernel
-def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
+def why_not_on_node(columns: DeviceColumns, request: Request, here: CardClaim) -> int:
     """Return why no cards of a node are looked at one by one; write how many of the vendor there are."""
     claim, one_piece = here.claim, request.rules.checks[here.claim] & _ONE_PIECE != 0
     theirs, first, divided, offered = 0, NO_CARD, False, False
@@ -120,7 +120,7 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
         space = _OWN if request.claims.kind[claim] == _INIT else _RUNNING
         order, used = scratch.order[space, :cards], scratch.used[space, :cards]
-        here = ClaimOnNode(claim, row, base, order, used, counts, result.cards[row : row + 1])
+        here = CardClaim(claim, row, base, order, used, counts, result.cards[row : row + 1])
         if request.claims.container[claim] != container:
             container = request.claims.container[claim]
             open_container(columns, request, scratch, here)

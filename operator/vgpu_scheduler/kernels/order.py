@@ -16,7 +16,7 @@ from vgpu_scheduler.kernels.request import (
     KEY_USED,
     KEY_USED_MEMORY,
     WEIGHT,
-    ClaimOnNode,
+    CardClaim,
     Request,
     Scratch,
     resolve,
@@ -24,7 +24,7 @@ from vgpu_scheduler.kernels.request import (
 
 
 @entry_kernel
-def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
+def score_cards(columns: DeviceColumns, request: Request, here: CardClaim, score: NDArray[np.float32]) -> None:
     """Score every card of the node as if the whole container were placed on it.
 
     Parameters
@@ -64,7 +64,7 @@ def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, sco
 
 
 @kernel
-def score_shares(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
+def score_shares(columns: DeviceColumns, request: Request, here: CardClaim, score: NDArray[np.float32]) -> None:
     """Score every card of the node for one instance of what a container claims of the card's vendor, by DeviceShare.
 
     Parameters
@@ -91,7 +91,7 @@ def score_shares(columns: DeviceColumns, request: Request, here: ClaimOnNode, sc
 
 
 @kernel
-def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
     """Write what the cards are sorted by, so that the smallest comes first for every key."""
     used, score, keys = here.used, scratch.score, scratch.keys
     for k in range(request.order.keys.shape[0]):

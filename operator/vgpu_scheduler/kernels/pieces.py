@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, claimed_cores, resolve
+from vgpu_scheduler.kernels.request import CardClaim, Request, claimed_cores, resolve
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_PIECE
 
@@ -116,9 +116,7 @@ def offers_piece(columns: DeviceColumns, request: Request, claim: int, device: i
 
 
 @kernel
-def piece_for(
-    columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int, taken: NDArray[np.int64]
-) -> int:
+def piece_for(columns: DeviceColumns, request: Request, here: CardClaim, device: int, taken: NDArray[np.int64]) -> int:
     """Find the first piece of a device that suits a claim and is free.
 
     Parameters

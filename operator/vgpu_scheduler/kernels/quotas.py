@@ -21,7 +21,7 @@ from vgpu_scheduler.kernels.request import (
     QUOTA_MEMORY,
     SPENT,
     WHOLE,
-    ClaimOnNode,
+    CardClaim,
     Offer,
     Request,
     Scratch,
@@ -42,7 +42,7 @@ def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, 
 
 
 @kernel
-def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
     """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
     quota = scratch.quota
     quota[SPENT] = 0
@@ -55,7 +55,7 @@ def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 
 @kernel
-def open_card(columns: DeviceColumns, scratch: Scratch, here: ClaimOnNode, device: int) -> None:
+def open_card(columns: DeviceColumns, scratch: Scratch, here: CardClaim, device: int) -> None:
     """Begin with what the pod holds of a card already."""
     used = here.used[device - here.base]
     scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
@@ -63,9 +63,7 @@ def open_card(columns: DeviceColumns, scratch: Scratch, here: ClaimOnNode, devic
 
 
 @kernel
-def is_within_quota(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer
-) -> bool:
+def is_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> bool:
     """Tell whether the pod stays within its quotas if it takes what the open card would give."""
     quota, claim, device = scratch.quota, here.claim, offer.device
     quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = offer.memory, offer.cores
@@ -88,9 +86,7 @@ def count_pick(scratch: Scratch) -> None:
 
 
 @kernel
-def keep_within_quota(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, number: int
-) -> int:
+def keep_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, number: int) -> int:
     """Keep, of the first ``number`` chosen candidates, as many as are wanted and stay within the quotas together.
 
     They are moved to the front of ``scratch.chosen``. Pieces of one card are beside each other there; none is kept
@@ -123,7 +119,7 @@ def keep_within_quota(
 
 
 @kernel
-def raise_peak(columns: DeviceColumns, scratch: Scratch, here: ClaimOnNode, device: int) -> None:
+def raise_peak(columns: DeviceColumns, scratch: Scratch, here: CardClaim, device: int) -> None:
     """Note what the pod holds of a card after a pick was booked."""
     open_card(columns, scratch, here, device)
     peak = scratch.quota[PEAK + device - here.base]

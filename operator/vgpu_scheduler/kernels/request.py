@@ -144,7 +144,7 @@ def link_scratch(groups: int, cards: int) -> LinkScratch:
     )
 
 
-class Candidates(NamedTuple):
+class CandidateNodes(NamedTuple):
     """What each of ``P`` candidates would give to the claim at hand; a card is one per piece that it could give."""
 
     device: NDArray[np.int64]  # (P,) in the order in which the cards are tried
@@ -160,7 +160,7 @@ class Scratch(NamedTuple):
     used: NDArray[np.int64]  # (2, M, K)
     score: NDArray[np.float32]  # (M,)
     keys: NDArray[np.float64]  # (M, number of sort keys) by position
-    candidates: Candidates  # of the claim at hand
+    candidates: CandidateNodes  # of the claim at hand
     chosen: NDArray[np.int64]  # (P,) numbers of candidates, the chosen ones first
     picks: NDArray[np.int64]  # (C, P) the devices that each claim gets
     pieces: NDArray[np.int64]  # (C, P) the piece of each pick, NO_PIECE for a share
@@ -171,7 +171,7 @@ class Scratch(NamedTuple):
     quota: NDArray[np.int64]  # (PEAK + M, 2), memory and cores: see the row numbers; (0, 2) where no quota limits
 
 
-class ClaimOnNode(NamedTuple):
+class CardClaim(NamedTuple):
     """One claim that is fitted on one node of ``n`` cards."""
 
     claim: int

@@ -13,7 +13,7 @@ from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import BARRED_BY_SELECTOR
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_PARTITION, NO_REASON, NO_VENDOR
-from vgpu_scheduler.kernels.share_request import ChoiceTerms, ClaimOnNode, ShareRequest, why_not
+from vgpu_scheduler.kernels.share_request import ChoiceTerms, ShareClaim, ShareRequest, why_not
 
 
 @kernel
@@ -28,7 +28,7 @@ def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: in
 
 
 @inlined_kernel
-def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: ScopeTerms, here: ClaimOnNode) -> bool:
+def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: ScopeTerms, here: ShareClaim) -> bool:
     """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
     claim, base, wanted, used, scratch, counts = here
     tried = scratch.tried[: used.shape[0]]
@@ -59,7 +59,7 @@ def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: Scop
 
 
 @kernel
-def take_partition(columns: DeviceColumns, request: ShareRequest, terms: PartitionTerms, here: ClaimOnNode) -> bool:
+def take_partition(columns: DeviceColumns, request: ShareRequest, terms: PartitionTerms, here: ShareClaim) -> bool:
     """Pick the devices of the best partition that nobody uses anything of; False where there is none."""
     claim, base, wanted, used, scratch, counts = here
     free, taken, found = 0, 0, 0
@@ -103,7 +103,7 @@ def _is_used(used: NDArray[np.int64]) -> bool:
 
 
 @kernel
-def _function_of(columns: DeviceColumns, request: ShareRequest, here: ClaimOnNode, vendor: int, position: int) -> int:
+def _function_of(columns: DeviceColumns, request: ShareRequest, here: ShareClaim, vendor: int, position: int) -> int:
     """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
 
     It belongs to the device whose ordinal its group is.
@@ -124,7 +124,7 @@ def _function_of(columns: DeviceColumns, request: ShareRequest, here: ClaimOnNod
 
 @kernel
 def take_function(
-    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode, number: int, position: int
+    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim, number: int, position: int
 ) -> int:
     """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
     vendor = terms.functions[here.claim]
@@ -136,7 +136,7 @@ def take_function(
 
 
 @kernel
-def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode) -> tuple[int, int]:
+def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim) -> tuple[int, int]:
     """Prepare the choice of devices near those that were picked first; return how many there must be, and may be."""
     claim, base, wanted, used, scratch, _ = here
     if not terms.joint.one_each[claim]:
@@ -153,7 +153,7 @@ def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, he
 
 
 @kernel
-def is_near_enough(columns: DeviceColumns, terms: ChoiceTerms, here: ClaimOnNode) -> bool:
+def is_near_enough(columns: DeviceColumns, terms: ChoiceTerms, here: ShareClaim) -> bool:
     """Tell whether the picks of a claim are below the switches that they must be below."""
     joint = terms.joint
     if not joint.follows[here.claim] or not joint.same:

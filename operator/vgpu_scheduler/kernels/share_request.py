@@ -63,7 +63,7 @@ class ShareScratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, M) device numbers
 
 
-class ClaimOnNode(NamedTuple):
+class ShareClaim(NamedTuple):
     """A claim for which devices of a node are sought."""
 
     claim: int

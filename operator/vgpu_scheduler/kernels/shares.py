@@ -31,7 +31,7 @@ from vgpu_scheduler.kernels.share_choice import (
 from vgpu_scheduler.kernels.share_request import (
     ChoiceTerms,
     ChoosyRequest,
-    ClaimOnNode,
+    ShareClaim,
     ShareRequest,
     ShareScratch,
     why_not,
@@ -86,9 +86,7 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
 
 
 @kernel
-def _pick(
-    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode, most: int
-) -> int:
+def _pick(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ShareClaim, most: int) -> int:
     """Pick among the devices that were not tried yet, the best first; return how many are picked."""
     claim, base, _, used, scratch, counts = here
     tried = scratch.tried[: used.shape[0]]
@@ -111,7 +109,7 @@ def _pick(
 
 @kernel
 def _book(
-    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode, picked: int
+    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ShareClaim, picked: int
 ) -> None:
     """Book the devices that a claim has picked, as many as there are."""
     claim, base, _, used, scratch, _ = here
@@ -128,7 +126,7 @@ def _book(
 
 
 @inlined_kernel
-def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode) -> int:
+def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim) -> int:
     """Pick as the terms say; return how many are picked, 0 where they are too few."""
     claim, wanted = here.claim, here.wanted
     if terms.partitions.claims[claim]:
@@ -152,7 +150,7 @@ def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceT
 
 
 @inlined_kernel
-def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode) -> bool:
+def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ShareClaim) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
     wanted = here.wanted
     here.scratch.tried[: here.used.shape[0]] = False
@@ -220,7 +218,7 @@ def _fit_node(
         if choice < wanted:
             counts[reasons.TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, terms, ClaimOnNode(claim, base, wanted, used, scratch, counts)):
+        if not _fit_claim(columns, request, terms, ShareClaim(claim, base, wanted, used, scratch, counts)):
             return False
     counts[:] = 0
     return True

@@ -4,7 +4,7 @@ from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weig
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.evictions import (
     HOUR,
-    Eviction,
+    RecordedEviction,
     read_evictions,
     recent_evictions,
     with_eviction,
@@ -56,7 +56,6 @@ __all__ = [
     "Catalogue",
     "DisruptionBudgetMode",
     "EffectivePolicy",
-    "Eviction",
     "EvictionLimit",
     "GroupRules",
     "PodLimits",
@@ -66,6 +65,7 @@ __all__ = [
     "PolicyKey",
     "PolicyResource",
     "PreemptionRules",
+    "RecordedEviction",
     "UpperBound",
     "VictimScope",
     "WhenStale",

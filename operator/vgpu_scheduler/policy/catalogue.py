@@ -32,7 +32,7 @@ def title(policy: PolicyResource) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class CandidatePolicies:
     """The policies that may select the pods of one namespace.
 
     Attributes
@@ -75,7 +75,7 @@ class Catalogue:
         self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
         self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
-        self._candidates: BoundedCache[str, Candidates] = BoundedCache(_MOST_BYTES)
+        self._candidates: BoundedCache[str, CandidatePolicies] = BoundedCache(_MOST_BYTES)
         self._ties: dict[PolicyKey, set[PolicyKey]] = {}
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class Catalogue:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
-    def candidates(self, namespace: str) -> Candidates:
+    def candidates(self, namespace: str) -> CandidatePolicies:
         """Return the policies that may select the pods of a namespace; as a rule one value until something changes."""
         found = self._candidates.get(namespace)
         if found is None:
@@ -166,7 +166,7 @@ class Catalogue:
         """
         return tuple(sorted(self._ties.get(key, ())))
 
-    def _find_candidates(self, namespace: str) -> Candidates:
+    def _find_candidates(self, namespace: str) -> CandidatePolicies:
         known = self._namespaces.get(namespace)
         # Every namespace carries its name as a label, also while it has not been seen.
         labels = {**(known.labels if known else {}), _NAMESPACE_NAME: namespace}
@@ -182,7 +182,7 @@ class Catalogue:
             if policy.selector is not None
             for requirement in policy.selector.requirements
         }
-        return Candidates(tuple(sorted(found, key=_rank_key)), tuple(sorted(keys)), undecided)
+        return CandidatePolicies(tuple(sorted(found, key=_rank_key)), tuple(sorted(keys)), undecided)
 
     def _peers_of(self, policy: PolicyResource) -> dict[PolicyKey, PolicyResource]:
         return self._own.setdefault(policy.namespace, {}) if policy.namespace else self._cluster

@@ -35,7 +35,7 @@ class EvictionEntry(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class RecordedEviction:
     """One eviction.
 
     Attributes
@@ -56,7 +56,7 @@ class Eviction:
     node: str
 
 
-def read_evictions(status: object) -> tuple[tuple[Eviction, ...], tuple[str, ...]]:
+def read_evictions(status: object) -> tuple[tuple[RecordedEviction, ...], tuple[str, ...]]:
     """Return the evictions that the status of a policy records, and what of it cannot be read."""
     written = status.get("evictions") if isinstance(status, Mapping) else None
     if written is None:
@@ -73,7 +73,7 @@ def read_evictions(status: object) -> tuple[tuple[Eviction, ...], tuple[str, ...
     return tuple(found), tuple(problems)
 
 
-def recent_evictions(status: object, now: datetime) -> list[Eviction]:
+def recent_evictions(status: object, now: datetime) -> list[RecordedEviction]:
     """Return the evictions of the last hour that the status of a policy records, the oldest first.
 
     Clocks of replicas differ: what lies ahead counts, too, but for no more than an hour.
@@ -82,7 +82,7 @@ def recent_evictions(status: object, now: datetime) -> list[Eviction]:
     return sorted((one for one in found if abs(now - one.time) < HOUR), key=lambda one: (one.time, one.pod, one.uid))
 
 
-def with_eviction(status: object, eviction: Eviction, now: datetime) -> dict[str, Any]:
+def with_eviction(status: object, eviction: RecordedEviction, now: datetime) -> dict[str, Any]:
     """Return the status of a policy with one eviction more, without those that no longer count.
 
     The one that a pod of the same UID has already is replaced. Where there are more than the status keeps, the oldest
@@ -99,7 +99,7 @@ def without_eviction(status: object, uid: str, now: datetime) -> dict[str, Any]:
     return {**(status if isinstance(status, Mapping) else {}), "evictions": [_written(one) for one in kept]}
 
 
-def _read(entry: object) -> Eviction | str:
+def _read(entry: object) -> RecordedEviction | str:
     """Return an eviction, or what is wrong with it."""
     if not isinstance(entry, Mapping):
         return ": must be a mapping"
@@ -110,8 +110,8 @@ def _read(entry: object) -> Eviction | str:
     time = parse_time(texts["time"])
     if time is None:
         return ".time: is no time" if parse_time(texts["time"], assumed=UTC) is None else ".time: has no time zone"
-    return Eviction(time, str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
+    return RecordedEviction(time, str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
 
 
-def _written(eviction: Eviction) -> dict[str, str]:
+def _written(eviction: RecordedEviction) -> dict[str, str]:
     return {"time": rfc3339(eviction.time), "pod": eviction.pod, "uid": eviction.uid, "node": eviction.node}

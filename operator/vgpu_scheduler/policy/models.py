@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.model.untyped import mapping_of
-from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, Eviction, EvictionEntry, read_evictions
+from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, RecordedEviction, read_evictions
 from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
 from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
@@ -270,7 +270,7 @@ class PolicyResource:
     enforced: frozenset[str] = frozenset()
     selector: LabelSelector | None = None
     namespace_selector: LabelSelector | None = None
-    evictions: tuple[Eviction, ...] = ()
+    evictions: tuple[RecordedEviction, ...] = ()
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 

@@ -25,7 +25,7 @@ from vgpu_scheduler.model import (
     internal_error,
 )
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_annotation_policy
-from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.catalogue import CandidatePolicies, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
@@ -107,7 +107,7 @@ class _Draft:
 class _Memo(NamedTuple):
     """A resolution, which holds for as long as the same policies may select the pods of its namespace."""
 
-    candidates: Candidates
+    candidates: CandidatePolicies
     resolved: EffectivePolicy
 
 
@@ -162,7 +162,7 @@ class Policies:
         return None if found.refusal else found.defaults
 
     def _resolve_safely(
-        self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
+        self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
         """Resolve; whatever is wrong with one policy must not stop the pods of all others."""
         try:
@@ -189,7 +189,7 @@ class Policies:
         return replace(resolved, number=number), size
 
     def _resolve(
-        self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
+        self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
         if candidates.undecided is not None:
             by = title(candidates.undecided)

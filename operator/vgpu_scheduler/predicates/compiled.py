@@ -45,7 +45,7 @@ from vgpu_scheduler.predicates.reasons import (
     UNSCHEDULABLE,
     Reason,
     Rejection,
-    Rejections,
+    RejectionCodes,
     insufficient,
 )
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_largest
@@ -144,7 +144,7 @@ class CompiledPredicates:
         self._requests = tuple(sorted(asked.items(), key=lambda item: (_ORDER.get(item[0], 3), item[0])))
         reasons = (TOO_MANY_PODS, *(insufficient(name) for name, _ in self._requests))
         self._positions = {reason: position for position, reason in enumerate(reasons)}
-        self.rejections = Rejections(_BASE)
+        self.rejections = RejectionCodes(_BASE)
         self._plan()
 
     def evaluate(self, rows: NDArray[np.int64], in_use: InUse | None = None) -> NDArray[np.int32]:

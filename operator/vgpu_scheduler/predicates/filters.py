@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.predicates.reasons import Reason, Rejections
+from vgpu_scheduler.predicates.reasons import Reason, RejectionCodes
 from vgpu_scheduler.state import State
 
 __all__ = ["ClusterFilter", "ClusterPlugin", "FilterError"]
@@ -23,7 +23,7 @@ class ClusterFilter(ABC):
 
     @property
     @abstractmethod
-    def rejections(self) -> Rejections:
+    def rejections(self) -> RejectionCodes:
         """What the codes of :meth:`evaluate` stand for."""
 
     def pre_filter(self, pod: Pod) -> Reason | None:

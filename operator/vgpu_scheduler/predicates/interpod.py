@@ -14,7 +14,7 @@ from vgpu_scheduler.predicates.reasons import (
     INTER_POD_AFFINITY,
     INTER_POD_ANTI_AFFINITY,
     INTER_POD_EXISTING,
-    Rejections,
+    RejectionCodes,
 )
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_range
 from vgpu_scheduler.state import NodeCounts, State
@@ -22,7 +22,7 @@ from vgpu_scheduler.state import NodeCounts, State
 __all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodFilter", "PreferredPodsScore"]
 
 
-_REJECTIONS: Final = Rejections((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
+_REJECTIONS: Final = RejectionCodes((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
 _AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 3
 
 

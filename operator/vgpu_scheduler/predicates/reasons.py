@@ -38,7 +38,7 @@ __all__ = [
     "WRONG_ZONE",
     "Reason",
     "Rejection",
-    "Rejections",
+    "RejectionCodes",
     "insufficient",
     "rejections_in",
     "unschedulable_message",
@@ -177,7 +177,7 @@ class Rejection(NamedTuple):
         return tuple(reason.text for reason in self.reasons)
 
 
-class Rejections:
+class RejectionCodes:
     """An ordered list of rejections, so that a column needs one small code per node row; code 0 means none.
 
     Parameters

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import Pod, PodSpec
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import ValueLookup
-from vgpu_scheduler.predicates.reasons import FEATURES, Rejections
+from vgpu_scheduler.predicates.reasons import FEATURES, RejectionCodes
 from vgpu_scheduler.state import State
 
 __all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals", "unsupported_fields"]
@@ -94,7 +94,7 @@ class FeaturesFilter(ClusterFilter):
         What is known.
     """
 
-    rejections: Final = Rejections((FEATURES,))
+    rejections: Final = RejectionCodes((FEATURES,))
 
     def __init__(self, pod: Pod, state: State) -> None:
         self._state = state

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup, tolerates
-from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, Rejections
+from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCodes
 from vgpu_scheduler.predicates.scores import MOST_POINTS, PodScore, ScorePlugin, Scores
 from vgpu_scheduler.state import NodeTable, PodCounter, State
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-_REJECTIONS: Final = Rejections((SPREAD, SPREAD_LABEL))
+_REJECTIONS: Final = RejectionCodes((SPREAD, SPREAD_LABEL))
 _SKEWED, _UNLABELLED = 1, 2
 
 

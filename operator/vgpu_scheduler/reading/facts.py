@@ -17,8 +17,8 @@ from vgpu_scheduler.doctor import (
     AccessReviews,
     ClusterSnapshot,
     ExpectedSettings,
-    Fact,
     Finding,
+    ListedKind,
     Question,
     Rbac,
     Rights,
@@ -57,13 +57,13 @@ class _Collected:
     """The kinds of which files have no object, nor say that there is none."""
     findings: list[Finding] = field(default_factory=list)
 
-    def take(self, fact: Fact, items: Iterable[Any]) -> None:
+    def take(self, fact: ListedKind, items: Iterable[Any]) -> None:
         """Take in objects of a kind, beside those that are known of it."""
         values, unreadable = take_in(fact, items)
         self.objects.setdefault(fact.kind, []).extend(values)
         self.findings += unreadable
 
-    def take_all(self, facts: Iterable[Fact], objects: Iterable[Mapping[str, Any]]) -> None:
+    def take_all(self, facts: Iterable[ListedKind], objects: Iterable[Mapping[str, Any]]) -> None:
         """Take in the objects of some kinds, of which there may be none."""
         by_kind: dict[str, list[Mapping[str, Any]]] = {}
         for obj in objects:
@@ -84,11 +84,11 @@ class _Collected:
         )
 
 
-def _object_kind(fact: Fact) -> str:
+def _object_kind(fact: ListedKind) -> str:
     return fact.object_kind or fact.kind
 
 
-def _facts_for(expected: ExpectedSettings) -> list[Fact]:
+def _facts_for(expected: ExpectedSettings) -> list[ListedKind]:
     """Return what every look takes at a cluster whose scheduler is set so."""
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
     return [*FACTS, *map(beside_fact, beside)]
@@ -208,11 +208,11 @@ async def _server(api: ApiClient) -> Server:
     return Server(api.credentials.server, served_version(response), response.time or local, local)
 
 
-async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected) -> None:
+async def _list_all(api: ApiClient, facts: Iterable[ListedKind], collected: _Collected) -> None:
     """List every kind, some at a time; what cannot be listed is missing, with the reason."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(fact: Fact) -> None:
+    async def one(fact: ListedKind) -> None:
         async with gate:
             try:
                 missing = await (_get(api, fact, collected) if fact.names else _list(api, fact, collected))
@@ -224,7 +224,7 @@ async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected
     await asyncio.gather(*(one(fact) for fact in facts))
 
 
-async def _list(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
+async def _list(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
     """List a kind; return what kept it from being listed, if anything did."""
     found = await list_objects(api, fact.paths)
     if found.refusal is not None:
@@ -233,7 +233,7 @@ async def _list(api: ApiClient, fact: Fact, collected: _Collected) -> str | None
     return None
 
 
-async def _get(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
+async def _get(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
     """Read the objects that a fact names; return what kept one from being read, if anything did."""
     collected.objects[fact.kind] = []
     for name in fact.names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vgpu_scheduler.forecast import Forecast, Past, Unknown, forecast, present_of
+from vgpu_scheduler.forecast import Forecast, NoForecast, WorkloadHistory, forecast, present_of
 from vgpu_scheduler.forecast.waiting import BUDGET
 from vgpu_scheduler.history import History
 from vgpu_scheduler.history.rebuilding import placed_at, rebuilt
@@ -30,13 +30,13 @@ class Forecaster:
         self._read = view.read_at
         if view.read_at is None:
             return
-        self._past = Past(rebuilt(world, view.read_at)[0] if history is None else history)
+        self._past = WorkloadHistory(rebuilt(world, view.read_at)[0] if history is None else history)
         pods = {pod.uid: world.written(pod) for pod in world.pods.values()}
         self._present = present_of(world.engine, view.read_at.timestamp(), lambda pod: placed_at(pods.get(pod.uid, {})))
 
     def of(
         self, pods: Sequence[Pod], budget: int = BUDGET, on_course: Callable[[int], None] = lambda _: None
-    ) -> dict[str, Forecast | Unknown]:
+    ) -> dict[str, Forecast | NoForecast]:
         """Return how much longer some pods wait, by UID.
 
         Parameters
@@ -45,11 +45,11 @@ class Forecaster:
             As for :func:`vgpu_scheduler.forecast.waiting.replay_waits`.
         """
         if self._read is None:
-            return {pod.uid: Unknown("nothing tells when the cluster was as it is here") for pod in pods}
+            return {pod.uid: NoForecast("nothing tells when the cluster was as it is here") for pod in pods}
         return forecast(self._present, self._past, self._options, pods, budget=budget, on_course=on_course)
 
 
-def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Unknown]:
+def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, NoForecast]:
     """Return what is said of pods that have a node and wait for volumes there, by UID.
 
     Parameters
@@ -58,7 +58,7 @@ def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[
         The claims that each pod waits for, with the node that the volumes are made for.
     """
     return {
-        uid: Unknown(
+        uid: NoForecast(
             f"it waits for {'volumes' if len(claims) > 1 else 'the volume'} of claim{'s' * (len(claims) > 1)}"
             f" {', '.join(claim for claim, _ in claims)}, made for node {claims[0][1]}, and nobody knows when"
             f" {'they are' if len(claims) > 1 else 'it is'} there"
@@ -68,6 +68,6 @@ def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[
     }
 
 
-def with_forecast(plain: dict[str, Any], found: Forecast | Unknown | None) -> dict[str, Any]:
+def with_forecast(plain: dict[str, Any], found: Forecast | NoForecast | None) -> dict[str, Any]:
     """Return plain values with what is forecast among them, if anything is."""
     return plain if found is None else {**plain, "forecast": found.as_json()}

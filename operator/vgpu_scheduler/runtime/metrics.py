@@ -13,10 +13,10 @@ from vgpu_scheduler.binding import (
     Binder,
     BinderHooks,
     BindingAnswer,
+    BindStep,
     EvictionAnswer,
     Evictor,
     Reporter,
-    Step,
 )
 from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.intake import Observer
@@ -42,7 +42,7 @@ _Values = Iterator[tuple[dict[str, str], float]]
 
 def binder_hooks(
     attempts: AttemptMetrics,
-    on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+    on_step: Callable[[BindStep, Pod], Awaitable[None]] | None = None,
     trace: Callable[[BindAttempt], None] | None = None,
 ) -> BinderHooks:
     """Return who is told of binds: the metrics, the traces, and the tests that crash at a step."""

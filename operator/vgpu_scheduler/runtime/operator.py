@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect, served_version
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import end
@@ -45,7 +45,7 @@ class Operator:
         Awaited at each step of each bind; for tests that crash there.
     """
 
-    def __init__(self, settings: Settings, on_step: Callable[[Step, Pod], Awaitable[None]] | None = None) -> None:
+    def __init__(self, settings: Settings, on_step: Callable[[BindStep, Pod], Awaitable[None]] | None = None) -> None:
         self.settings = settings
         self._clock = SystemClock()
         self.engine = Engine(engine_options(settings))

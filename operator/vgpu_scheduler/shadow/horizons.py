@@ -22,9 +22,9 @@ from vgpu_scheduler.history import (
     Decided,
     Event,
     History,
+    ObjectsAtTime,
     PodLifetime,
     Series,
-    StandingObjects,
     as_bound,
     replay,
 )
@@ -211,7 +211,7 @@ def with_placements_as_arrivals(history: History) -> History:
 
 def hours(history: History) -> Iterator[HourOfHistory]:
     """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
-    there = StandingObjects()
+    there = ObjectsAtTime()
     for event in history.first:
         there.take(event)
     events, at, stays = history.events, 0, history.stays()

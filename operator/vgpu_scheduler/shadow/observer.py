@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from vgpu_scheduler.history.gauge import Gauge
+from vgpu_scheduler.history.allocation_sampler import AllocationSampler
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow import faults
@@ -253,7 +253,7 @@ class Shadow:
 
 
 def _sample(world: World, beside: str, now: float) -> Sample:
-    gauge = Gauge(world.engine.state, world.engine.dialects)
+    gauge = AllocationSampler(world.engine.state, world.engine.dialects)
     gauge.read(now)
     stand = gauge.series()
     waiting = sum(concerns(world, pod, beside) and needs_scheduling(pod) for pod in world.pending.values())

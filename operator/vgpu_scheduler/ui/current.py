@@ -36,7 +36,7 @@ class CurrentWorld:
 
     Parameters
     ----------
-    witness
+    listener
         Takes in what happens; None where nobody else need know.
 
     Attributes
@@ -49,8 +49,8 @@ class CurrentWorld:
         What has happened of late; to be asked together with the world.
     """
 
-    def __init__(self, world: World, view: ClusterView, witness: ClusterListener | None = None) -> None:
-        self._witness = witness
+    def __init__(self, world: World, view: ClusterView, listener: ClusterListener | None = None) -> None:
+        self._listener = listener
         self._world = world
         self._view = view
         self._made_at = time.monotonic()
@@ -104,9 +104,9 @@ class CurrentWorld:
         return taken, ChangeResult.NOT not in taken
 
     def _taken(self, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
-        if self._witness is None:
+        if self._listener is None:
             return take_in(self._world, obj, gone=gone)
-        return self._witness.take_in(self._world, obj, gone=gone, now=now)
+        return self._listener.take_in(self._world, obj, gone=gone, now=now)
 
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
         """Put another world in the place of this one."""
@@ -118,8 +118,8 @@ class CurrentWorld:
         """Note what is not as it was."""
         if view.read_at is not None:
             self.recent.note_all(world, view.read_at)
-        if self._witness is not None:
-            self._witness.replaced(self._world, world, view)
+        if self._listener is not None:
+            self._listener.replaced(self._world, world, view)
         return world, view
 
     async def say(self, trouble: str) -> None:

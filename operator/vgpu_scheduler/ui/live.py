@@ -54,7 +54,7 @@ class LiveCluster:
     ----------
     names
         Is told of every object before any page can be made of it; None where nobody asks for names.
-    witness
+    listener
         Takes in what happens to the world; see :class:`CurrentWorld`.
     adapt
         Returns the settings that the world is made with, from those of the scheduler.
@@ -73,14 +73,14 @@ class LiveCluster:
         options: ClusterOptions,
         names: Names | None = None,
         *,
-        witness: ClusterListener | None = None,
+        listener: ClusterListener | None = None,
         adapt: Callable[[SchedulerSettings], SchedulerSettings] = lambda settings: settings,
         settle: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._options = options
         self._names = names
-        self._witness = witness
+        self._listener = listener
         self._adapt = adapt
         self._settle = settle
         self._watches: dict[str, KindWatch] = {}
@@ -105,7 +105,7 @@ class LiveCluster:
             If nodes or pods may not be listed.
         """
         await self._list_all()
-        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()), self._witness)
+        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()), self._listener)
         await self._settle_memory()
         return self.current
 

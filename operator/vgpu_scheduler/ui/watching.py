@@ -24,7 +24,7 @@ _LIST_AFTER: Final[Mapping[int, float]] = {HTTPStatus.GONE: 0.0, HTTPStatus.FORB
 """After how many seconds a kind is listed anew whose watch was refused."""
 
 
-class Observer(Protocol):
+class ObjectHandler(Protocol):
     """Whom a watch tells what it sees."""
 
     def listed(self, watch: KindWatch) -> None:
@@ -84,7 +84,7 @@ class KindWatch:
         listed = (self._kept(decode_json(item)) for item in found.items)
         self.objects = {key_of(obj): obj for obj in listed}
 
-    async def run(self, observer: Observer) -> None:
+    async def run(self, observer: ObjectHandler) -> None:
         """Watch until cancelled; what was listed is followed from there on."""
         backoff, failures = watch_backoff(), 0
         while True:
@@ -110,7 +110,7 @@ class KindWatch:
                 observer.broken(self.kind, problem)
             await backoff.sleep(retry_after)
 
-    async def _list_again(self, observer: Observer) -> None:
+    async def _list_again(self, observer: ObjectHandler) -> None:
         await asyncio.sleep(self._list_after or 0.0)
         before = (self.objects, self.missing, self.served)
         await self.list()
@@ -118,7 +118,7 @@ class KindWatch:
         if (self.objects, self.missing, self.served) != before:
             observer.listed(self)
 
-    async def _watch(self, observer: Observer) -> bool:
+    async def _watch(self, observer: ObjectHandler) -> bool:
         """Follow one watch to its end; tell whether something came, and it may be resumed."""
         came = False
         async with watch(self._api, self._path, self._version) as lines:
@@ -130,7 +130,7 @@ class KindWatch:
                     return False
         return came
 
-    def _take(self, event: Mapping[str, Any], observer: Observer) -> bool:
+    def _take(self, event: Mapping[str, Any], observer: ObjectHandler) -> bool:
         """Take in one event; tell whether the watch goes on."""
         obj = event.get("object") or {}
         if event.get("type") == "ERROR":

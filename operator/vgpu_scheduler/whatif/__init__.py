@@ -10,7 +10,7 @@ from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
-from vgpu_scheduler.whatif.making_room import MOST_MOVES, RoomPlan, Step, StepKind, make_room
+from vgpu_scheduler.whatif.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
 from vgpu_scheduler.whatif.moves import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import FileObject, WorldError, flatten
@@ -56,6 +56,7 @@ __all__ = [
     "CaseResult",
     "ChangeResult",
     "ConditionRemedies",
+    "EvictionStep",
     "Explanation",
     "FileObject",
     "HeldHours",
@@ -68,7 +69,6 @@ __all__ = [
     "Remedy",
     "RemedyKind",
     "RoomPlan",
-    "Step",
     "StepKind",
     "WorkloadPods",
     "World",

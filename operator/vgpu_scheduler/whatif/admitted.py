@@ -12,12 +12,12 @@ from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["AdmittedForms"]
+__all__ = ["AdmissionVariants"]
 
 _AMOUNTS = ("limits", "requests")
 
 
-class AdmittedForms:
+class AdmissionVariants:
     """In which forms a pod may be stored that is written otherwise.
 
     A pod that is created anew meets the webhook, where there is one: a change that it refuses, or that it overwrites,

@@ -20,7 +20,7 @@ _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResourceStep:
     """A resource that changes with the steps of an amount.
 
     Attributes
@@ -77,10 +77,10 @@ class Amount:
     field: str
     index: int
     container: str
-    parts: tuple[Part, ...]
+    parts: tuple[ResourceStep, ...]
     steps: int
     unsaid: str = ""
-    instead: Part | None = None
+    instead: ResourceStep | None = None
 
     def includes(self, other: Amount) -> bool:
         """Tell whether another amount of the same container is a part of this one."""
@@ -167,7 +167,7 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) ->
             measured = _measured(resource, str(quantity))
             if measured is not None:
                 steps, suffix = measured
-                yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
+                yield Amount(field, index, name, (ResourceStep(resource, 1, suffix, str(quantity)),), steps)
         own = _by_vendor(claims, name)
         for dialect in dialects.owners(read):
             written = _by_vendor(dialect.claims.read(read), name) if is_claim(dialect, read) else own
@@ -197,7 +197,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
 
 def _unsaid_memory(
     asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, _Gets]
-) -> Iterator[tuple[Part, int, str]]:
+) -> Iterator[tuple[ResourceStep, int, str]]:
     """Yield the resources that would say how much memory of its cards a container wants, all of it, and their lack.
 
     One that is asked for with 0 would, if it were more.
@@ -218,12 +218,16 @@ def _unsaid_memory(
             gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
             told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
-        yield Part(name, 1, suffix, nothing.get(name, "")), WHOLE + 1 if resource.percent else MIB, f"{says}{told}"
+        yield (
+            ResourceStep(name, 1, suffix, nothing.get(name, "")),
+            WHOLE + 1 if resource.percent else MIB,
+            f"{says}{told}",
+        )
 
 
 def _unsaid_cores(
     asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, _Gets]
-) -> Iterator[tuple[Part, int, str]]:
+) -> Iterator[tuple[ResourceStep, int, str]]:
     """Yield the resources that would say how much compute of its cards a container wants, all of it, and their lack."""
     inventory = dialect.inventory
     cores = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.cores}
@@ -234,7 +238,7 @@ def _unsaid_cores(
             default = _by_default(dialect, own.get(resource.vendor), inventory.cores)
             unsaid = f"gets {default}" if default else "counts as all of its cards"
             most = inventory.compute_units.get(resource.vendor, WHOLE)
-            yield Part(name), most, f"it asks for none, and {unsaid}"
+            yield ResourceStep(name), most, f"it asks for none, and {unsaid}"
 
 
 def _by_vendor(claims: PodClaims, container: str) -> dict[str, Claim]:
@@ -260,7 +264,7 @@ def _whole_card(dialect: Dialect, gets: _Gets) -> int:
     return dialect.inventory.compute_units.get(gets.claim.vendor, WHOLE)
 
 
-def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:
+def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[ResourceStep, ...]]:
     """Return how many cards a container asks for, and what it asks of one of them; none where that is not its own."""
     if not is_claim(dialect, read):
         return 0, ()
@@ -274,7 +278,7 @@ def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, 
         each, suffix = _whole(asked[name]) // count, ""
         if each % MIB == 0 and each:
             each, suffix = each // MIB, "Mi"
-        parts.append(Part(name, each, suffix, str(asked[name])))
+        parts.append(ResourceStep(name, each, suffix, str(asked[name])))
     return count, tuple(parts)
 
 

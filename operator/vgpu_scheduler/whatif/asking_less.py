@@ -13,7 +13,7 @@ from typing import Any, Final
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import gets_around_limits
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
@@ -25,7 +25,7 @@ _MOST_LOOKED_AT: Final = 10_000
 """Amounts of one resource of which it is found out for each whether it may be asked."""
 
 
-def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
+def ask_less(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search, of each amount that a container asks, the largest that fits while all others stay; else leave it out."""
     helped: set[str] = set()
     for amount in waiting.amounts():
@@ -39,7 +39,7 @@ def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
     yield from leave_out(waiting, helped)
 
 
-def _ask_for_larger_pieces(waiting: WaitingPod, amount: Amount) -> Iterator[Remedy]:
+def _ask_for_larger_pieces(waiting: HypotheticalPod, amount: Amount) -> Iterator[Remedy]:
     """Ask, of cards that are cut in few sizes, as many slices as a larger piece is; the smallest that fits first."""
     for dialect in waiting.world.engine.dialects.owners(waiting.ours):
         about = dialect.inventory.device_resources.get(amount.parts[0].resource)
@@ -53,7 +53,7 @@ def _ask_for_larger_pieces(waiting: WaitingPod, amount: Amount) -> Iterator[Reme
                 yield Remedy(RemedyKind.ASK_OTHERWISE, amount.worded(slices), node, written)
 
 
-def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
+def ask_less_of_several(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search the largest amounts with which the pod fits together, where less of no single one would do.
 
     Those that have to be smaller are made so by the same part first; then each is raised as far as the others let it.
@@ -78,7 +78,7 @@ class _Several:
     What is chosen of each is a number of steps, or None where it stays.
     """
 
-    def __init__(self, waiting: WaitingPod) -> None:
+    def __init__(self, waiting: HypotheticalPod) -> None:
         self._waiting = waiting
         single = [each for each in waiting.amounts() if len(each.parts) == 1]  # others say the same of several at once
         listed = [(each, steps) for each in single if (steps := valid_steps(waiting, each))]
@@ -119,7 +119,7 @@ class _Several:
         ]
 
 
-def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> tuple[int, str] | None:
+def largest_amount(waiting: HypotheticalPod, amount: Amount, other: Object | None = None) -> tuple[int, str] | None:
     """Return the most steps of an amount with which the pod fits while all others stay, and where; None if none do.
 
     Parameters
@@ -137,7 +137,7 @@ def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = N
     return largest_that_fits(node_with, valid_steps(waiting, amount, base))
 
 
-def valid_steps(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> Sequence[int]:
+def valid_steps(waiting: HypotheticalPod, amount: Amount, other: Object | None = None) -> Sequence[int]:
     """Return the steps below those of an amount with which the pod is understood and let in, in rising order.
 
     Amounts of memory, and those of no device, are understood whatever they are; so may be amounts that are too large to

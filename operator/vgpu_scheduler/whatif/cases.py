@@ -66,7 +66,7 @@ class CaseSettings(StrictForm):
         return PolicyDefaults(self.node_policy, self.device_policy, order, self.strict_annotations)
 
 
-class Step(StrictForm):
+class CaseStep(StrictForm):
     """A pod and what is expected of it."""
 
     pod: Mapping[str, Any]
@@ -101,7 +101,7 @@ class Case(StrictForm):
     running: Sequence[Mapping[str, Any]] = ()
     policies: Sequence[Mapping[str, Any]] = ()
     without: Texts = ()
-    steps: Annotated[Sequence[Step], Field(min_length=1)]
+    steps: Annotated[Sequence[CaseStep], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.amounts import Amount, Part
+from vgpu_scheduler.whatif.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.leaving_out import vendors_of
 from vgpu_scheduler.whatif.needs import PodRequest
 
-__all__ = ["Rejections", "is_of", "less_of_nodes"]
+__all__ = ["NodeRejections", "is_of", "less_of_nodes"]
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
 _MOST: Final = 4
@@ -24,7 +24,7 @@ _MOST: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Rejections:
+class NodeRejections:
     """How many nodes reject a pod for what.
 
     Attributes
@@ -39,7 +39,7 @@ class Rejections:
     counts: Mapping[str, int]
 
     @classmethod
-    def from_condition(cls, message: str) -> Rejections:
+    def from_condition(cls, message: str) -> NodeRejections:
         """Read them from a condition."""
         return cls(*filters.rejections_in(message))
 
@@ -65,7 +65,7 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
     of_cards
         Tell what cards have too little of, too: nothing else tells how much they have.
     """
-    rejections = Rejections.from_condition(message)
+    rejections = NodeRejections.from_condition(message)
     by_reason: dict[str, list[str]] = {}
     for amount in asked.amounts:
         for part in amount.parts:
@@ -79,7 +79,7 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
 
 
 def _less_of(
-    asked: PodRequest, amount: Amount, part: Part, message: str, *, of_cards: bool
+    asked: PodRequest, amount: Amount, part: ResourceStep, message: str, *, of_cards: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield reasons for which less of an amount may help, with what is said then."""
     devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}

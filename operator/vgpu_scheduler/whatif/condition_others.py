@@ -9,12 +9,12 @@ from typing import Final
 from vgpu_scheduler.engine import Cause
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.condition_nodes import Rejections
+from vgpu_scheduler.whatif.condition_nodes import NodeRejections
 from vgpu_scheduler.whatif.group_topology import topology_from_condition
 
 __all__ = [
+    "ADVICE_BY_REASON",
     "NO_SHARES_LEFT",
-    "OTHERWISE",
     "TAINTS",
     "UNKNOWN",
     "UNSEEN_QUOTA",
@@ -58,7 +58,7 @@ _OF_CLOSED_NODES: Final[Mapping[str, str]] = {
     Cause.DEVICES_NOT_TAKEN.text: _CLOSED.format(why=_RUNS),
 }
 """Nodes that would fit, and are closed to the pod whatever it asks."""
-OTHERWISE: Final[Mapping[str, str]] = {
+ADVICE_BY_REASON: Final[Mapping[str, str]] = {
     **_OF_CLOSED_NODES,
     filters.UNSCHEDULABLE.text: _NODES,
     filters.NODE_NAME.text: "correct the name of the node (spec.nodeName)",
@@ -129,14 +129,14 @@ _NO_NODES: Final = "no nodes available"
 
 def closed_nodes(message: str) -> Iterator[str]:
     """Yield why nodes that would fit are closed, by the condition of a pod: only waiting helps there."""
-    counts = Rejections.from_condition(message).counts
+    counts = NodeRejections.from_condition(message).counts
     yield from dict.fromkeys(text for reason, text in _OF_CLOSED_NODES.items() if reason in counts)
 
 
 def managed_nodes(message: str) -> Iterator[str]:
     """Yield that more nodes may be managed, by the condition of a pod: those that are not may be as it asks."""
-    if filters.NOT_MANAGED.text in Rejections.from_condition(message).counts:
-        yield OTHERWISE[filters.NOT_MANAGED.text]
+    if filters.NOT_MANAGED.text in NodeRejections.from_condition(message).counts:
+        yield ADVICE_BY_REASON[filters.NOT_MANAGED.text]
 
 
 def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[str]:
@@ -147,8 +147,8 @@ def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[s
     alone
         Whether nothing else than its condition says is known to keep it waiting.
     """
-    counts = Rejections.from_condition(message).counts
-    if counts and all(OTHERWISE.get(reason) == _NODES for reason in counts):
+    counts = NodeRejections.from_condition(message).counts
+    if counts and all(ADVICE_BY_REASON.get(reason) == _NODES for reason in counts):
         yield _NODES_ALONE if alone else _NODES
     elif counts:
         texts = dict.fromkeys(map(_of_reason, counts))
@@ -165,13 +165,13 @@ def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[s
 def _of_reason(reason: str) -> str:
     if reason.startswith(_INSUFFICIENT):
         return f"{WAIT}: nodes have too little {reason.removeprefix(_INSUFFICIENT)} left, or none"
-    return OTHERWISE.get(reason, _NODES)
+    return ADVICE_BY_REASON.get(reason, _NODES)
 
 
 def _of_refusal(why: str) -> str:
     """Return what is to be done about what a pod is refused for whatever the nodes are, which mostly says it itself."""
-    if why in OTHERWISE:
-        return OTHERWISE[why]
+    if why in ADVICE_BY_REASON:
+        return ADVICE_BY_REASON[why]
     if policy := _NOT_READY.fullmatch(why):
         return f"have {policy['what']} corrected by whoever may write it: {policy['why']}"
     if why.startswith(_OF_GROUP):

@@ -13,7 +13,7 @@ from vgpu_scheduler.whatif.asking_less import ask_less
 from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.corrections import refusal_of
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
-from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["corrected_requests"]
@@ -22,7 +22,7 @@ _MOST: Final = 4
 _SOMEWHERE: Final = "a node"
 
 
-class _Refused(WaitingPod):
+class _Refused(HypotheticalPod):
     """A pod that would go somewhere, as far as is known without nodes, if it asked for cards and were not refused."""
 
     def _decided(self, ours: Pod) -> str:

@@ -28,7 +28,7 @@ from vgpu_scheduler.whatif.condition_cards import (
     shared_cards,
     smaller_card_requests,
 )
-from vgpu_scheduler.whatif.condition_nodes import Rejections, is_of, less_of_nodes
+from vgpu_scheduler.whatif.condition_nodes import NodeRejections, is_of, less_of_nodes
 from vgpu_scheduler.whatif.condition_others import (
     TAINTS,
     UNKNOWN,
@@ -285,7 +285,7 @@ def _is_about_taints(message: str) -> bool:
 
     Where that is what the pod asks of nodes or cards, those with taints may be the ones that are as it asks.
     """
-    rejections = Rejections.from_condition(message)
+    rejections = NodeRejections.from_condition(message)
     return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(_OF_CONSTRAINTS)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object, to_int
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.policy_remedies import writer_of
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.searching import largest_that_fits
 
 __all__ = ["lower_defaults"]
@@ -17,7 +17,7 @@ _MEMORY, _CORES = "memory", "cores"
 _MOST_POLICIES: Final = 3
 
 
-def lower_defaults(waiting: WaitingPod) -> Iterator[Remedy]:
+def lower_defaults(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Lower what one policy gives of memory, or of compute, as little as is enough."""
     world = waiting.world
     in_force = {title: policy for pod in waiting.at_once for title, policy in world.policies_in_force(pod, "defaults")}
@@ -32,7 +32,7 @@ def lower_defaults(waiting: WaitingPod) -> Iterator[Remedy]:
                 yield Remedy(RemedyKind.CHANGE_POLICY, text, node, objects=(_with(policy, name, amount),))
 
 
-def _lowered(waiting: WaitingPod, policy: Object, name: str, given: Any) -> tuple[int, str] | None:
+def _lowered(waiting: HypotheticalPod, policy: Object, name: str, given: Any) -> tuple[int, str] | None:
     """Return the most that a policy may give so that the pod fits, in MiB or percent, and where; None if none helps."""
     steps = -(-to_int(str(given)) // MIB) if name == _MEMORY else int(given)
 

@@ -15,7 +15,7 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.fewest_ends import PodsToEnd, fewest_ends, may_end
 from vgpu_scheduler.whatif.queue_order import made_anew, placed
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 
 __all__ = ["end_one_pod", "end_pods"]
 
@@ -23,7 +23,7 @@ _MOST_ENDS: Final = 64
 """Pods that are tried, one at a time, where each question is about a whole group."""
 
 
-def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
+def end_pods(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search the fewest pods without which the pod would fit, of a node and of its namespace where quotas count.
 
     Those that end for good, or come back elsewhere, go before those whose controllers must make one less. More pods
@@ -36,7 +36,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
         yield _remedy(waiting, ending, back)
 
 
-def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
+def end_one_pod(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search single pods without which the pod would fit, of the lowest priorities: for a pod of a group."""
     world, found = waiting.world, list[PodsToEnd]()
     budgets = world.engine.budgets.all()
@@ -50,12 +50,12 @@ def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
         yield _remedy(waiting, each, back)
 
 
-def _followed(waiting: WaitingPod, found: Sequence[PodsToEnd]) -> list[tuple[PodsToEnd, list[Pod]]]:
+def _followed(waiting: HypotheticalPod, found: Sequence[PodsToEnd]) -> list[tuple[PodsToEnd, list[Pod]]]:
     """Return sets of pods, each with those that must not be made anew."""
     return [(each, _recreated_into_the_room(waiting, each)) for each in found]
 
 
-def _is_recreated_first(waiting: WaitingPod, pod: Pod) -> bool:
+def _is_recreated_first(waiting: HypotheticalPod, pod: Pod) -> bool:
     """Tell whether a pod that ends is made anew, and served before the pod that waits.
 
     Of equal priority is enough: who was tried in vain waits a while before it is tried again, and a new pod does not.
@@ -63,7 +63,7 @@ def _is_recreated_first(waiting: WaitingPod, pod: Pod) -> bool:
     return pod.priority >= waiting.pod.priority and controller_of(waiting.world.written(pod)) is not None
 
 
-def _recreated_into_the_room(waiting: WaitingPod, ending: PodsToEnd) -> list[Pod]:
+def _recreated_into_the_room(waiting: HypotheticalPod, ending: PodsToEnd) -> list[Pod]:
     """Return those of some pods that must not be made anew, for they would take the room before the pod."""
     anew = [pod for pod in ending.pods if _is_recreated_first(waiting, pod)]
     back = list(anew) if anew and not _gets_room(waiting, ending, anew) else []
@@ -74,7 +74,7 @@ def _recreated_into_the_room(waiting: WaitingPod, ending: PodsToEnd) -> list[Pod
     return back
 
 
-def _gets_room(waiting: WaitingPod, ending: PodsToEnd, anew: Sequence[Pod]) -> bool:
+def _gets_room(waiting: HypotheticalPod, ending: PodsToEnd, anew: Sequence[Pod]) -> bool:
     """Tell whether the pod fits once some pods have ended, and others of them were placed anew before it."""
     held = waiting.world.engine.state.without(pod.uid for pod in ending.pods)
     with held, made_anew(waiting.world, anew) as made:
@@ -85,7 +85,7 @@ def _gets_room(waiting: WaitingPod, ending: PodsToEnd, anew: Sequence[Pod]) -> b
             return waiting.fits_now_on(ending.node)
 
 
-def _remedy(waiting: WaitingPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:
+def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:
     """Word what is to be done so that some pods end, and some of them do not come back."""
     ended, going = ending.ended, [pod for pod in ending.pods if pod.deleting]
     owners = [(pod, controller_of(waiting.world.written(pod))) for pod in back]

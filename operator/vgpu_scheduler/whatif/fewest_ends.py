@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.whatif.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of, of_quotas
-from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod
 from vgpu_scheduler.whatif.repelling import repelling_pods
 
 __all__ = ["PodsToEnd", "fewest_ends", "may_end"]
@@ -71,7 +71,7 @@ class PodsToEnd(NamedTuple):
         return len(self.ended), self.priority, self.node
 
 
-def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None) -> list[PodsToEnd]:
+def fewest_ends(waiting: HypotheticalPod, among: Callable[[Pod], bool] | None = None) -> list[PodsToEnd]:
     """Return sets of pods without which the pod would fit: the fewest, then more that are of lower priority.
 
     Where that would take too many questions, sets of which none could stay.
@@ -99,7 +99,7 @@ class _Place:
         Pods elsewhere that hold what a quota leaves too little of.
     """
 
-    def __init__(self, waiting: WaitingPod, node: str, own: Sequence[Pod], beside: Sequence[Pod]) -> None:
+    def __init__(self, waiting: HypotheticalPod, node: str, own: Sequence[Pod], beside: Sequence[Pod]) -> None:
         self._waiting = waiting
         self.node = node
         self.own = own
@@ -131,7 +131,7 @@ class _Search:
         Tells whether a pod is one of those that may end.
     """
 
-    def __init__(self, waiting: WaitingPod, among: Callable[[Pod], bool]) -> None:
+    def __init__(self, waiting: HypotheticalPod, among: Callable[[Pod], bool]) -> None:
         self._waiting = waiting
         self._budgets = waiting.world.engine.budgets.all()
         self._left_near = _MOST_NEAR

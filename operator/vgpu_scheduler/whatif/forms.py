@@ -237,7 +237,7 @@ def _piece(value: object) -> object:
     return {"card": value, "whole": True} if isinstance(value, str) else value
 
 
-class Slice(StrictForm):
+class CardShareForm(StrictForm):
     """What a running pod has of a card."""
 
     card: str
@@ -251,7 +251,7 @@ class RunningPod(ShortPod):
 
     name: str = "running"
     node: str
-    cards: Annotated[Sequence[Annotated[Slice, BeforeValidator(_piece)]], BeforeValidator(_one_or_more)] = ()
+    cards: Annotated[Sequence[Annotated[CardShareForm, BeforeValidator(_piece)]], BeforeValidator(_one_or_more)] = ()
 
     def objects(self, world: World) -> list[dict[str, Any]]:
         """Return the pod as the API would show it."""

@@ -20,7 +20,7 @@ from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
@@ -37,7 +37,7 @@ _FEWEST_QUESTIONS: Final = 8
 """Questions that are asked about a group of any size."""
 
 
-class _WaitingInGroup(WaitingPod):
+class _WaitingInGroup(HypotheticalPod):
     """A pod that goes where it goes when all pods of its group have places."""
 
     together = True
@@ -98,7 +98,7 @@ def _after(text: str, then: str) -> str:
     return f"{text} and {then}" if then else ""
 
 
-def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Uncordon one of the first cordoned nodes at a time; none, where it would not help to uncordon all."""
     changes = list(cordoned_nodes(waiting.world))
     with objects_replaced(waiting.world, [obj for change in changes for obj in change.objects]):
@@ -107,7 +107,7 @@ def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
         yield from helping(waiting, changes[:_MOST_NODES])
 
 
-_SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
+_SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     leave_topology_out,
     _uncordon_nodes,
     uncordon_cards,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKey
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.world import World
 
@@ -23,7 +23,7 @@ _SAID_BY_PODS: Final = re.compile(rf"\((?:[^()]* and )?annotation {re.escape(REQ
 _ELSEWHERE: Final = "no nodes with one value of the label have room for all of the group, and others may have"
 
 
-def leave_topology_out(waiting: WaitingPod) -> Iterator[Remedy]:
+def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Let a group be on nodes that are not near each other: what its pods ask, or its object; both, if neither helps.
 
     What its pods ask becomes a preference, if that is enough.

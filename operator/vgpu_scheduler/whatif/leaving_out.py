@@ -11,7 +11,7 @@ from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.limits import gets_around_limits
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 
 __all__ = ["leave_out", "leave_out_in_one_container", "vendors_of"]
 
@@ -22,7 +22,7 @@ _Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
 """Resources that are left out, and in which containers; in all where these are None."""
 
 
-def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
+def leave_out(waiting: HypotheticalPod, but: Set[str]) -> Iterator[Remedy]:
     """Leave out one resource that the pod asks for, in all of its containers, or all those of one vendor of cards.
 
     Of a pod that is refused, in one container where that is enough: the others may do without the change.
@@ -41,7 +41,7 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
         yield from list(_without(waiting, but, alone)) or found
 
 
-def leave_out_in_one_container(waiting: WaitingPod) -> Iterator[Remedy]:
+def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Leave out all resources of one vendor's cards in one container, where others ask for cards, too.
 
     Of a pod that is refused, in all of its init containers as well.
@@ -65,7 +65,7 @@ def _by_vendor(containers: Sequence[Object], vendors: dict[str, str]) -> Iterato
         yield tuple(sorted(name for name in names if vendors[name] == vendor)), where
 
 
-def _without(waiting: WaitingPod, but: Set[str], tried: Iterable[_Tried]) -> Iterator[Remedy]:
+def _without(waiting: HypotheticalPod, but: Set[str], tried: Iterable[_Tried]) -> Iterator[Remedy]:
     """Yield which of some resources help when they are left out, in all containers or in named ones."""
     for group, containers in tried:
         written = without_resources(waiting.written, group, containers)
@@ -77,7 +77,7 @@ def _without(waiting: WaitingPod, but: Set[str], tried: Iterable[_Tried]) -> Ite
             yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
 
 
-def _asking(waiting: WaitingPod, names: Collection[str]) -> list[str]:
+def _asking(waiting: HypotheticalPod, names: Collection[str]) -> list[str]:
     """Return the containers that ask for any of some resources."""
     containers = (each for _, _, each in containers_of(waiting.written))
     return [str(each.get("name", "")) for each in containers if not _asked(each).isdisjoint(names)]
@@ -88,19 +88,19 @@ def vendors_of(claims: PodClaims) -> set[str]:
     return {claim.vendor for container in claims for claim in container.claims}
 
 
-def _at_odds(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
+def _at_odds(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
     """Yield each of the resources of cards of a pod that is refused: they may not go together."""
     if waiting.is_refused:
         vendors = _vendors(waiting)
         yield from ((name,) for name in _names(waiting) if name in vendors)
 
 
-def _names(waiting: WaitingPod) -> dict[str, None]:
+def _names(waiting: HypotheticalPod) -> dict[str, None]:
     """Return all resources that the pod asks for, by container and then by name."""
     return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
 
 
-def _vendors(waiting: WaitingPod) -> dict[str, str]:
+def _vendors(waiting: HypotheticalPod) -> dict[str, str]:
     """Return the vendor of whose cards a resource is, by the names of resources; of other names of them the dialect."""
     found: dict[str, str] = {}
     for each in waiting.world.engine.dialects:
@@ -109,7 +109,7 @@ def _vendors(waiting: WaitingPod) -> dict[str, str]:
     return found
 
 
-def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
+def _groups(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
     """Yield the resources that can be left out together: those of a vendor with its cards, or one without the others.
 
     Memory is kept: a container without its share of it gets whole cards. Of the names of several dialects, all those of
@@ -144,7 +144,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     yield from (tuple(names) for dialect, names in elsewhere.items() if dialect not in served)
 
 
-def _by_owner(waiting: WaitingPod, asked: Iterable[str]) -> list[tuple[str, ...]]:
+def _by_owner(waiting: HypotheticalPod, asked: Iterable[str]) -> list[tuple[str, ...]]:
     """Return resources by the dialect that owns them, which is the first one that has them as names of its own."""
     found: dict[str, list[str]] = {}
     for name in asked:

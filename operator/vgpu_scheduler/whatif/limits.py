@@ -11,7 +11,7 @@ from typing import Any, Final
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -43,7 +43,7 @@ def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
     return breaches(claimed.claims, limits, dialect, idle=claimed.choice.takes_idle_cards)
 
 
-def gets_around_limits(waiting: WaitingPod, written: Object) -> bool:
+def gets_around_limits(waiting: HypotheticalPod, written: Object) -> bool:
     """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own.
 
     Where it could not have these cards for itself, be there limits or not, it gets around nothing.
@@ -59,7 +59,7 @@ def only_shares_more(before: PodSums, after: PodSums) -> bool:
     return before.own - after.own > before.devices - after.devices
 
 
-def _fits_without_limits(waiting: WaitingPod) -> bool:
+def _fits_without_limits(waiting: HypotheticalPod) -> bool:
     """Tell whether a pod would fit as it is if no policy limited what it asks for."""
     world = waiting.world
     limiting = [each for each in world.policies.values() if _limits_of(each)]
@@ -81,7 +81,7 @@ def most_at_once(moments: Iterable[PodSums]) -> PodSums:
     return PodSums(*(max(values) for values in zip(*moments, strict=True)))
 
 
-def ask_within_limits(waiting: WaitingPod) -> Iterator[Remedy]:
+def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
     if len(breaches_of(waiting.world, waiting.ours)) < 2:
         return
@@ -100,7 +100,7 @@ def ask_within_limits(waiting: WaitingPod) -> Iterator[Remedy]:
         yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written)
 
 
-def _beyond(waiting: WaitingPod, written: Object) -> dict[str, int]:
+def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
     """Return by how much a pod, written otherwise, is beyond each limit."""
     beyond: dict[str, int] = {}
     for form in waiting.forms(written):
@@ -109,7 +109,7 @@ def _beyond(waiting: WaitingPod, written: Object) -> dict[str, int]:
     return beyond
 
 
-def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Object] | None:
+def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str, Object] | None:
     """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
     for amount in waiting.amounts(written):
 
@@ -131,7 +131,7 @@ def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Obje
     return None
 
 
-def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
+def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Raise all limits that the pod is beyond to what it asks for."""
     policies = waiting.world.policies
     before: dict[str, Object] = {}
@@ -161,7 +161,7 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
             waiting.world.replace_policy(written)
 
 
-def _furthest_beyond(waiting: WaitingPod) -> Sequence[ExceededLimit]:
+def _furthest_beyond(waiting: HypotheticalPod) -> Sequence[ExceededLimit]:
     """Return the limits that pods are beyond which are placed at once, each with what asks the most."""
     found: dict[tuple[str, str], ExceededLimit] = {}
     for pod in waiting.at_once:
@@ -172,7 +172,7 @@ def _furthest_beyond(waiting: WaitingPod) -> Sequence[ExceededLimit]:
     return tuple(found.values())
 
 
-def _on_listed_cards(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
+def _on_listed_cards(waiting: HypotheticalPod) -> tuple[ExceededLimit, ...]:
     """Return the limit of memory that pods placed at once are beyond on each card they could have, with the least.
 
     What one takes depends on the card, where a container asks for percent of one, or says nothing.
@@ -186,7 +186,7 @@ def _on_listed_cards(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
     return ()
 
 
-def _on_listed_cards_of(waiting: WaitingPod, pod: Pod) -> ExceededLimit | None:
+def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | None:
     claimed = waiting.world.engine.cycle.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory
     if claimed is None or bound is None or not claimed.dialect:
@@ -210,7 +210,7 @@ def _on_listed_cards_of(waiting: WaitingPod, pod: Pod) -> ExceededLimit | None:
     return None
 
 
-def _tightened(waiting: WaitingPod, pod: Pod, source: str) -> bool:
+def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
     """Tell whether another policy than the one that is named bounds the memory of a pod."""
     claimed = waiting.world.engine.cycle.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory

@@ -46,7 +46,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EvictionStep:
     """One thing that somebody does: with a card, a move, or to wait until pods run that are served first."""
 
     kind: StepKind
@@ -96,7 +96,7 @@ class RoomPlan:
     pod: str
     node: str = ""
     cards: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EvictionStep, ...] = ()
     fewest: bool = True
     held: str = ""
     hopeless: str = ""
@@ -153,7 +153,7 @@ def make_room(
         more = _made(world, pod, schedulers, on_question) if room.taken_by else None
         if more is None or not more.node:
             break
-        there = Step(StepKind.WAIT, pods=room.taken_by)
+        there = EvictionStep(StepKind.WAIT, pods=room.taken_by)
         as_old = tuple(dict.fromkeys((*room.as_old, *more.as_old)))
         room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False, as_old=as_old)
     return room
@@ -228,7 +228,7 @@ class _ByMoves:
         self._search = search
         self._without_order: list[frozenset[str]] = []
 
-    def steps(self, count: int) -> tuple[Step, ...] | None:
+    def steps(self, count: int) -> tuple[EvictionStep, ...] | None:
         """Return steps with so many moves, where no fewer do; None where there are none."""
         tried = [frozenset((*pods, other)) for pods in self._without_order for other in self._search.others(pods)]
         self._without_order, certain = [], self.certain
@@ -248,7 +248,7 @@ class _ByMoves:
         return None
 
 
-def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> RoomPlan:
+def _told(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewest: bool) -> RoomPlan:
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
@@ -290,10 +290,10 @@ class _Steering:
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
         self._others_wait = any(owners(pod) for pod in chain(*pods_waiting_beside(world, self._room.pod)))
-        self._steps: list[Step] = []
+        self._steps: list[EvictionStep] = []
         self._cordoned: dict[Spot, None] = {}
 
-    def carry_out(self) -> tuple[Step, ...] | None:
+    def carry_out(self) -> tuple[EvictionStep, ...] | None:
         """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
         orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
         ways: list[Callable[[Sequence[TargetPlacement]], bool]] = [
@@ -360,7 +360,7 @@ class _Steering:
                 return False
             wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
             if not wrong and self._moves.has_same_place_when_moved_last(move):
-                self._steps.append(Step(StepKind.EVICT, move=move))
+                self._steps.append(EvictionStep(StepKind.EVICT, move=move))
                 return True
             self._moves.take_back(goal.key)
             wrong = wrong or kept - {*move.to_spots, *self._cordoned}
@@ -374,16 +374,16 @@ class _Steering:
         move = self._moves.move(order[0].key) if len(order) == 1 else None
         if move is None:
             return False
-        self._steps.append(Step(StepKind.EVICT, move=move))
+        self._steps.append(EvictionStep(StepKind.EVICT, move=move))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
     def _cordon(self, spots: Sequence[Spot]) -> None:
         self._moves.cordon(spots)
         self._cordoned |= dict.fromkeys(spots)
-        self._steps += [Step(StepKind.CORDON, spot) for spot in spots]
+        self._steps += [EvictionStep(StepKind.CORDON, spot) for spot in spots]
 
     def _uncordon(self, spots: Sequence[Spot]) -> None:
         self._moves.uncordon(spots)
         for spot in spots:
             del self._cordoned[spot]
-        self._steps += [Step(StepKind.UNCORDON, spot) for spot in spots]
+        self._steps += [EvictionStep(StepKind.UNCORDON, spot) for spot in spots]

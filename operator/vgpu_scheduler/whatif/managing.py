@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import LabelSelector, Object, Operator, Pod, Requirement
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.nodes import nodes_for
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.uncordoning import helping
 from vgpu_scheduler.whatif.world import World
 
@@ -22,12 +22,12 @@ _OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 _FREE_VALUE: Final = "true"
 
 
-def manage_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def manage_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Have one node at a time managed."""
     yield from helping(waiting, islice(unmanaged_nodes(waiting), waiting.most_nodes or _MOST_TRIED))
 
 
-def unmanaged_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def unmanaged_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield that each node outside the setting is managed by its labels, whether that helps or not."""
     world = waiting.world
     managed = world.engine.policies.resolve(waiting.pod).managed

@@ -8,8 +8,8 @@ from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
-from vgpu_scheduler.whatif.admitted import AdmittedForms
-from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
+from vgpu_scheduler.whatif.admitted import AdmissionVariants
+from vgpu_scheduler.whatif.amounts import Amount, ResourceStep, amounts_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.world import World
@@ -41,7 +41,7 @@ class PodRequest:
         read: Pod = world.pod(written, again=True)
         self.owners = list(self.dialects.owners(read))
         self.claims = self.claims_if(self.written)
-        self._admitted = AdmittedForms(world, written)
+        self._admitted = AdmissionVariants(world, written)
         self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims))
 
     def claims_if(self, written: Object) -> PodClaims:
@@ -133,7 +133,7 @@ def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> l
         if about is not None and dialect.inventory.memory_unit != 1:
             of_percent = (about.vendor, about.dimension, True)
             return [
-                Amount(now.field, now.index, now.container, (Part(resource),), most + 1, instead=part)
+                Amount(now.field, now.index, now.container, (ResourceStep(resource),), most + 1, instead=part)
                 for now in asked.amounts
                 for part in now.parts
                 if (other := known.get(part.resource)) is not None

@@ -18,7 +18,7 @@ from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.nodes import with_annotation
-from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod
 
 __all__ = ["OtherNames", "in_names_of_other_dialects"]
 
@@ -82,7 +82,7 @@ class OtherNames:
         return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
 
 
-def in_names_of_other_dialects(waiting: WaitingPod) -> Iterator[OtherNames]:
+def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:
     """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
 
     Nothing is yielded where nodes have cards of the dialect that it asks in: of several that know its names, that is
@@ -184,7 +184,7 @@ class _Asked:
         return {names[key]: str(amount) for key, amount in amounts.items()} if amounts.keys() <= names.keys() else {}
 
 
-def _asking(waiting: WaitingPod, dialect: Dialect) -> dict[str, _Asked]:
+def _asking(waiting: HypotheticalPod, dialect: Dialect) -> dict[str, _Asked]:
     """Return the containers that ask for such cards, and what; none where that is not understood, or for others."""
     try:
         claims = [(each.name, claim) for each in dialect.claims.read(waiting.ours) for claim in each.claims]

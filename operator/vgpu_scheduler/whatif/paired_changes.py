@@ -20,14 +20,14 @@ from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas, unlimited_quota
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.repairs import repairs
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.uncordoning import cordoned_cards, cordoned_nodes
 
 __all__ = ["both", "changes_together"]
 
-Search = Callable[[WaitingPod], Iterator[Remedy]]
+Search = Callable[[HypotheticalPod], Iterator[Remedy]]
 
 _MORE: Final = "; "
 """What stands between sentences of a change that has several."""
@@ -53,7 +53,9 @@ class _First(NamedTuple):
     done: AbstractContextManager[object]
 
 
-def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: Sequence[Search]) -> Iterator[Remedy]:
+def changes_together(
+    waiting: HypotheticalPod, of_pod: Sequence[Search], of_cluster: Sequence[Search]
+) -> Iterator[Remedy]:
     """Search two changes that help together, of which the first one is no matter of how much there is, or may be asked.
 
     What pods leave out and policies say is tried as the first change whatever the second one is, and of nodes and their
@@ -111,7 +113,7 @@ def both(first: Remedy, second: Remedy, node: str) -> Remedy:
 
 
 def _raised_limit_with_another(
-    waiting: WaitingPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
+    waiting: HypotheticalPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
 ) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes that help once some objects limit nothing, with the least to which their limits have to be raised.
 
@@ -130,7 +132,7 @@ def _raised_limit_with_another(
                     yield other.text, each.text, both(other, each, node)
 
 
-def _seconds(changed: WaitingPod, searches: Sequence[Search]) -> Iterator[Remedy]:
+def _seconds(changed: HypotheticalPod, searches: Sequence[Search]) -> Iterator[Remedy]:
     return (remedy for search in searches for remedy in search(changed) if remedy.node)
 
 
@@ -145,7 +147,7 @@ def _key(obj: Object) -> tuple[str, str, str]:
 
 
 @contextmanager
-def _with(waiting: WaitingPod, first: _First) -> Iterator[WaitingPod]:
+def _with(waiting: HypotheticalPod, first: _First) -> Iterator[HypotheticalPod]:
     """Have a change be done for the time of a question, and those before the pod have the places that it gives them."""
     with first.done:
         changed = waiting.rewritten(first.ways[-1].pod or waiting.written)
@@ -160,7 +162,7 @@ def _are_apart(first: Remedy, second: Remedy) -> bool:
     return one.isdisjoint(other) and _OF_REPAIR.isdisjoint({first.kind, second.kind})
 
 
-def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
+def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
     """Return where a pod goes after two changes; empty where those that are served before it take what these give.
 
     A pod made anew is the last one. Of the repair of a node it cannot be told once it was searched.
@@ -180,7 +182,7 @@ def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
 # The first change ----------------------------------------------------------------------------------------------------
 
 
-def _firsts(waiting: WaitingPod) -> Iterator[_First]:
+def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
     """Yield changes that may be the first of two, those first of which all are tried."""
     world = waiting.world
     for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
@@ -205,7 +207,7 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
             yield _First([remedy], done)
 
 
-def _taints(waiting: WaitingPod) -> list[tuple[Taint, ...]]:
+def _taints(waiting: HypotheticalPod) -> list[tuple[Taint, ...]]:
     """Return the taints of nodes that could be tolerated, the fewest first."""
     known: dict[tuple[Taint, ...], None] = {}
     for node in sorted(waiting.world.nodes):
@@ -215,7 +217,9 @@ def _taints(waiting: WaitingPod) -> list[tuple[Taint, ...]]:
     return sorted(known, key=len)[:_MOST_FIRST]
 
 
-def _smaller_request_with_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
+def _smaller_request_with_another(
+    waiting: HypotheticalPod, searches: Sequence[Search]
+) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
 
     Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
@@ -233,7 +237,7 @@ def _smaller_request_with_another(waiting: WaitingPod, searches: Sequence[Search
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
 
 
-def _smaller_request_with_ended_pod(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
     """Yield pods that end with the largest amounts of which the pod may ask then: both in words, and together."""
     state = waiting.world.engine.state
     for amount in waiting.amounts():
@@ -249,7 +253,7 @@ def _smaller_request_with_ended_pod(waiting: WaitingPod) -> Iterator[tuple[str, 
                     yield end.text, text, both(end, less, node)
 
 
-def _with_least(waiting: WaitingPod, amount: Amount) -> WaitingPod:
+def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
     """Return the pod as it would be if it asked the least of an amount with which it is understood."""
     least = next(iter(valid_steps(waiting, amount)), None)
     return waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
@@ -262,7 +266,7 @@ def _asked(pod: Object, amount: Amount) -> list[object]:
     return [each.get(part.resource) for each in listed for part in amount.parts]
 
 
-def _fewer_cards_with_smaller_request(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
     """Yield fewer cards, of which the pod asks another amount of one resource than so many times what it asks now."""
     understood = ((one, _with_least(waiting, one)) for one in waiting.amounts())
     for one, cards in ((one, cards) for one, other in understood for cards in other.amounts() if cards.includes(one)):

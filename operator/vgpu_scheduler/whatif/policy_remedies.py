@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import SECTIONS, decode_policy
 from vgpu_scheduler.whatif.causes import describe_selector
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -45,7 +45,7 @@ _MOST_ENTRIES: Final = 16
 """Models, or modes, that are tried as one more entry of a list."""
 
 
-def correct_policies(waiting: WaitingPod) -> Iterator[Remedy]:
+def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
     world, changed = waiting.world, dict[str, Object]()
     texts: list[str] = []
@@ -67,7 +67,7 @@ def correct_policies(waiting: WaitingPod) -> Iterator[Remedy]:
             world.replace_policy(before[name])
 
 
-def _not_ready(waiting: WaitingPod) -> tuple[str, str] | None:
+def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
     """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
     message = waiting.cycle.decide(waiting.ours).message
     for name, policy in waiting.world.policies.items():
@@ -100,7 +100,7 @@ def _at(policy: Object, path: Sequence[str]) -> Any:
     return value
 
 
-def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
+def lift_restrictions(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
     found = 0
     for ways in restrictions(waiting.world):

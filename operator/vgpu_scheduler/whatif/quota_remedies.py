@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, QuantityError, to_milli
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 
 __all__ = ["raise_quotas"]
 
@@ -38,7 +38,7 @@ class _Limit(NamedTuple):
             return 0
 
 
-def raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
+def raise_quotas(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay.
 
     Where no single one does, the smallest of each that do together, of those that have to be raised at all.
@@ -72,7 +72,7 @@ class _Raising:
         The limits that are raised, with their values; all others are as they were written.
     """
 
-    def __init__(self, waiting: WaitingPod) -> None:
+    def __init__(self, waiting: HypotheticalPod) -> None:
         self._waiting = waiting
         self._written = waiting.world.quotas_of(waiting.pod.namespace)
         self.values: dict[_Limit, int] = {}

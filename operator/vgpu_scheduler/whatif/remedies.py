@@ -30,7 +30,7 @@ from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.queue_order import placed, pods_waiting_beside
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.tenant import NamespaceObjects
@@ -74,10 +74,10 @@ def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority
         later = [each for each in after if each.uid not in there and priority(each) == priority(pod)]
-        return _found(WaitingPod(world, pod, first, later))
+        return _found(HypotheticalPod(world, pod, first, later))
 
 
-def _found(waiting: WaitingPod) -> list[Remedy]:
+def _found(waiting: HypotheticalPod) -> list[Remedy]:
     world = waiting.world
     if of_policies := list(correct_policies(waiting)):
         more = (remedy for first in of_policies if not first.node for remedy in _once_corrected(waiting, first))
@@ -95,7 +95,7 @@ def _found(waiting: WaitingPod) -> list[Remedy]:
     return [first, *(_after(meant, remedy) for remedy in found)]
 
 
-def _once_corrected(waiting: WaitingPod, first: Remedy) -> Iterator[Remedy]:
+def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]:
     """Yield what helps beside the correction of policies, which does not suffice, each with that."""
     with objects_replaced(waiting.world, first.objects):
         with waiting.before_placed(made_anew=True):
@@ -112,7 +112,7 @@ def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
     return replace(remedy, text=meant.and_then(remedy.text), pod=remedy.pod or meant.written, nameless=nameless)
 
 
-def _searched(waiting: WaitingPod) -> list[Remedy]:
+def _searched(waiting: HypotheticalPod) -> list[Remedy]:
     """Return what would help a pod, in other names of cards where no node has those that it asks for."""
     otherwise = list(in_names_of_other_dialects(waiting))
     found = [
@@ -133,7 +133,7 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
 
 
-def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
+def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:
     """Yield what helps a pod that asks in other names, which does not suffice."""
     changed = waiting.rewritten(otherwise.written)
     found = [] if changed is waiting else _searched(changed)
@@ -146,7 +146,7 @@ def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
         yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)
 
 
-def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
+def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
     uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
@@ -154,7 +154,7 @@ def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
         yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
 
 
-def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
+def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
     for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
         if node := waiting.node(constraint.without):
@@ -164,7 +164,7 @@ def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
             yield replace(remedy, node=node)
 
 
-def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
+def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
     tried: set[tuple[Taint, ...]] = set()
     found: list[tuple[frozenset[Taint], Remedy]] = []
@@ -181,7 +181,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
     yield from minimal[:MOST_OF_A_KIND]
 
 
-def add_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def add_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
     kinds: dict[object, list[str]] = {}
     for name in nodes_for(waiting.world, waiting.ours):
@@ -196,7 +196,7 @@ def add_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
                 break
 
 
-def _added(waiting: WaitingPod, name: str) -> Remedy | None:
+def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
     """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
     copies: list[str] = []
     objects: list[Object] = []
@@ -236,7 +236,7 @@ def _kind_of(world: World, name: str) -> object:
     return labels, frozenset(node.taints), devices
 
 
-_SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
+_SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     _provide_volumes,
     ask_less,
     ask_within_limits,

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
-from vgpu_scheduler.whatif.admitted import AdmittedForms
+from vgpu_scheduler.whatif.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects import WorldError
@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["MOST_OF_A_KIND", "Remedy", "RemedyKind", "WaitingPod"]
+__all__ = ["MOST_OF_A_KIND", "HypotheticalPod", "Remedy", "RemedyKind"]
 
 
 MOST_OF_A_KIND: Final = 3
@@ -92,7 +92,7 @@ class Remedy:
         return {"kind": self.kind.value, "text": self.text, "node": self.node}
 
 
-class WaitingPod:
+class HypotheticalPod:
     """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise.
 
     Parameters
@@ -121,7 +121,7 @@ class WaitingPod:
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
-        self._admitted = AdmittedForms(world, self.written)
+        self._admitted = AdmissionVariants(world, self.written)
         self._forms: tuple[Pod, ...] = (self.ours,)
         self._names = card_names(world.engine.dialects)
 
@@ -140,7 +140,7 @@ class WaitingPod:
         """Whether the pod cannot be placed whatever the nodes are."""
         return self.cycle.decide(self.ours).outcome is Outcome.REFUSED
 
-    def rewritten(self, written: Object) -> WaitingPod:
+    def rewritten(self, written: Object) -> HypotheticalPod:
         """Return the pod as it would be if it were written so; itself where that cannot be read.
 
         One that would not be let in goes nowhere, but may be a step on the way to one that would.
@@ -169,13 +169,13 @@ class WaitingPod:
         return bool(self._admitted.of(written))
 
     def forms(self, written: Object) -> tuple[Pod, ...]:
-        """Return the pod as it may be stored if it were written so; see :class:`AdmittedForms`.
+        """Return the pod as it may be stored if it were written so; see :class:`AdmissionVariants`.
 
         Empty, too, where it would have no card any more: that is no remedy for a pod of cards.
         """
         return tuple(form for read in self._admitted.of(written) if (form := self._ours(read)) is not None)
 
-    def with_small_search(self, before: Sequence[Pod]) -> WaitingPod:
+    def with_small_search(self, before: Sequence[Pod]) -> HypotheticalPod:
         """Return the pod with others that are served before it, for a search that looks at a few nodes alone."""
         other = copy(self)
         other.before, other.most_nodes = before, _MOST_NODES_IN_A_HURRY

@@ -19,7 +19,7 @@ from vgpu_scheduler.model import CardReason, counted, rounded_duration
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.nodes import in_good_state, states_of, with_annotation, with_offered
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
@@ -52,7 +52,7 @@ class _Repair:
     ended: Sequence[Pod] = ()
 
 
-def repair_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def repair_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search what makes the pod fit if it is done about the locks, plugins, cards or state of one node."""
     for kind in repairs(waiting.world):
         found = 0
@@ -88,7 +88,7 @@ def _of_node(
         yield Remedy(repair.kind, repair.text, "", objects=objects, ended=ended), _done(world, name, repair)
 
 
-def unreadable_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def unreadable_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield the nodes whose list of cards cannot be read; whether the pod fits there nobody knows."""
     world, found = waiting.world, 0
     for name, verdict in sorted(waiting.verdicts().items()):

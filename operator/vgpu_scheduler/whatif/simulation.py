@@ -11,7 +11,7 @@ import msgspec
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, CardReason, Decision, Dimension, Outcome, Preemption, Victim
-from vgpu_scheduler.policy import Eviction, shown_sources
+from vgpu_scheduler.policy import RecordedEviction, shown_sources
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.victims import as_counted, victims_as_json, with_card_names
@@ -221,7 +221,7 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
     """Have evictions count in the policies that limit them, as the status of these records them."""
     preemptions, policies = world.engine.preemptions, world.engine.policies.catalogue
     at = datetime.fromtimestamp(preemptions.evaluator.unix_ahead + now, UTC)
-    evictions = [Eviction(at, victim.pod, victim.uid, "") for victim in victims]
+    evictions = [RecordedEviction(at, victim.pod, victim.uid, "") for victim in victims]
     for key, _ in preemptions.rules_of(preemptor).eviction_limits:
         policy = policies.get(key)
         if policy is not None:

@@ -8,19 +8,19 @@ from dataclasses import replace
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.whatif.node_exclusions import tolerating
 from vgpu_scheduler.whatif.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
-from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["cordoned_cards", "cordoned_nodes", "helping", "uncordon_cards", "uncordon_nodes"]
 
 
-def uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+def uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Uncordon one node at a time; none, where it would not help if the pod tolerated that nodes are cordoned."""
     if waiting.node(tolerating(waiting.written, [UNSCHEDULABLE_TAINT])):
         yield from helping(waiting, cordoned_nodes(waiting.world))
 
 
-def uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
+def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Uncordon one card at a time, or all of a node where no single one helps."""
     single: list[Remedy] = []
     several: list[Remedy] = []
@@ -58,7 +58,7 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
                 yield ways
 
 
-def helping(waiting: WaitingPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
+def helping(waiting: HypotheticalPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
     """Yield the first changes of a node with which the pod fits."""
     found = 0
     for change in changes:

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from vgpu_scheduler.cli.backtest.report import PolicyResult, Report
+from vgpu_scheduler.cli.backtest.report import BacktestDocument, PolicyResult
 from vgpu_scheduler.cli.backtest.show import markdown, show
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.cli.backtest.working import ReplayTask, carried_out
@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
-from vgpu_scheduler.history import Course, LogError, PyarrowMissingError
+from vgpu_scheduler.history import LogError, PyarrowMissingError, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
@@ -56,13 +56,13 @@ def run(  # noqa: PLR0913 - one for each option of the command
         with _bar(len(tasks)) as advance:
             results = carried_out(source, found, tasks, processes, advance)
     agreement = next((each for each in results if isinstance(each, Agreement)), None)
-    courses = [each for each in results if isinstance(each, Course)]
+    courses = [each for each in results if isinstance(each, ReplayResult)]
     groups = [courses[begin : begin + len(seeds)] for begin in range(0, len(courses), len(seeds))]
     under = [
         PolicyResult(name, [title(policy) for policy in theirs], group[0], compared(groups[0], group, seed))
         for (name, theirs), group in zip(contenders.items(), groups[1:], strict=True)
     ]
-    report = Report(found, agreement, groups[0][0], under, resamples)
+    report = BacktestDocument(found, agreement, groups[0][0], under, resamples)
     if output == MARKDOWN:
         click.echo(markdown(report), nl=False)
     elif output in FOR_PEOPLE:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.cli.backtest.sources import LoadedHistory
-from vgpu_scheduler.history import Arrived, Course
+from vgpu_scheduler.history import Arrived, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, MeasureComparison, measured
 from vgpu_scheduler.kube import rfc3339
 
-__all__ = ["PolicyResult", "Report"]
+__all__ = ["BacktestDocument", "PolicyResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class PolicyResult:
 
     name: str
     policies: Sequence[str]
-    course: Course
+    course: ReplayResult
     compared: Sequence[MeasureComparison]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BacktestDocument:
     """What a back-test came to.
 
     Attributes
@@ -58,7 +58,7 @@ class Report:
 
     found: LoadedHistory
     agreement: Agreement | None
-    before: Course
+    before: ReplayResult
     under: Sequence[PolicyResult]
     resamples: int
 

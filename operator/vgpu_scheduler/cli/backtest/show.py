@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from vgpu_scheduler.cli.backtest.report import PolicyResult, Report
+from vgpu_scheduler.cli.backtest.report import BacktestDocument, PolicyResult
 from vgpu_scheduler.cli.cluster.output import table
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Measure, MeasureComparison, measured
@@ -26,13 +26,13 @@ _ASSUMPTIONS: Final = (
 _NO_TIME: Final = "It spans no time: there is nothing to measure, neither what is given out nor how long pods wait."
 
 
-def show(report: Report, *, wide: bool) -> None:
+def show(report: BacktestDocument, *, wide: bool) -> None:
     """Print it as tables."""
     for line in _lines(report, wide=wide):
         click.echo(line)
 
 
-def _lines(report: Report, *, wide: bool) -> Iterator[str]:
+def _lines(report: BacktestDocument, *, wide: bool) -> Iterator[str]:
     yield _history(report)
     yield from _agreement(report.agreement, _MOST_DIFFERENCES if not wide else None)
     for text, times in report.lacked.items():
@@ -54,7 +54,7 @@ def _lines(report: Report, *, wide: bool) -> Iterator[str]:
         yield _said(report, "\n")
 
 
-def markdown(report: Report) -> str:
+def markdown(report: BacktestDocument) -> str:
     """Return it as a page."""
     lines = ["# Back-test", "", _history(report), ""]
     lines += [*_agreement(report.agreement, _MOST_DIFFERENCES), ""]
@@ -78,7 +78,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _history(report: Report) -> str:
+def _history(report: BacktestDocument) -> str:
     seconds = (report.ended - report.began).total_seconds()
     placed, there = report.placed
     were = "was" if placed == 1 else "were"
@@ -181,7 +181,7 @@ def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             yield f"|{'---|' * len(row)}"
 
 
-def _said(report: Report, end: str = " ") -> str:
+def _said(report: BacktestDocument, end: str = " ") -> str:
     """Say what the intervals are, with this between two sentences."""
     if report.resamples:
         over = f"{counted(report.resamples, 'replay')} of arrivals that were drawn again, block by block of time"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.history import CLOSED, OPEN, History, LogError, Part, joined, read_part
+from vgpu_scheduler.history import CLOSED, OPEN, History, LogError, LogSegment, joined, read_part
 from vgpu_scheduler.history.rebuilding import rebuilt
 from vgpu_scheduler.reading import ClusterOptions, FileError, make_world, read_cluster
 from vgpu_scheduler.reading.settings import settings_from_file
@@ -74,7 +74,7 @@ def find(source: Source) -> LoadedHistory:
 def _of_logs(source: Source) -> LoadedHistory:
     paths = list(dict.fromkeys(each for path in source.logs for each in _files(path)))
     problems: list[str] = []
-    parts: list[Part] = []
+    parts: list[LogSegment] = []
     for path in paths:
         try:
             parts.append(read_part(path))
@@ -100,7 +100,7 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _settings_of(parts: Sequence[Part]) -> tuple[Mapping[str, Any], list[str]]:
+def _settings_of(parts: Sequence[LogSegment]) -> tuple[Mapping[str, Any], list[str]]:
     """Return the settings under which a log was made, those of its end where they changed."""
     last = max(parts, key=lambda part: part.header.began).header.settings
     if all(part.header.settings == last for part in parts):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.cli.backtest.sources import LoadedHistory, Source, find
-from vgpu_scheduler.history import Course, replay
+from vgpu_scheduler.history import ReplayResult, replay
 from vgpu_scheduler.history.checking import Agreement, check
 from vgpu_scheduler.history.resampling import resampled
 from vgpu_scheduler.policy import PolicyResource
@@ -44,7 +44,7 @@ class ReplayTask:
     checks: bool = False
 
 
-Result = Course | Agreement
+Result = ReplayResult | Agreement
 
 
 def carried_out(

@@ -19,7 +19,7 @@ from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
 from vgpu_scheduler.cli.shadow.following import beside_options, follow
-from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.cli.shadow.report import ShadowDocument
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
@@ -41,18 +41,18 @@ def run(
     output: str,
 ) -> None:
     """Watch, if a scheduler is named, and report."""
-    with _kept_in(state) as keeper, exit_on_error():
-        record = _loaded(keeper, beside)
+    with _kept_in(state) as folder, exit_on_error():
+        record = _loaded(folder, beside)
         if beside is not None:
             announce_compiling()
             try:
-                uvloop.run(_watch(cluster, record, keeper, _closely(float(min_duration)), seconds))
+                uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
             except KeyboardInterrupt:  # before anything was seen
                 progress("")
                 raise SystemExit(INTERRUPTED) from None
-        options = _options(keeper, cluster, record)
+        options = _options(folder, cluster, record)
         progress("replaying what was seen")
-        report = _reported(record, float(min_duration), keeper, options)
+        report = _reported(record, float(min_duration), folder, options)
         progress("")
     if output in _WRITERS:
         click.echo(_WRITERS[output](report.blocks()), nl=False)
@@ -75,10 +75,10 @@ def _kept_in(state: Path | None) -> Iterator[ShadowFolder]:
         yield ShadowFolder(Path(folder))
 
 
-def _loaded(keeper: ShadowFolder, beside: str | None) -> Record:
+def _loaded(folder: ShadowFolder, beside: str | None) -> Record:
     """Return the record that goes on, or is reported."""
     try:
-        found = keeper.load()
+        found = folder.load()
     except StateError as error:
         fail(str(error))
     if found is None:
@@ -91,7 +91,7 @@ def _loaded(keeper: ShadowFolder, beside: str | None) -> Record:
 
 
 async def _watch(
-    cluster: ClusterOptions, record: Record, keeper: ShadowFolder, options: ShadowOptions, seconds: int | None
+    cluster: ClusterOptions, record: Record, folder: ShadowFolder, options: ShadowOptions, seconds: int | None
 ) -> None:
     async with await connect_to(cluster) as api:
         progress("reading the cluster")
@@ -100,12 +100,12 @@ async def _watch(
             progress("")
             click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
 
-        await follow(api, cluster, record, keeper, options, seconds, told)
+        await follow(api, cluster, record, folder, options, seconds, told)
 
 
-def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:
+def _options(folder: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:
     """Return what this scheduler's engine is made from for replays: the settings of the watch, or those of a file."""
-    installed = SettingsObjects.among(keeper.settings(), cluster.scheduler_namespace)
+    installed = SettingsObjects.among(folder.settings(), cluster.scheduler_namespace)
     if cluster.config is not None or installed.config_map is None:
         settings = settings_from_file(cluster.config, cluster.overrides)
     else:
@@ -113,10 +113,12 @@ def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> E
     return beside_options(settings.options, record.beside)
 
 
-def _reported(record: Record, min_duration: float, keeper: ShadowFolder, options: EngineOptions) -> Report:
-    seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
+def _reported(record: Record, min_duration: float, folder: ShadowFolder, options: EngineOptions) -> ShadowDocument:
+    seen = list(histories(folder.lines(), record.until, _DECODERS, record.beside))
     torn: tuple[str, ...] = ()
-    if keeper.torn:
-        parts = f"{counted(keeper.torn, 'part')} of what happened could not be read, for it was not written whole"
+    if folder.torn:
+        parts = f"{counted(folder.torn, 'part')} of what happened could not be read, for it was not written whole"
         torn = (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
-    return Report.of(record, min_duration, [partial(make, seen, options) for make in (one_hour, whole_time)], torn)
+    return ShadowDocument.of(
+        record, min_duration, [partial(make, seen, options) for make in (one_hour, whole_time)], torn
+    )

@@ -85,7 +85,7 @@ class ShadowFolder:
         return found
 
     def write(self, line: LogEntry) -> None:
-        """Take a line of the chronicle, which is written with the next record."""
+        """Take a line of the log of changes, which is written with the next record."""
         self._lines.append(msgspec.json.encode(line))
 
     def save(self, record: Record) -> None:

@@ -43,7 +43,7 @@ def beside_options(options: EngineOptions, name: str) -> EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class ShadowFeed:
-    """Tells a shadow and a chronicle what happens to the world of a cluster that is followed, by one clock.
+    """Tells a shadow and a log of changes what happens to the world of a cluster that is followed, by one clock.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ShadowFeed:
     """
 
     shadow: Shadow
-    chronicle: ChangeLog
+    change_log: ChangeLog
     clock: Clock
     now: Callable[[], datetime]
 
@@ -60,20 +60,20 @@ class ShadowFeed:
         """Take in a change."""
         at = self.clock.change(now.timestamp())
         if not self.shadow.slept(at):
-            self.chronicle.note(obj, gone=gone, now=at)
+            self.change_log.note(obj, gone=gone, now=at)
         return self.shadow.take_in(world, obj, gone=gone, now=at)
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
         """Take in that the world was made anew."""
         at = self._changed()
         if not self.shadow.slept(at):
-            self.chronicle.note_all(view.objects, at)
+            self.change_log.note_all(view.objects, at)
         self.shadow.replaced(before, after, at)
 
     def begin(self, world: World, view: ClusterView) -> None:
         """Begin to watch."""
         at = self._changed()
-        self.chronicle.begin(view.objects, at)
+        self.change_log.begin(view.objects, at)
         self.shadow.begin(world, at)
 
     def look(self, world: World, _view: ClusterView) -> bool:
@@ -94,7 +94,7 @@ async def follow(
     api: ApiClient,
     cluster: ClusterOptions,
     record: Record,
-    keeper: ShadowFolder,
+    folder: ShadowFolder,
     options: ShadowOptions,
     seconds: float | None,
     told: Callable[[], None],
@@ -114,36 +114,36 @@ async def follow(
 
     def adapt(settings: SchedulerSettings) -> SchedulerSettings:
         record.under = settings.source
-        keeper.keep_settings(SettingsObjects.from_settings(settings.settings, cluster.scheduler_namespace).objects)
+        folder.keep_settings(SettingsObjects.from_settings(settings.settings, cluster.scheduler_namespace).objects)
         return replace(settings, options=beside_options(settings.options, record.beside))
 
     def now() -> datetime:
         return live.now()
 
-    chronicle = ChangeLog(keeper.write, without_private_parts)
-    telling = ShadowFeed(Shadow(record, options), chronicle, Clock(record.until), now)
-    live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
+    change_log = ChangeLog(folder.write, without_private_parts)
+    feed = ShadowFeed(Shadow(record, options), change_log, Clock(record.until), now)
+    live = LiveCluster(api, cluster, listener=feed, adapt=adapt)
     current = await live.open()
-    await current.ask(telling.begin)
-    await current.ask(telling.look)
+    await current.ask(feed.begin)
+    await current.ask(feed.look)
     told()
     ending = asyncio.create_task(_ended(seconds))
     try:
-        await _watch(live, telling, ending, lambda: keeper.save(record))
+        await _watch(live, feed, ending, lambda: folder.save(record))
         while not ending.done():
-            live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
+            live = LiveCluster(api, cluster, listener=feed, adapt=adapt)
             try:
                 current = await live.open()
             except ApiUnreachableError:  # the network wakes up later than the machine
                 await asyncio.wait({ending}, timeout=_OPEN_AGAIN)
                 continue
-            await current.ask(telling.begin)
-            await _watch(live, telling, ending, lambda: keeper.save(record))
+            await current.ask(feed.begin)
+            await _watch(live, feed, ending, lambda: folder.save(record))
     finally:
         ending.cancel()
 
 
-async def _watch(live: LiveCluster, telling: ShadowFeed, ending: asyncio.Task[None], save: Callable[[], None]) -> None:
+async def _watch(live: LiveCluster, feed: ShadowFeed, ending: asyncio.Task[None], save: Callable[[], None]) -> None:
     """Look again and again, until the time is over, or the machine has slept and somebody has to begin anew."""
     current, loop = live.current, asyncio.get_running_loop()
     following = asyncio.create_task(live.run())
@@ -153,7 +153,7 @@ async def _watch(live: LiveCluster, telling: ShadowFeed, ending: asyncio.Task[No
             await asyncio.wait({ending, following}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             began = loop.time()
             if not current.trouble:  # else it is old what there is to be seen
-                awake = await current.ask(telling.look)
+                awake = await current.ask(feed.look)
             pause = max(_LOOK_EVERY, min(_PAUSE * (loop.time() - began), _LONGEST_PAUSE))
             if loop.time() - saved >= _SAVE_EVERY:
                 await current.ask(lambda *_: save())
@@ -163,7 +163,7 @@ async def _watch(live: LiveCluster, telling: ShadowFeed, ending: asyncio.Task[No
     finally:
         with suppress(asyncio.CancelledError):
             await end_tasks([following])
-        await current.ask(telling.end)
+        await current.ask(feed.end)
         await current.ask(lambda *_: save())
         current.close()
 

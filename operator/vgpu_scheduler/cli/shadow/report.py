@@ -83,7 +83,7 @@ Block = Heading | Paragraph | Table | TimeChart
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ShadowDocument:
     """What was seen, and what came of the horizons.
 
     Attributes
@@ -100,7 +100,7 @@ class Report:
     @classmethod
     def of(
         cls, record: Record, min_duration: float, replays: Iterable[Callable[[], Horizon | None]], torn: Sequence[str]
-    ) -> Report:
+    ) -> ShadowDocument:
         """Return the report of a record, of which nothing is replayed if it is of a short time.
 
         Parameters

@@ -16,11 +16,11 @@ from vgpu_scheduler.whatif import when_read
 
 def run(*, state: Path, at: datetime) -> None:
     """Write it to stdout, as ``vgpu-scheduler snapshot`` does."""
-    keeper, then = ShadowFolder(state), at.replace(tzinfo=UTC)
-    objects = objects_at(keeper.lines(), then.timestamp())
+    folder, then = ShadowFolder(state), at.replace(tzinfo=UTC)
+    objects = objects_at(folder.lines(), then.timestamp())
     if not objects:
         fail(f"--at: nobody watched at {then:%Y-%m-%dT%H:%M:%SZ}, or before")
-    items = [*objects, *keeper.settings()]
+    items = [*objects, *folder.settings()]
     kinds = frozenset(str(obj["kind"]) for obj in items)
     whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(then, kinds), "items": items}
     click.echo(json.dumps(whole, separators=(",", ":")))

@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.engine.preemption.victims import Preemptor
 from vgpu_scheduler.kernels import REASONS, stale_rows
-from vgpu_scheduler.predicates import Rejections
+from vgpu_scheduler.predicates import RejectionCodes
 from vgpu_scheduler.state import State
 
 __all__ = ["PerClass", "Refusals"]
@@ -81,7 +81,7 @@ class Refusals:
     def __init__(self, state: State, levels: PriorityLevels) -> None:
         self._state = state
         self._levels = levels
-        self._rejections = Rejections()
+        self._rejections = RejectionCodes()
         self._no_victims = self._rejections.code(NO_VICTIMS_THERE)
         self._kept = PerClass(_OfClass, _MOST_KEPT)
 
@@ -113,9 +113,9 @@ class Refusals:
         rows = rows[crowded]
         asked = self._levels.without_lower(preemptor, rows)
         by_filter, known = asked.rejected[rows], asked.predicates.rejections
-        for code in np.unique(by_filter[by_filter != Rejections.PASSES]).tolist():
+        for code in np.unique(by_filter[by_filter != RejectionCodes.PASSES]).tolist():
             codes[crowded[by_filter == code]] = self._rejections.code(known[code])
-        short = np.flatnonzero((by_filter == Rejections.PASSES) & ~asked.feasible[rows])
+        short = np.flatnonzero((by_filter == RejectionCodes.PASSES) & ~asked.feasible[rows])
         lacking = (asked.fit.counts[rows[short]] > 0) @ _BITS
         for word in np.unique(lacking).tolist():
             codes[crowded[short[lacking == word]]] = self._rejections.code(card_rejection(word & _BITS))

@@ -25,7 +25,7 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor, ReprieveTarget, 
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.predicates import Rejection, Rejections
+from vgpu_scheduler.predicates import Rejection, RejectionCodes
 from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["BY_PREEMPTION", "TERMINATING", "VictimSearch", "ineligible"]
@@ -317,7 +317,7 @@ class VictimSearch:
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
         now = preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without))
-        if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
+        if now.feasible[row] or now.rejected[row] != RejectionCodes.PASSES:
             return None
         evicted = [unit for unit in lower if unit[0].uid not in free]
         found = CardSearch(state, preemptor, node, gone, counts_terminating=self._exceed).cheapest(evicted, budgets)

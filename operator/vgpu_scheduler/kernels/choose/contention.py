@@ -7,12 +7,12 @@ import numpy as np
 from vgpu_scheduler.kernels.application_classes import contention
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 
 
 @kernel
 def choose_least_contended(
-    columns: DeviceColumns, _request: Request, scratch: Scratch, _here: ClaimOnNode, found: int
+    columns: DeviceColumns, _request: Request, scratch: Scratch, _here: CardClaim, found: int
 ) -> int:
     """Sort the candidates, stably, by what their occupants take from an online pod; see :mod:`kernels.choose`."""
     device, chosen = scratch.candidates.device, scratch.chosen
@@ -26,7 +26,7 @@ def choose_least_contended(
 
 
 @kernel
-def score_contention(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+def score_contention(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
     """Return how little contention there is on the cards of a claim; 0 at best."""
     total = 0
     for i in range(request.claims.wanted[here.claim]):

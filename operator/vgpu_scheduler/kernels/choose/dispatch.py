@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels.choose.pairs import choose_pairs
 from vgpu_scheduler.kernels.choose.run import choose_run
 from vgpu_scheduler.kernels.choose.zone import choose_zone, score_zone
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.rules import Selection
 
 _LINKED, _GROUPED, _PAIRS = int(Selection.LINKED), int(Selection.GROUPED), int(Selection.PAIRS)
@@ -26,7 +26,7 @@ _CONTENTION, _ZONE = int(Selection.CONTENTION), int(Selection.ZONE)
 
 
 @kernel
-def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Choose among the candidates as the claim has it; see :mod:`kernels.choose`."""
     selection = request.rules.selection[here.claim]
     if selection == _LINKED:
@@ -49,7 +49,7 @@ def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cla
 
 
 @kernel
-def score_choice(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+def score_choice(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
     """Return how good the cards of a claim are, on the scale of the way in which they were chosen."""
     selection = request.rules.selection[here.claim]
     if selection == _HALVES:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 
 
 @kernel
-def choose_first(_columns: DeviceColumns, _request: Request, scratch: Scratch, _here: ClaimOnNode, found: int) -> int:
+def choose_first(_columns: DeviceColumns, _request: Request, scratch: Scratch, _here: CardClaim, found: int) -> int:
     """Leave the candidates as they come; see :mod:`kernels.choose`."""
     for number in range(found):
         scratch.chosen[number] = number

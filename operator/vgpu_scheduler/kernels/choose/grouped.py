@@ -7,14 +7,14 @@ import numpy as np
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import NO_GROUP
 
 _TAKEN, _LEFT = 1, 0
 
 
 @kernel
-def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take the candidates of the largest group first, then those of the next; see :mod:`kernels.choose`.
 
     Of groups with equally many candidates the one comes first whose first candidate does.
@@ -52,7 +52,7 @@ def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
 
 
 @kernel
-def score_group(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+def score_group(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
     """Return the part of a claim's cards that is of one group, the largest such part; 0 if any is in no group."""
     wanted, picks = request.claims.wanted[here.claim], scratch.picks[here.claim]
     most = 0

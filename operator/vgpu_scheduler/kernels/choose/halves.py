@@ -12,7 +12,7 @@ from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import count_of
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
-from vgpu_scheduler.kernels.request import BARRED_BY_UUID, ClaimOnNode, Request, Scratch, is_last_of_vendor, is_pick
+from vgpu_scheduler.kernels.request import BARRED_BY_UUID, CardClaim, Request, Scratch, is_last_of_vendor, is_pick
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_CARD
 
@@ -37,7 +37,7 @@ _NOT_TOLD = (
 
 
 @kernel
-def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take 1, 2, 4 or 8 cards: of one half, else linked across, or all there are; see :mod:`kernels.choose`.
 
     The candidates are taken from the last one on: HAMi's Fit for these cards walks the sorted list the other way round.
@@ -126,7 +126,7 @@ def _number_at(columns: DeviceColumns, scratch: Scratch, place: int, free: NDArr
 
 
 @kernel
-def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> None:
+def _tell_why(columns: DeviceColumns, request: Request, here: CardClaim) -> None:
     """Leave of the reasons those that HAMi gives for these cards; that no half fits, where there are none.
 
     It looks at UUIDs before anything else.
@@ -146,7 +146,7 @@ def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> No
 
 
 @kernel
-def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
     """Return how good it is what the pod leaves free of a vendor's cards, with the last of its claims on them."""
     if not is_last_of_vendor(request, here.claim):
         return np.float32(0.0)

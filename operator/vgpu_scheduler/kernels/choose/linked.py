@@ -6,12 +6,12 @@ from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.topology import best_linked
 
 
 @kernel
-def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take the best-linked cards, or the single one that is linked least; see :mod:`kernels.choose`."""
     wanted = request.claims.wanted[here.claim]
     if found <= wanted:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import COUNTED_AS_NONE, NO_CARD
 
 
 @kernel
-def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take candidates whose module is complete, the modules in the order of their first cards.
 
     HAMi counts of as many cards as are wanted, and says so where there are 0, too. See :mod:`kernels.choose`.

@@ -6,14 +6,14 @@ from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy, count_of
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import NO_CARD
 
 _LINKED = (4, 8, 16)
 
 
 @kernel
-def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take the first candidates whose numbers on the node follow each other; see :mod:`kernels.choose`.
 
     Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,

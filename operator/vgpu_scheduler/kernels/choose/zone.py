@@ -7,7 +7,7 @@ import numpy as np
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
-from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch, is_pick
+from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch, is_pick
 from vgpu_scheduler.kernels.sentinels import NO_GROUP
 
 _LINK, _BROKEN_LINK = 100, 10
@@ -15,7 +15,7 @@ _LINK, _BROKEN_LINK = 100, 10
 
 
 @kernel
-def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
     """Take cards of the smallest zone that has enough, of equals of the one tried first; see :mod:`kernels.choose`.
 
     Where none has enough the first candidates are taken.
@@ -39,7 +39,7 @@ def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here
 
 
 @kernel
-def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
     """Return the score of the links among the cards of a claim, less that of links to cards which stay idle.
 
     Cards of one zone are linked, but for zone 0, which is no zone.
@@ -60,7 +60,7 @@ def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 
 @kernel
-def _are_linked(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int, other: int) -> bool:
+def _are_linked(columns: DeviceColumns, request: Request, here: CardClaim, device: int, other: int) -> bool:
     """Tell whether two cards of the vendor that nobody else uses are in one zone."""
     vendor = request.claims.vendor[here.claim]
     return (  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ from vgpu_scheduler.predicates.reasons import (
     VOLUME_GONE,
     Reason,
     Rejection,
-    Rejections,
+    RejectionCodes,
     volume_problem,
 )
 from vgpu_scheduler.predicates.volumes.filters import (
@@ -46,9 +46,9 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-def _rejections() -> Rejections:
+def _rejections() -> RejectionCodes:
     """Return the rejections whose codes are the bits of their reasons."""
-    found = Rejections()
+    found = RejectionCodes()
     for bits in range(1, 1 << len(_REASONS)):
         reasons = tuple(reason for bit, reason in enumerate(_REASONS) if bits >> bit & 1)
         assert found.code(Rejection(reasons, resolvable=False)) == bits
@@ -155,7 +155,7 @@ class _Binding(VolumeFilter):
     def _check_bound(self, claim: PersistentVolumeClaim, rows: Rows, codes: NDArray[np.int32]) -> None:
         """Note where a bound claim's volume cannot be reached; of several claims the first such one is told."""
         volume = self._state.volumes.objects.volumes.get(claim.volume_name)
-        undecided = codes == Rejections.PASSES
+        undecided = codes == RejectionCodes.PASSES
         if volume is None:
             codes[undecided] = _GONE
         elif (reached := self._reached(volume, rows, undecided)) is not None:
@@ -194,7 +194,7 @@ class _Binding(VolumeFilter):
             self._check_provision(claim, rows, codes, undecided)
         for claim, matched in zip(unbound.others, self._match(unbound.others, rows, undecided), strict=True):
             self._check_provision(claim, rows, codes, undecided & ~matched)
-            undecided &= codes == Rejections.PASSES
+            undecided &= codes == RejectionCodes.PASSES
         return codes
 
     def _row(self, node: str) -> int:

@@ -33,7 +33,7 @@ from vgpu_scheduler.predicates.reasons import (
     TOO_MANY_VOLUMES,
     WRONG_ZONE,
     Reason,
-    Rejections,
+    RejectionCodes,
     volume_problem,
 )
 from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
@@ -152,7 +152,7 @@ class VolumeFilter(ClusterFilter):
         return pod.spec.disks, tuple(asked)
 
 
-_LIMIT_REJECTIONS: Final = Rejections((TOO_MANY_VOLUMES,))
+_LIMIT_REJECTIONS: Final = RejectionCodes((TOO_MANY_VOLUMES,))
 _TOO_MANY: Final = 1
 
 
@@ -213,7 +213,7 @@ NODE_VOLUME_LIMITS_PLUGIN: Final = ClusterPlugin("NodeVolumeLimits", _limit_key,
 
 
 _RESTRICTIONS: Final = "VolumeRestrictions"
-_RESTRICTION_REJECTIONS: Final = Rejections((DISK_IN_USE, CLAIM_IN_USE))
+_RESTRICTION_REJECTIONS: Final = RejectionCodes((DISK_IN_USE, CLAIM_IN_USE))
 _DISK, _CLAIM = 1, 2
 
 
@@ -240,7 +240,7 @@ class _Restrictions(VolumeFilter):
         busy = self._nodes_with_disks_of(pod)
         if not busy and not in_use:
             return None
-        codes = np.full(rows.shape[0], _CLAIM if in_use else Rejections.PASSES, dtype=np.int32)
+        codes = np.full(rows.shape[0], _CLAIM if in_use else RejectionCodes.PASSES, dtype=np.int32)
         codes[np.isin(rows, busy)] = _DISK
         return codes
 
@@ -270,7 +270,7 @@ VOLUME_RESTRICTIONS_PLUGIN: Final = ClusterPlugin(_RESTRICTIONS, _restriction_ke
 
 
 _ZONE: Final = "VolumeZone"
-_ZONE_REJECTIONS: Final = Rejections((WRONG_ZONE,))
+_ZONE_REJECTIONS: Final = RejectionCodes((WRONG_ZONE,))
 _LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from vgpu_scheduler.ui.access.guard import HEADERS, Guard, User, Visitor, check_request, local
-from vgpu_scheduler.ui.access.limits import Attempts
+from vgpu_scheduler.ui.access.limits import FailureLimiter
 from vgpu_scheduler.ui.access.proxies import Proxies
 from vgpu_scheduler.ui.access.reviews import Reviews, Right
 from vgpu_scheduler.ui.access.sessions import Sessions
@@ -98,7 +98,7 @@ class DeployedGuard(Guard):
         self._reviews = reviews
         self._doors = doors
         self._namespaces = namespaces
-        self._attempts = Attempts(_AT_ONCE, _ONE_MORE_AFTER, clock)
+        self._attempts = FailureLimiter(_AT_ONCE, _ONE_MORE_AFTER, clock)
 
     @property
     def headers(self) -> Mapping[str, str]:

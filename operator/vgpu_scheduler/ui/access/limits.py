@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Attempts"]
+__all__ = ["FailureLimiter"]
 
 _MOST_KNOWN: Final = 4096
 """Addresses that are remembered; the one that was quiet for longest is forgotten first."""
@@ -19,7 +19,7 @@ class _Left:
     at: float
 
 
-class Attempts:
+class FailureLimiter:
     """How many failures an address may have.
 
     Parameters

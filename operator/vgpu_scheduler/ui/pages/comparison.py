@@ -79,7 +79,7 @@ class ComparisonQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ComparedResult:
     """What would become of a pod in both cases; None where it would not be asked about."""
 
     pod: str
@@ -111,10 +111,10 @@ class Comparison:
     said: Sequence[str]
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ComparedResult]:
         """What would become of each pod, those first for which it is not the same."""
         one, other = ({answer.pod.key: answer for answer in answers} for answers in self.answers)
-        found = [Outcome(key, one.get(key), other.get(key)) for key in {**one, **other}]
+        found = [ComparedResult(key, one.get(key), other.get(key)) for key in {**one, **other}]
         return sorted(found, key=lambda outcome: not outcome.differs)
 
     @property

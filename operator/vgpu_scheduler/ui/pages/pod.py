@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vgpu_scheduler.forecast import Forecast, Unknown
+from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.reading import (
     ClusterView,
@@ -62,7 +62,7 @@ class PodPage:
     annotations: str = ""
     own: str = ""
     is_edited: bool = False
-    waits: Forecast | Unknown | None = None
+    waits: Forecast | NoForecast | None = None
 
     def without_others(self, mine: Collection[str]) -> PodPage:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -162,7 +162,7 @@ def forecast_page(
     forecaster = Forecaster(world, view) if waits else None
     shown = pod_page(world, view, key, node, visibility)
     uid = shown.pod.uid
-    told: Forecast | Unknown | None = waits_for_volumes({uid: shown.told.awaited}).get(uid)
+    told: Forecast | NoForecast | None = waits_for_volumes({uid: shown.told.awaited}).get(uid)
     if forecaster is not None and shown.may_wait_long:
         told = forecaster.of([shown.pod], _BUDGET, until_too_long(_INSTEAD))[uid]
     if isinstance(told, Forecast) and not visibility.is_whole:

@@ -20,7 +20,7 @@ _GATED: Final = "It has scheduling gates, which somebody else removes"
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingPod:
+class WaitingPodRow:
     """A pod that waits.
 
     Attributes
@@ -58,13 +58,13 @@ class Reason:
     """
 
     text: str
-    pods: Sequence[WaitingPod]
+    pods: Sequence[WaitingPodRow]
     nearest: str = ""
 
     @property
-    def rows(self) -> list[list[WaitingPod]]:
+    def rows(self) -> list[list[WaitingPodRow]]:
         """The pods, those of a group together where the first of them is."""
-        found: dict[str, list[WaitingPod]] = {}
+        found: dict[str, list[WaitingPodRow]] = {}
         for pod in self.pods:
             found.setdefault(f"group {pod.group}" if pod.group else pod.key, []).append(pod)
         return list(found.values())
@@ -157,8 +157,8 @@ def _age(pod: Pod) -> tuple[str, str]:
     return pod.creation_timestamp, pod.key
 
 
-def _waiting(world: World, pod: Pod, places: Mapping[str, int]) -> WaitingPod:
+def _waiting(world: World, pod: Pod, places: Mapping[str, int]) -> WaitingPodRow:
     priority, said = world.engine.groups.priority(pod), world.engine.groups.membership(pod)
     group = "" if said is None or said.problem else str(said.key)
     place = places.get(pod.uid, 0)
-    return WaitingPod(pod.namespace, pod.name, pod.scheduler_name, priority, pod.creation_timestamp, place, group)
+    return WaitingPodRow(pod.namespace, pod.name, pod.scheduler_name, priority, pod.creation_timestamp, place, group)

@@ -140,7 +140,7 @@ class WhatIfQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PageState:
     """A cluster, before or after."""
 
     heat: HeatMap
@@ -171,8 +171,8 @@ class WhatIfPage:
     answers: Sequence[PodResult] = ()
     capacities: Sequence[Capacity] = ()
     said: Sequence[str] = ()
-    before: State | None = None
-    after: State | None = None
+    before: PageState | None = None
+    after: PageState | None = None
     changed: int = 0
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     nodes, said = _nodes(world), list[str]()
     cards = usage.cards(world)
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=visibility.named)
-    before = State(heat, usage.summed("before", cards))
+    before = PageState(heat, usage.summed("before", cards))
     with told():
         policies = _change(world, view, supposed, visibility, said)
         asked = _asked(world, supposed, visibility)
@@ -222,7 +222,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     left = _with_placed(usage.cards(world), found.answers)
     changed = _changed(cards, left)
     heat = heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES, named=visibility.named)
-    after = State(heat, usage.summed("after", left))
+    after = PageState(heat, usage.summed("after", left))
     return replace(page, after=after, changed=len(changed))
 
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError, group_of
+from vgpu_scheduler.whatif.workloads.field_reader import workload
 from vgpu_scheduler.whatif.workloads.jobset import read_job_set
 from vgpu_scheduler.whatif.workloads.kubeflow import KUBEFLOW, read_mpi_operators_job
 from vgpu_scheduler.whatif.workloads.kuberay import read_ray_cluster, read_ray_job
 from vgpu_scheduler.whatif.workloads.kubernetes import read_deployment, read_job, read_replica_set, read_stateful_set
 from vgpu_scheduler.whatif.workloads.leaderworkerset import read_leader_worker_set
-from vgpu_scheduler.whatif.workloads.part import workload
 from vgpu_scheduler.whatif.workloads.trainer import with_job_sets
 from vgpu_scheduler.whatif.workloads.workload_pods import PodSet, WorkloadPods
 

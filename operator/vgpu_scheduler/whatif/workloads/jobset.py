@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import completion_index, number_of_job
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
     PodSet,
@@ -71,7 +71,7 @@ class _JobSet:
         The JobSet, its spec, and the templates of its Jobs.
     """
 
-    def __init__(self, written: Part, spec: Part, jobs: list[Part]) -> None:
+    def __init__(self, written: FieldReader, spec: FieldReader, jobs: list[FieldReader]) -> None:
         metadata = written.part("metadata")
         self._owner = Owner.of("JobSet", metadata.fields)
         self._annotations = metadata.texts("annotations")
@@ -81,24 +81,24 @@ class _JobSet:
         network = spec.maybe("network")
         self._subdomain = "" if network.fields.get("enableDNSHostnames") is False else self._domain_name(network)
 
-    def _domain_name(self, network: Part) -> str:
+    def _domain_name(self, network: FieldReader) -> str:
         return network.text("subdomain", self._owner.name or "-")
 
-    def domain(self, job: Part) -> str:
+    def domain(self, job: FieldReader) -> str:
         """Return the label of nodes of which each Job of a template has a value for itself; empty if none has."""
         return self._of_template(job, _EXCLUSIVE)
 
-    def is_by_selector(self, job: Part) -> bool:
+    def is_by_selector(self, job: FieldReader) -> bool:
         """Tell whether somebody has labelled the nodes for the Jobs of a template."""
         return bool(self.domain(job)) and _NODE_SELECTOR in self._said(job)
 
-    def _said(self, job: Part) -> dict[str, str]:
+    def _said(self, job: FieldReader) -> dict[str, str]:
         return {**self._annotations, **job.part("template").maybe("metadata").texts("annotations")}
 
-    def _of_template(self, job: Part, annotation: str) -> str:
+    def _of_template(self, job: FieldReader, annotation: str) -> str:
         return self._said(job).get(annotation, "")
 
-    def pods(self, job: Part) -> list[Object]:
+    def pods(self, job: FieldReader) -> list[Object]:
         """Return the pods of a template."""
         name = job.text("name")
         spec = job.part("template").part("spec")
@@ -157,7 +157,7 @@ class _JobSet:
         host = f"{self._owner.name}-{part.text('replicatedJob')}-{job}-{pod}"
         return f"{host}.{self._domain_name(self._spec.maybe('network'))}"
 
-    def _placed(self, pod: dict[str, Any], job: Part, owner: Owner, *, is_first: bool) -> Object:
+    def _placed(self, pod: dict[str, Any], job: FieldReader, owner: Owner, *, is_first: bool) -> Object:
         """Return a pod with what the controller and its webhook add to its spec."""
         spec, key = pod["spec"], self.domain(job)
         if not isinstance(spec, Mapping):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     GROUP_LABEL,
     Owner,
@@ -106,7 +106,7 @@ class _Job:
         self.spec = written.part("spec")
         replicas = self.spec.part(self._of.field)
         known = {each.lower(): each for each in self._of.replicas}
-        self.replicas: dict[str, tuple[Part, int]] = {}
+        self.replicas: dict[str, tuple[FieldReader, int]] = {}
         total = 0
         for name in replicas.fields:
             if str(name).lower() not in known:

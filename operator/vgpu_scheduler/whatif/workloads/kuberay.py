@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     GROUP_LABEL,
     Owner,
@@ -105,7 +105,7 @@ def _groups(owner: Owner, sets: list[PodSet]) -> list[Object]:
     return [pod_group(_POD_GROUP, owner.name, owner.home, sum(len(each.pods) for each in sets))]
 
 
-def _cluster(owner: Owner, spec: Part, *, is_gang: bool, submits: bool = False) -> list[PodSet]:
+def _cluster(owner: Owner, spec: FieldReader, *, is_gang: bool, submits: bool = False) -> list[PodSet]:
     """Return the pods of a cluster.
 
     Parameters
@@ -133,7 +133,7 @@ def _cluster(owner: Owner, spec: Part, *, is_gang: bool, submits: bool = False) 
     return sets
 
 
-def _workers(owner: Owner, group: Part, labels: Mapping[str, str]) -> PodSet:
+def _workers(owner: Owner, group: FieldReader, labels: Mapping[str, str]) -> PodSet:
     """Return the pods of a group of workers."""
     template, name, hosts = group.part("template"), group.text("groupName"), _hosts(group)
     prefix = _prefix(f"{owner.name}-{name}", "worker")
@@ -150,23 +150,23 @@ def _workers(owner: Owner, group: Part, labels: Mapping[str, str]) -> PodSet:
     return PodSet(pods, template.path)
 
 
-def _replicas(group: Part) -> int:
+def _replicas(group: FieldReader) -> int:
     """Return how many replicas of a group of workers there are: as many as it says, within its bounds."""
     least, most = group.number("minReplicas", 0), group.large_number("maxReplicas", 2**31 - 1)
     wanted = group.number("replicas", 0)
     return 0 if group.is_true("suspend") else least if wanted < least else min(wanted, most)
 
 
-def _hosts(group: Part) -> int:
+def _hosts(group: FieldReader) -> int:
     return group.number("numOfHosts", 1) or 1
 
 
-def _submitter(job: Owner, spec: Part) -> PodSet:
+def _submitter(job: Owner, spec: FieldReader) -> PodSet:
     """Return the pod that submits a job once its cluster runs."""
     owner = Owner("Job", job.name, f"Job-{job.namespace}-{job.name}", job.home)
     field = "submitterPodTemplate"
     default: Object = {"spec": {"restartPolicy": "Never", "containers": [_SUBMITTER]}}
-    template = spec.part(field) if spec.has(field) else Part(spec.title, f"{spec.path}{field}.", default)
+    template = spec.part(field) if spec.has(field) else FieldReader(spec.title, f"{spec.path}{field}.", default)
     return PodSet([pod_of(template, f"{job.name}-0", owner)], template.path)
 
 
@@ -175,7 +175,7 @@ def _prefix(name: str, kind: str) -> str:
 
 
 def _labelled(
-    pod: dict[str, Any], owner: Owner, group: Part, kind: tuple[str, str], more: Mapping[str, str]
+    pod: dict[str, Any], owner: Owner, group: FieldReader, kind: tuple[str, str], more: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return a pod with the labels of a cluster, of which those of the template and its group replace some.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import Owner, PodSet, WorkloadPods, is_suspended, pod_of, with_texts
 
 __all__ = ["ClaimTemplates", "completion_index", "number_of_job", "read_deployment", "read_job", "read_replica_set"]
@@ -88,7 +88,7 @@ def read_job(obj: Object) -> WorkloadPods:
     return WorkloadPods([PodSet(pods)], notes=is_suspended(spec))
 
 
-def number_of_job(spec: Part) -> int:
+def number_of_job(spec: FieldReader) -> int:
     """Return how many pods of a Job run at once.
 
     Raises
@@ -100,7 +100,9 @@ def number_of_job(spec: Part) -> int:
     return min(number, spec.large_number("completions")) if spec.has("completions") else number
 
 
-def completion_index(spec: Part, number: int, default: str = "NonIndexed") -> tuple[dict[str, str], dict[str, str]]:
+def completion_index(
+    spec: FieldReader, number: int, default: str = "NonIndexed"
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and the annotations that number the pods of a Job; empty ones where it does not.
 
     Parameters
@@ -126,7 +128,7 @@ class ClaimTemplates:
         If they are malformed.
     """
 
-    def __init__(self, spec: Part) -> None:
+    def __init__(self, spec: FieldReader) -> None:
         self._templates = spec.parts("volumeClaimTemplates")
         self._metadata = [dict(each.part("metadata").fields) for each in self._templates]
         self._names = [str(each.get("name", "")) for each in self._metadata]

@@ -13,8 +13,8 @@ from typing import Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
     PodSet,
@@ -63,7 +63,7 @@ class _Set:
         If a field is malformed.
     """
 
-    def __init__(self, written: Part) -> None:
+    def __init__(self, written: FieldReader) -> None:
         metadata, spec = written.part("metadata"), written.part("spec")
         self._owner = Owner.of("LeaderWorkerSet", metadata.fields)
         self._annotations = metadata.texts("annotations")

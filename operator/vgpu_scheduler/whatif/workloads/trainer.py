@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import FileObject, group_of
-from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import GROUP_LABEL, Owner, pod_group, with_texts
 
 __all__ = ["with_job_sets"]
@@ -61,7 +61,7 @@ def _written(obj: Object, origin: str) -> FileObject:
     return found
 
 
-def _job_set(job: Part, runtime: Part) -> list[Object]:
+def _job_set(job: FieldReader, runtime: FieldReader) -> list[Object]:
     """Return the JobSet of a TrainJob, and the PodGroup of its pods if its runtime makes one."""
     metadata, spec, described = job.part("metadata"), job.part("spec"), runtime.part("spec")
     for field in _PATCHES:
@@ -85,12 +85,12 @@ def _job_set(job: Part, runtime: Part) -> list[Object]:
     return [*groups, job_set]
 
 
-def _ancestor(job: Part) -> str:
+def _ancestor(job: FieldReader) -> str:
     """Return which step of a TrainJob a template is for; empty for none."""
     return job.part("template").maybe("metadata").texts("labels").get(_ANCESTOR, "")
 
 
-def _count(job: Part, spec: Part, runtime: Part) -> int:
+def _count(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> int:
     """Return how many pods of a template there are."""
     count = job.part("template").part("spec").number("parallelism", 1)
     if not runtime.has("mlPolicy"):
@@ -108,7 +108,7 @@ def _count(job: Part, spec: Part, runtime: Part) -> int:
     return max(nodes - 1, 1) if policy.part("mpi").is_true("runLauncherAsNode") else nodes
 
 
-def _resources(job: Part, spec: Part, runtime: Part) -> Object:
+def _resources(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> Object:
     """Return what the containers of a template that train ask for instead of what it says; nothing if as it says."""
     trains = runtime.has("mlPolicy") and _ancestor(job) == _TRAINER
     is_node = runtime.maybe("mlPolicy").maybe("mpi").is_true("runLauncherAsNode") and job.text("name") == _NODE
@@ -116,7 +116,7 @@ def _resources(job: Part, spec: Part, runtime: Part) -> Object:
     return trainer.part("resourcesPerNode").fields if trainer.has("resourcesPerNode") and (trains or is_node) else {}
 
 
-def _group(owner: Owner, policy: Part, total: int) -> tuple[list[Object], tuple[str, str, str] | None]:
+def _group(owner: Owner, policy: FieldReader, total: int) -> tuple[list[Object], tuple[str, str, str] | None]:
     """Return the PodGroup of a TrainJob, and where its pods name it: in which mapping, by which key."""
     for name, (api_version, where, key) in _GROUPS.items():
         if policy.has(name):
@@ -124,7 +124,7 @@ def _group(owner: Owner, policy: Part, total: int) -> tuple[list[Object], tuple[
     return [], None
 
 
-def _replicated(job: Part, count: int, group: tuple[str, str, str] | None, resources: Object) -> Object:
+def _replicated(job: FieldReader, count: int, group: tuple[str, str, str] | None, resources: Object) -> Object:
     """Return the template of a Job of the JobSet."""
     template = job.part("template")
     spec = template.part("spec")

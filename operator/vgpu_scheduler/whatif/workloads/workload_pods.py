@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import DecodeError, Object, decode_pod
-from vgpu_scheduler.whatif.workloads.part import MOST_PODS, Part
+from vgpu_scheduler.whatif.workloads.field_reader import MOST_PODS, FieldReader
 
 __all__ = [
     "GROUP_LABEL",
@@ -116,7 +116,7 @@ class Owner:
 
 
 def pod_of(
-    template: Part,
+    template: FieldReader,
     name: str,
     owner: Owner,
     labels: Mapping[str, str] | None = None,
@@ -182,7 +182,7 @@ def _has_group(pod: Object) -> bool:
         return True  # it is refused when it is read
 
 
-def checked_number(part: Part, field_name: str, number: int, before: int = 0) -> int:
+def checked_number(part: FieldReader, field_name: str, number: int, before: int = 0) -> int:
     """Return how many pods there are with those before, unless these are too many.
 
     Raises
@@ -195,7 +195,7 @@ def checked_number(part: Part, field_name: str, number: int, before: int = 0) ->
     return before + number
 
 
-def is_suspended(spec: Part, field_name: str = "suspend") -> list[str]:
+def is_suspended(spec: FieldReader, field_name: str = "suspend") -> list[str]:
     """Return the note about a workload that is suspended; none if it is not."""
     if not spec.is_true(field_name):
         return []

@@ -9,7 +9,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import Changed, known_objects
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["Present", "RunningPod", "present_of"]
+__all__ = ["CurrentCluster", "RunningPod", "present_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class RunningPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentCluster:
     """A cluster at one time.
 
     Attributes
@@ -52,7 +52,7 @@ def _placed_by_kubelet(pod: Pod) -> float | None:
     return None if pod.start_time is None else float(pod.start_time)
 
 
-def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] = _placed_by_kubelet) -> Present:
+def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] = _placed_by_kubelet) -> CurrentCluster:
     """Return what an engine knows now.
 
     Parameters
@@ -69,4 +69,4 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
             running.append(RunningPod(each, at if since is None else min(since, at)))
         elif each.scheduler_name in engine.scheduler_names and engine.needs_scheduling(each):
             waiting.append(each)
-    return Present(at, objects, running, waiting)
+    return CurrentCluster(at, objects, running, waiting)

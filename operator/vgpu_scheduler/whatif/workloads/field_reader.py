@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
 
-__all__ = ["MOST_PODS", "Object", "Part", "workload"]
+__all__ = ["MOST_PODS", "FieldReader", "Object", "workload"]
 
 
 MOST_PODS: Final = 10_000
@@ -18,7 +18,7 @@ _MOST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldReader:
     """A mapping of a workload.
 
     Attributes
@@ -39,7 +39,7 @@ class Part:
         """Return the error that names a field."""
         return WorldError(f"{self.title}: {self.path}{field}{problem}")
 
-    def part(self, field: str) -> Part:
+    def part(self, field: str) -> FieldReader:
         """Return the mapping in a field.
 
         Raises
@@ -50,9 +50,9 @@ class Part:
         found = self.fields.get(field)
         if not isinstance(found, Mapping):
             raise self.error(field, f" is {'missing' if found is None else 'no mapping'}")
-        return Part(self.title, f"{self.path}{field}.", found)
+        return FieldReader(self.title, f"{self.path}{field}.", found)
 
-    def maybe(self, field: str) -> Part:
+    def maybe(self, field: str) -> FieldReader:
         """Return the mapping in a field, an empty one if it is missing.
 
         Raises
@@ -60,9 +60,9 @@ class Part:
         WorldError
             If it is none.
         """
-        return self.part(field) if self.has(field) else Part(self.title, f"{self.path}{field}.", {})
+        return self.part(field) if self.has(field) else FieldReader(self.title, f"{self.path}{field}.", {})
 
-    def parts(self, field: str) -> list[Part]:
+    def parts(self, field: str) -> list[FieldReader]:
         """Return the mappings of the list in a field, none if it is missing.
 
         Raises
@@ -73,7 +73,7 @@ class Part:
         found = self.fields.get(field) or []
         if not isinstance(found, list):
             raise self.error(field, " is no list")
-        named = Part(self.title, self.path, {f"{field}[{number}]": each for number, each in enumerate(found)})
+        named = FieldReader(self.title, self.path, {f"{field}[{number}]": each for number, each in enumerate(found)})
         return [named.part(each) for each in named.fields]
 
     def has(self, field: str) -> bool:
@@ -122,7 +122,7 @@ class Part:
         return {key: value for key, value in found.items() if isinstance(key, str) and isinstance(value, str)}
 
 
-def workload(obj: Object) -> Part:
+def workload(obj: Object) -> FieldReader:
     """Return a workload as it is written.
 
     Raises
@@ -131,5 +131,5 @@ def workload(obj: Object) -> Part:
         If it has no metadata.
     """
     kind = str(obj.get("kind") or "an object without a kind")
-    name = Part(kind, "", obj).part("metadata").fields.get("name", "")
-    return Part(f"{kind} {name}".rstrip(), "", obj)
+    name = FieldReader(kind, "", obj).part("metadata").fields.get("name", "")
+    return FieldReader(f"{kind} {name}".rstrip(), "", obj)

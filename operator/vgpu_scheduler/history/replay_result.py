@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Course", "Eviction", "PodCourse", "Series"]
+__all__ = ["PodCourse", "ReplayResult", "ReplayedEviction", "Series"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PodCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class ReplayedEviction:
     """A pod had to end for another one.
 
     Attributes
@@ -98,7 +98,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ReplayResult:
     """What a replay came to.
 
     Attributes
@@ -121,6 +121,6 @@ class Course:
     ended: float
     pods: Sequence[PodCourse]
     series: Series
-    evictions: Sequence[Eviction]
+    evictions: Sequence[ReplayedEviction]
     lacked: Mapping[str, int]
     work: int = 0

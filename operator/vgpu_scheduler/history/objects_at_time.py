@@ -11,10 +11,10 @@ from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, E
 from vgpu_scheduler.history.virtual import POD, as_bound
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["StandingObjects"]
+__all__ = ["ObjectsAtTime"]
 
 
-class StandingObjects:
+class ObjectsAtTime:
     """The objects and pods that are there, as the events that were taken in left them.
 
     Attributes

@@ -8,10 +8,10 @@ import numpy as np
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine import PARTS, part_of_card
-from vgpu_scheduler.history.course import Series
+from vgpu_scheduler.history.replay_result import Series
 from vgpu_scheduler.state import State
 
-__all__ = ["Gauge"]
+__all__ = ["AllocationSampler"]
 
 
 class _Stand(NamedTuple):
@@ -23,7 +23,7 @@ class _Stand(NamedTuple):
     whole: int = 0
 
 
-class Gauge:
+class AllocationSampler:
     """Notes how the cards stand, at each time that it is read.
 
     Parameters

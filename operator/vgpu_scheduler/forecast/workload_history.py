@@ -15,7 +15,7 @@ from vgpu_scheduler.forecast.lifetimes import lifetimes_of
 from vgpu_scheduler.history import Arrived, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["Coming", "Past"]
+__all__ = ["FutureArrival", "WorkloadHistory"]
 
 _LOOKS_BACK: Final = 7 * 86400.0
 """Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""
@@ -28,7 +28,7 @@ _LEAST: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class FutureArrival:
     """A pod that may come.
 
     Attributes
@@ -44,7 +44,7 @@ class Coming:
     runs: float
 
 
-class Past:
+class WorkloadHistory:
     """What a history teaches.
 
     Parameters
@@ -91,7 +91,7 @@ class Past:
     def _seconds(self) -> float:
         return self._ended - self._began
 
-    def draw(self, horizon: float, rng: np.random.Generator) -> Iterator[Coming]:
+    def draw(self, horizon: float, rng: np.random.Generator) -> Iterator[FutureArrival]:
         """Yield the pods that come, as they came from a time on that is drawn; after the end it goes on at the start.
 
         Parameters
@@ -114,15 +114,15 @@ class Past:
             yield self._coming(event, after, count, rng)
             number, count = number + 1, count + 1
 
-    def _coming(self, event: Arrived, after: float, number: int, rng: np.random.Generator) -> Coming:
+    def _coming(self, event: Arrived, after: float, number: int, rng: np.random.Generator) -> FutureArrival:
         pod = msgspec.structs.replace(
             event.pod.as_created(), uid=f"{event.pod.uid}~{number}", name=f"forecast-{number}"
         )
         known = self._lifetimes.get(event.pod.uid)
         if known is not None and known.ended:
-            return Coming(after, pod, known.seconds)
+            return FutureArrival(after, pod, known.seconds)
         age = 0.0 if known is None else known.seconds
-        return Coming(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
+        return FutureArrival(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
 
 
 def _waits(history: History, arrived: Iterable[Arrived]) -> list[float]:
