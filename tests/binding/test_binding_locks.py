@@ -14,7 +14,7 @@ from tests.engine.builders import OURS, allocation
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
-from vgpu_scheduler.engine import Cause, NodeClosure
+from vgpu_scheduler.engine import Cause, LockStatus, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node
@@ -287,6 +287,21 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         assert await b.binder.locker.try_take(locked, other) == (None, True)
         await b.binder.locker.release("node-a", value)
         assert MLU_LOCK not in await b.node("node-a")
+
+
+async def test_two_locks_of_a_node_grow_old_each_by_itself(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        ahead = datetime.now(UTC) + timedelta(days=1)  # of a clock that is wrong: what was seen counts
+        await b.annotate_node("node-a", {LOCK: format_time(ahead), MLU_LOCK: format_time(ahead + timedelta(minutes=1))})
+        await b.learn()
+
+        async def statuses() -> list[LockStatus]:
+            locker = b.binder.locker
+            return [await locker.status(locker.find("node-a", annotation)) for annotation in (LOCK, MLU_LOCK)]
+
+        assert await statuses() == [LockStatus.HELD, LockStatus.HELD]
+        b.clock.ahead += 3600.0
+        assert await statuses() == [LockStatus.ORPHANED, LockStatus.ORPHANED]
 
 
 async def test_a_lock_that_names_no_possible_pod_is_malformed_and_told(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ OverQuota = Callable[[str, PodClaims], bool]
 DefaultsOf = Callable[[Pod], ClaimDefaults | None]
 """What policies add to the claims of a pod; None where it is not known yet."""
 
-CautionsOf = Callable[[Pod], Iterable[str]]
+UsageWarningsOf = Callable[[Pod], Iterable[str]]
 """Says what of a pod is refused later, or followed otherwise than it looks."""
 
 
@@ -59,7 +59,7 @@ class AdmissionRules:
         so without this nearly all pods are somebody else's.
     defaults
         What policies add to claims: nothing is written into a pod that would overrule it.
-    cautions
+    usage_warnings_of
         What the creator of a pod that asks for devices should know.
     """
 
@@ -67,7 +67,7 @@ class AdmissionRules:
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     defaults: DefaultsOf = no_defaults
-    usage_warnings_of: CautionsOf = no_usage_warnings
+    usage_warnings_of: UsageWarningsOf = no_usage_warnings
 
     def ours(self, name: str) -> bool:
         """Tell whether pods with this scheduler name are ours, or become ours at admission."""

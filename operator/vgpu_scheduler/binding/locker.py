@@ -52,8 +52,8 @@ class NodeLocker:
     stats: LockStats = field(default_factory=LockStats)
     _fence: AllocationFence = field(init=False)
     _needs: PluginNeedsReader = field(init=False)
-    _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """By node, the lock that was judged last, and when it was for the first time (seconds, monotonic)."""
+    _seen: dict[str, dict[str, tuple[str, float]]] = field(default_factory=dict)
+    """By node and annotation, the lock that was judged last, and when it first was (seconds, monotonic)."""
 
     def __post_init__(self) -> None:
         self._fence = AllocationFence(self.context, self.timeout)
@@ -180,10 +180,11 @@ class NodeLocker:
         now = self.context.clock.monotonic()
         if lock is None:
             return timedelta(0)
-        value, since = self._seen.get(lock.node, ("", now))
+        seen = self._seen.setdefault(lock.node, {})
+        value, since = seen.get(lock.kind.annotation, ("", now))
         if value != lock.value:
             since = now
-        self._seen[lock.node] = (lock.value, since)
+        seen[lock.kind.annotation] = (lock.value, since)
         return timedelta(seconds=now - since)
 
     def has_answered(self, pod: Pod) -> bool:

@@ -3,7 +3,7 @@
 The public way in: list the objects of :data:`FACTS` (and, where the API server may not be asked who may do what, of
 :data:`ROLE_FACTS`), read them with :func:`take_in`, put them into a :class:`ClusterSnapshot`, have :func:`questions`
 answered, and hand the whole to :func:`examine`. What could not be seen is named in ``ClusterSnapshot.missing``, and the
-checks that need it are skipped. Nothing here talks to a cluster; ``cli/doctor`` does.
+checks that need it are skipped. Nothing here talks to a cluster; ``reading/facts.py`` does.
 
 A check is a function from what was seen to findings, in a file of ``checks`` that has one subject. What it may find is
 a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.

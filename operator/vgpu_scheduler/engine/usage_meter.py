@@ -21,7 +21,6 @@ __all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held", "part_of_
 
 PARTS: Final = 1_000_000_000
 """Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""
-"""The dimension of what devices are counted in that are not measured."""
 _Key = tuple[str, str]
 """Namespace and model."""
 

@@ -1,4 +1,4 @@
-"""From what could be read of a cluster to a world that the engine can be asked about."""
+"""The world that a command asks about: from a snapshot, or read from a cluster, with what is to be said of it."""
 
 from __future__ import annotations
 
