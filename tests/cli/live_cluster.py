@@ -54,8 +54,9 @@ class Api:
         content_type: str = "",
         accept: str = "",
         params: Mapping[str, str] | None = None,
+        timeout: float = 30.0,  # noqa: ASYNC109 - as the client has it
     ) -> ApiResponse:
-        del content_type, accept
+        del content_type, accept, timeout
         self.requests.append(f"{method} {path}")
         if method == "PATCH" and (params or {}).get("dryRun") == "All":
             return ApiResponse(200, b"{}")

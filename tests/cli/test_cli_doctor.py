@@ -52,6 +52,8 @@ class Server:
         Kinds for which the server answers something else.
     may_review
         Whether it may be asked who may do what; it then allows everything.
+    reviews
+        What it answers all the same where it is asked about others.
     """
 
     objects: Objects
@@ -59,6 +61,7 @@ class Server:
     refused: frozenset[str] = frozenset()
     broken: dict[str, ApiResponse | ApiUnreachableError] = field(default_factory=dict)
     may_review: bool = True
+    reviews: ApiResponse | None = None
     version: ApiResponse = VERSION
     asked: list[tuple[str, str]] = field(default_factory=list)
     page: int = 2
@@ -71,12 +74,21 @@ class Server:
     server = "https://example"
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, accept: str = "", params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        accept: str = "",
+        params: Mapping[str, str] | None = None,
+        timeout: float = 30.0,  # noqa: ASYNC109 - as the client has it
     ) -> ApiResponse:
-        del accept
+        del accept, timeout
         self.asked.append((method, path))
         if path == "/version":
             return self.version
+        if path == REVIEW and self.reviews is not None:
+            return self.reviews
         if path in {REVIEW, SELF_REVIEW}:
             return (
                 answer({"status": {"allowed": self.may_review}}) if path == SELF_REVIEW or self.may_review else DENIED
@@ -148,6 +160,15 @@ async def test_rights_are_asked_of_the_server_where_it_may_be_asked() -> None:
     assert "right-missing" not in ids(report)
     assert sum(path == REVIEW for _, path in server.asked) > 30
     assert ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles") not in server.asked
+
+
+@pytest.mark.parametrize(
+    "reviews", [ApiResponse(500, b'{"message": "etcd"}'), answer({"status": []})], ids=["fails", "garbles"]
+)
+async def test_rights_of_which_the_server_says_nothing_are_not_called_missing(reviews: ApiResponse) -> None:
+    _, report = await look(Server(healthy(), config_map(), reviews=reviews))
+    assert "right-missing" not in ids(report)
+    assert {one.check for one in report.skipped} == {"scheduler-rights", "plugin-accounts"}
 
 
 async def test_rights_are_read_from_roles_where_the_server_may_not_be_asked() -> None:

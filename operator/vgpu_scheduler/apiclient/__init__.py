@@ -1,5 +1,6 @@
 """The one way to the API server: plain HTTP with kubernetes-asyncio's configuration and authentication."""
 
+from vgpu_scheduler.apiclient.access_reviews import is_allowed
 from vgpu_scheduler.apiclient.client import (
     JSON_PATCH,
     MERGE_PATCH,
@@ -37,6 +38,7 @@ __all__ = [
     "connect",
     "context_namespace",
     "end_tasks",
+    "is_allowed",
     "list_pages",
     "node_path",
     "object_path",

@@ -7,12 +7,11 @@ import logging
 import re
 from typing import NamedTuple
 
-from vgpu_scheduler.apiclient import ApiError, end_tasks
+from vgpu_scheduler.apiclient import end_tasks, is_allowed
 from vgpu_scheduler.binding.context import BindContext
 
 log = logging.getLogger(__name__)
 
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _USER = re.compile(r'User "([^"]+)" cannot ')
 
 
@@ -96,12 +95,6 @@ class VolumeRights:
             If it does not say.
         """
         place = {"namespace": right.namespace} if right.namespace else {}
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "patch", "resource": right.resource, **place}},
-        }
-        response = await self._api.request("POST", _REVIEWS, body, timeout=self._timeout)
-        if not response.ok:
-            raise ApiError(response)
-        return bool(response.json()["status"]["allowed"])
+        return await is_allowed(
+            self._api, {"verb": "patch", "resource": right.resource, **place}, timeout=self._timeout
+        )

@@ -55,6 +55,18 @@ class Question:
     name: str = ""
 
     @property
+    def attributes(self) -> dict[str, str]:
+        """What is asked, as the ``resourceAttributes`` of a SubjectAccessReview."""
+        return {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": self.resource,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+
+    @property
     def right(self) -> str:
         """The right in the words of kubectl."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource

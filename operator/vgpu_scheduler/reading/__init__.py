@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
     from vgpu_scheduler.reading.page import ask_page
     from vgpu_scheduler.reading.policies import policies_among, read_policies, title
+    from vgpu_scheduler.reading.prometheus import hours_in_prometheus
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
     from vgpu_scheduler.reading.schedulers import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, served_version
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, is_allowed, served_version
 from vgpu_scheduler.doctor import (
     FACTS,
     OF_A_NAMESPACE,
@@ -39,7 +39,6 @@ __all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of
 _AT_ONCE = 8
 """Requests under way at a time."""
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
-_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
 
 
@@ -250,11 +249,9 @@ async def _get(api: ApiClient, fact: ListedKind, collected: _Collected) -> str |
 async def _may_review(api: ApiClient) -> bool:
     """Tell whether the API server may be asked who may do what."""
     attributes = {"verb": "create", "group": "authorization.k8s.io", "resource": "subjectaccessreviews"}
-    body = {"spec": {"resourceAttributes": attributes}}
     try:
-        response = await api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
-        return response.ok and bool(response.json()["status"]["allowed"])
-    except (ApiUnreachableError, ValueError, KeyError, TypeError):
+        return await is_allowed(api, attributes)
+    except (ApiError, ApiUnreachableError):
         return False
 
 
@@ -264,27 +261,14 @@ async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Colle
 
     async def one(question: Question) -> tuple[Question, bool]:
         async with gate:
-            response = await api.request("POST", _REVIEWS, _review(question))
-        return question, response.ok and bool(response.json()["status"]["allowed"])
+            account = question.account
+            return question, await is_allowed(api, question.attributes, (account.user, account.groups))
 
     try:
         return AccessReviews(dict(await asyncio.gather(*(one(question) for question in asked))))
-    except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
+    except (ApiError, ApiUnreachableError) as error:
         collected.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
         return None
-
-
-def _review(question: Question) -> Mapping[str, Any]:
-    attributes = {
-        "verb": question.verb,
-        "group": question.group,
-        "resource": question.resource,
-        "subresource": question.subresource,
-        "namespace": question.namespace,
-        "name": question.name,
-    }
-    account = question.account
-    return {"spec": {"user": account.user, "groups": list(account.groups), "resourceAttributes": attributes}}
 
 
 async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:

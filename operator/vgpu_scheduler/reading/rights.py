@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, is_allowed
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import connect_to
-
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def namespaces_to_delete_pods_in(cluster: ClusterOptions, namespaces: Iterable[str]) -> frozenset[str]:
@@ -31,11 +28,8 @@ async def may_delete_pods_in(api: ApiClient, namespaces: Iterable[str]) -> froze
     found = set()
     try:
         for namespace in sorted(set(namespaces)):
-            attributes = {"verb": "delete", "resource": "pods", "namespace": namespace}
-            body: dict[str, Any] = {"spec": {"resourceAttributes": attributes}}
-            response = await api.request("POST", _REVIEWS, body)
-            if response.ok and response.json()["status"]["allowed"]:
+            if await is_allowed(api, {"verb": "delete", "resource": "pods", "namespace": namespace}):
                 found.add(namespace)
-    except (ApiUnreachableError, ValueError, KeyError, TypeError):
+    except (ApiError, ApiUnreachableError):
         pass
     return frozenset(found)
