@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pod_alone,
     pods_alone,
 )
-from vgpu_scheduler.cli.forecasting import exit_without_log, forecaster_of, forecasts_of
+from vgpu_scheduler.cli.forecasting import forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import explain_from_page, page_for
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
@@ -91,7 +91,7 @@ def run(
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
-    with exit_on_error(), exit_without_log():
+    with exit_on_error():
         forecaster = forecaster_of(world, view, forecast.logs) if waiting and forecast else None
     explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
     unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]

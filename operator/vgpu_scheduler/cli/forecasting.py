@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from vgpu_scheduler.cli.backtest.sources import Source, find
-from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
+from vgpu_scheduler.cli.cluster.messages import progress, warn
 from vgpu_scheduler.forecast import Forecast, NoForecast
-from vgpu_scheduler.history import History, LogError, PyarrowMissingError
+from vgpu_scheduler.history import History
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, Forecaster
 from vgpu_scheduler.whatif import World
 
-__all__ = ["exit_without_log", "forecaster_of", "forecasts_of"]
-
-
-@contextmanager
-def exit_without_log() -> Iterator[None]:
-    """End the command with a message where a log cannot be read."""
-    try:
-        yield
-    except (LogError, PyarrowMissingError) as error:
-        fail(str(error))
+__all__ = ["forecaster_of", "forecasts_of"]
 
 
 def forecaster_of(world: World, view: ClusterView, logs: Sequence[Path]) -> Forecaster:

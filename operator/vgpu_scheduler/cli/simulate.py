@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
-from vgpu_scheduler.cli.forecasting import exit_without_log, forecaster_of, forecasts_of
+from vgpu_scheduler.cli.forecasting import forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
@@ -204,7 +204,7 @@ def _answer_where(
         pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
     ]
     awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
-    with exit_on_error(), exit_without_log():
+    with exit_on_error():
         forecaster = forecaster_of(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from vgpu_scheduler.cli.backtest.report import BacktestDocument, PolicyResult
 from vgpu_scheduler.cli.backtest.show import markdown, show
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.cli.backtest.working import ReplayTask, carried_out
-from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
+from vgpu_scheduler.cli.cluster.messages import progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.progress_bar import progress_bar
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
-from vgpu_scheduler.history import LogError, PyarrowMissingError, ReplayResult
+from vgpu_scheduler.history import ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
@@ -42,7 +39,7 @@ def run(  # noqa: PLR0913 - one for each option of the command
 ) -> None:
     """Replay a history under each policy, and say what each would have meant."""
     source = Source(logs, snapshot, config)
-    with exit_on_error(), _also_of_logs():
+    with exit_on_error():
         contenders = {name: _read(path) for name, path in _named(policies).items()}
         progress("the log is read")
         found = find(source)
@@ -53,8 +50,8 @@ def run(  # noqa: PLR0913 - one for each option of the command
         seeds = (None, *range(seed, seed + resamples))
         tasks = [ReplayTask(checks=True)] if found.decided else []
         tasks += [ReplayTask(theirs, each) for theirs in ((), *contenders.values()) for each in seeds]
-        with _bar(len(tasks)) as advance:
-            results = carried_out(source, found, tasks, processes, advance)
+        with progress_bar(f"{len(tasks)} replays", len(tasks)) as bar:
+            results = carried_out(source, found, tasks, processes, bar.advance)
     agreement = next((each for each in results if isinstance(each, Agreement)), None)
     courses = [each for each in results if isinstance(each, ReplayResult)]
     groups = [courses[begin : begin + len(seeds)] for begin in range(0, len(courses), len(seeds))]
@@ -69,15 +66,6 @@ def run(  # noqa: PLR0913 - one for each option of the command
         show(report, wide=output == WIDE)
     else:
         dump(report.as_json(), output)
-
-
-@contextmanager
-def _also_of_logs() -> Iterator[None]:
-    """End the command with a message where a log cannot be read, too."""
-    try:
-        yield
-    except (LogError, PyarrowMissingError) as error:
-        fail(str(error))
 
 
 def _named(paths: Sequence[Path]) -> dict[str, Path]:
@@ -105,13 +93,3 @@ def _read(path: Path) -> tuple[PolicyResource, ...]:
             raise FileError(f"{obj.origin}: {title(policy)}: {policy.error}")
         found.append(policy)
     return tuple(found)
-
-
-@contextmanager
-def _bar(tasks: int) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar where a terminal shows errors; what it gives is told how much more is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    shown = sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task(f"{tasks} replays", total=float(tasks))
-        yield lambda part: bar.advance(task, part)

@@ -12,6 +12,7 @@ from kubernetes_asyncio.config import ConfigException
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
+from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first
 from vgpu_scheduler.reading import (
     ALL_KINDS,
@@ -30,6 +31,8 @@ from vgpu_scheduler.whatif import World, WorldError
 
 _EXPECTED_ERRORS = (
     FileError,
+    LogError,
+    PyarrowMissingError,
     SettingsError,
     WorldError,
     MissingRightsError,

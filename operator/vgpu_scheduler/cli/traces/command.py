@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.progress_bar import progress_bar
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
@@ -42,7 +38,6 @@ from vgpu_scheduler.whatif.traces import (
 _STEPS: Final = 50
 """Steps after which the progress bar moves."""
 Workloads = Mapping[str, Sequence[TracePod]]
-OnStep = Callable[[], None]
 
 
 def run(  # noqa: PLR0913 - one for each option of the command
@@ -141,13 +136,19 @@ def _replayed(
     }
     steps = sum(len(run.arrivals.steps) for each in runs.values() for run in each) * len(contenders)
     summaries = []
-    with _bar(steps) as begin:
+    with progress_bar("", steps) as bar:
+        done = count(1)
+
+        def on_step() -> None:
+            if next(done) % _STEPS == 0:
+                bar.advance(_STEPS)
+
         for name, pods in workloads.items():
             mix = typical_pods(pods)
             for contender in contenders:
                 courses = []
                 for each in runs[name]:
-                    on_step = begin(f"{name}, {contender.name}, seed {each.seed}")
+                    bar.describe(f"{name}, {contender.name}, seed {each.seed}")
                     spots = replay(each.arrivals, EnginePlacer(each.fleet, contender.policies), on_step)
                     try:
                         courses.append(measure(each, spots, mix))
@@ -161,23 +162,3 @@ def _run(fleet: Fleet, pods: Sequence[TracePod], seed: int, load: float | None, 
     if load is None:
         return static_run(fleet, pods, seed, shuffled=shuffled)
     return churning_run(fleet, pods, seed, load, shuffled=shuffled)
-
-
-@contextmanager
-def _bar(steps: int) -> Iterator[Callable[[str], OnStep]]:
-    """Show a progress bar where a terminal shows errors; what it gives begins a part, and returns what a step calls."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    shown = sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("", total=steps)
-        done = count(1)
-
-        def on_step() -> None:
-            if next(done) % _STEPS == 0:
-                bar.advance(task, _STEPS)
-
-        def begin(title: str) -> OnStep:
-            bar.update(task, description=title)
-            return on_step
-
-        yield begin
