@@ -77,11 +77,12 @@ class Task:
             return [static_run(fleet, self.pods, seed) for seed in self.seeds]
         return [churning_run(fleet, self.pods, seed, self.load) for seed in self.seeds]
 
-    def placer(self, run: Run, mix: Sequence[TypicalPod]) -> Placer:
-        """Return who decides."""
-        if self.policy == FGD:
-            return FgdPlacer(run.fleet, mix)
-        return EnginePlacer(run.fleet, CONTENDERS[self.policy].policies)
+
+def placer_of(policy: str, fleet: Fleet, mix: Sequence[TypicalPod]) -> Placer:
+    """Return who decides under a policy, or as FGD, on a fleet that is empty."""
+    if policy == FGD:
+        return FgdPlacer(fleet, mix)
+    return EnginePlacer(fleet, CONTENDERS[policy].policies)
 
 
 def replayed(task: Task) -> list[Course]:
@@ -93,7 +94,7 @@ def replayed(task: Task) -> list[Course]:
         If a placement cannot be.
     """
     mix = typical_pods(task.pods)
-    return [measure(run, replay(run.arrivals, task.placer(run, mix)), mix) for run in task.runs()]
+    return [measure(run, replay(run.arrivals, placer_of(task.policy, run.fleet, mix)), mix) for run in task.runs()]
 
 
 def compare(
@@ -290,23 +291,42 @@ def measured(plan: Plan, say: Say) -> str:
         return text(static, {load: compare(trace, policies, seeds, load, say, each) for load in LOADS if seeds})
 
 
-def main() -> None:
-    """Measure, print, and write where that is wished."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.packing", description=__doc__)
+def options(prog: str, about: str | None, runs: int) -> argparse.ArgumentParser:
+    """Return the options that all benchmarks with traces have.
+
+    Parameters
+    ----------
+    prog
+        The module's name.
+    runs
+        How many seeds are replayed unless it is said.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {prog}", description=about)
     parser.add_argument("--data", default=os.environ.get(DATA, ""), help=f"folder of the trace; default: {DATA}")
     parser.add_argument("--workload", action="append", default=[], help="only this one; may be given again")
-    parser.add_argument("--policy", action="append", choices=list(CONTENDERS), help="only this one beside FGD")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--runs", type=int, default=3, help="so many seeds, from --seed on")
-    parser.add_argument("--churning", type=int, default=1, help="so many of them with departures, too")
+    parser.add_argument("--runs", type=int, default=runs, help="so many seeds, from --seed on")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--write", action="store_true", help=f"write the tables to {TARGET.name}")
-    given = parser.parse_args()
-    if not given.data:
+    return parser
+
+
+def folder_of(data: str) -> str:
+    """Return the folder of the trace, or what stands for one; say so where it is not named."""
+    if not data:
         say(f"openb skipped: neither {DATA} nor --data names its folder; a synthetic workload is measured")
+    return data or SYNTHETIC
+
+
+def main() -> None:
+    """Measure, print, and write where that is wished."""
+    parser = options("benchmarks.packing", __doc__, 3)
+    parser.add_argument("--policy", action="append", choices=list(CONTENDERS), help="only this one beside FGD")
+    parser.add_argument("--churning", type=int, default=1, help="so many of them with departures, too")
+    given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.runs)
     policies = given.policy or tuple(CONTENDERS)
-    plan = Plan(given.data or SYNTHETIC, given.workload, policies, seeds, given.churning, given.processes)
+    plan = Plan(folder_of(given.data), given.workload, policies, seeds, given.churning, given.processes)
     found = measured(plan, say)
     print(found)
     if given.write:

@@ -1,7 +1,7 @@
 """Traces: lists of nodes and pods that are replayed through the engine, audited and measured."""
 
-from vgpu_scheduler.whatif.traces.arrivals import Arrivals, Run, churning_run, static_run
-from vgpu_scheduler.whatif.traces.audit import AuditError
+from vgpu_scheduler.whatif.traces.arrivals import LIFETIMES, WARM_UP, Arrivals, Run, churning_run, static_run
+from vgpu_scheduler.whatif.traces.audit import AuditError, FreeResources, audited
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet, Room
 from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod, parse_nodes, parse_pods
 from vgpu_scheduler.whatif.traces.measures import POINTS, Course, Point, measure
@@ -14,14 +14,17 @@ from vgpu_scheduler.whatif.traces.synthetic import synthetic_nodes, synthetic_po
 
 __all__ = [
     "CONTENDERS",
+    "LIFETIMES",
     "POINTS",
     "SHARES",
+    "WARM_UP",
     "Arrivals",
     "AuditError",
     "CardLocation",
     "Course",
     "EnginePlacer",
     "Fleet",
+    "FreeResources",
     "NamedPolicies",
     "Placer",
     "Point",
@@ -32,6 +35,7 @@ __all__ = [
     "TraceNode",
     "TracePod",
     "TypicalPod",
+    "audited",
     "churning_run",
     "fragmentation",
     "measure",
