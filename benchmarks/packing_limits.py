@@ -211,7 +211,7 @@ def compare(trace: Trace, seeds: Sequence[int], say: Say, each: Map = map) -> li
     for workload, pods in trace.workloads.items():
         tasks = [Task(trace.nodes, pods, workload, policy, limit, seeds) for policy in POLICIES for limit in LIMITS]
         bounds = [Task(trace.nodes, pods, workload, BOUND, limit, seeds) for limit in LIMITS if limit != LARGEST]
-        placed = [*zip(tasks, each(place_all, tasks), strict=True), *zip(bounds, each(at_most, bounds), strict=True)]
+        placed = [*_each(place_all, tasks, each), *_each(at_most, bounds, each)]
         last = _last([seen for task, seen in placed if task.policy in POLICIES and task.limit == AS_IT_IS])
         so_far = Task(trace.nodes, pods, workload, BOUND_SO_FAR, AS_IT_IS, seeds)
         placed.append((so_far, at_most_so_far(so_far, last)))
@@ -221,6 +221,14 @@ def compare(trace: Trace, seeds: Sequence[int], say: Say, each: Map = map) -> li
             say(f"{workload}, {task.policy}, {task.limit}: {allocation.mean:.2f} percent")
             found.append(allocation)
     return found
+
+
+def _each(ask: Callable[[Task], list[Placed]], tasks: Sequence[Task], each: Map) -> Iterator[tuple[Task, list[Placed]]]:
+    """Ask for each task; once for those of a policy in which the same pods come, in the same order."""
+    same = [(task.policy, task.limit == LARGEST, tuple(LIMITS[task.limit](task.pods))) for task in tasks]
+    first = dict(reversed(list(zip(same, tasks, strict=True))))
+    found = dict(zip(first, each(ask, list(first.values())), strict=True))
+    yield from ((task, found[who]) for who, task in zip(same, tasks, strict=True))
 
 
 def _last(placed: Sequence[Sequence[Placed]]) -> list[int]:

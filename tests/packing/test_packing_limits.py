@@ -15,7 +15,9 @@ from tests.whatif.traces import random_nodes, random_pods
 from vgpu_scheduler.cli.traces.reading import Trace
 from vgpu_scheduler.whatif.traces import CONTENDERS, Fleet, NamedPolicies, TraceNode, TracePod, static_run
 
+ALL_LIMITS = tuple(packing_limits.LIMITS)
 SEEDS = pytest.mark.parametrize("seed", range(8))
+HALF, CARD = TracePod(1000, 1, 1, 50), TracePod(1000, 1, 1, 100)
 FOUR = TracePod(4002, 1027, 4, 100, ("A10",))
 
 
@@ -127,3 +129,20 @@ def test_more_than_can_be_is_told() -> None:
     with pytest.raises(packing.PackingError, match="one, fgd, largest first: more was given out than can be"):
         packing_limits._check(placed)
     packing_limits._check([(task, [packing_limits.Placed(50.0, 3)]), placed[1]])
+
+
+@pytest.mark.parametrize("pods", [[HALF, CARD], [CARD, HALF]])
+def test_the_same_pods_in_the_same_order_are_placed_once(pods: list[TracePod]) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def counted(task: packing_limits.Task) -> list[packing_limits.Placed]:
+        asked.append((task.policy, task.limit))
+        return [packing_limits.Placed(float(len(asked)), 0)]
+
+    tasks = [packing_limits.Task([], pods, "one", policy, limit, [1]) for policy in "ab" for limit in ALL_LIMITS]
+    found = {(task.policy, task.limit): placed[0].percent for task, placed in packing_limits._each(counted, tasks, map)}
+    assert len(asked) == 2 * 3  # as it is, in another order, and without cpu
+    for policy in "ab":
+        assert found[policy, "any model"] == found[policy, "cards on several nodes"] == found[policy, "as it is"]
+        assert found[policy, packing_limits.ALL] == found[policy, "no cpu"] != found[policy, "as it is"]
+    assert len(set(found.values())) == len(asked)
