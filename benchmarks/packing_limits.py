@@ -261,8 +261,8 @@ def text(found: Sequence[Allocation]) -> str:
     for workload, policy in dict.fromkeys((one.workload, one.policy) for one in found):
         plain = means[workload, policy, AS_IT_IS]
         lifted = [means.get((workload, policy, limit)) for limit in LIMITS if limit != AS_IT_IS]
-        cells = [f"{plain:.2f}", *("" if mean is None else f"{mean:.2f} ({mean - plain:+.2f})" for mean in lifted)]
-        lines.append(f"| {workload} | {policy} | {' | '.join(cells)} |")
+        cells = ["" if mean is None else f"{mean:.2f} ({round(mean - plain, 2) + 0.0:+.2f})" for mean in lifted]
+        lines.append(f"| {workload} | {policy} | {' | '.join([f'{plain:.2f}', *cells])} |")
     return "\n".join(lines)
 
 

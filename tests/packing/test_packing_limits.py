@@ -146,3 +146,11 @@ def test_the_same_pods_in_the_same_order_are_placed_once(pods: list[TracePod]) -
         assert found[policy, "any model"] == found[policy, "cards on several nodes"] == found[policy, "as it is"]
         assert found[policy, packing_limits.ALL] == found[policy, "no cpu"] != found[policy, "as it is"]
     assert len(set(found.values())) == len(asked)
+
+
+def test_a_difference_that_rounding_makes_is_none() -> None:
+    of = [
+        packing_limits.Allocation("one", "fgd", limit, [1], [packing_limits.Placed(50 - 1e-9 * at, 0)])
+        for at, limit in enumerate(ALL_LIMITS)
+    ]
+    assert packing_limits.text(of).endswith("| one | fgd | 50.00" + 5 * " | 50.00 (+0.00)" + " |")
