@@ -196,6 +196,12 @@ REFUSALS = {
         "write up to 100: koordinator.sh/gpu: 150 is more than one device"
     ),
     f"PolicyNotReady: {NO_POLICY}": NO_POLICY.replace("dev: ", "dev corrected by whoever may write it: "),
+    "PolicyNotReady: the labels of the namespace, which ClusterVGPUPolicy dev asks, are not known": (
+        "wait until the scheduler has read the namespace: its labels, which ClusterVGPUPolicy dev asks, are not known"
+    ),
+    "PolicyNotReady: internal error: ValueError('x: y')": (
+        "whoever runs the scheduler can say more: internal error: ValueError('x: y')"
+    ),
     "devices.modes: Koordinator's devices have no sharing modes; remove it": (
         "a policy changed that the dialect of the pod's cards does not follow: {}"
     ),

@@ -122,6 +122,10 @@ _TO_DO: Final = re.compile(
     r"(?P<why>.+?)(?:: |; )(?P<do>(?:write|add|ask|claim|leave out|remove(?! it))\b.*)", re.DOTALL
 )
 _NOT_READY: Final = re.compile(r"PolicyNotReady: (?P<what>\w+ \S+): (?P<why>.*)", re.DOTALL)
+_NAMESPACE_UNKNOWN: Final = re.compile(
+    r"PolicyNotReady: the labels of the namespace, which (?P<by>.+) asks, are not known"
+)
+_INTERNAL: Final = re.compile(r"PolicyNotReady: (?P<error>internal error: .*)", re.DOTALL)
 _OF_GROUP: Final = "group "
 _OF_POLICY: Final = "devices."
 _NO_NODES: Final = "no nodes available"
@@ -172,8 +176,8 @@ def _of_refusal(why: str) -> str:
     """Return what is to be done about what a pod is refused for whatever the nodes are, which mostly says it itself."""
     if why in ADVICE_BY_REASON:
         return ADVICE_BY_REASON[why]
-    if policy := _NOT_READY.fullmatch(why):
-        return f"have {policy['what']} corrected by whoever may write it: {policy['why']}"
+    if text := _of_policies(why):
+        return text
     if why.startswith(_OF_GROUP):
         return f"{WAIT}, or have the group need less: {why}"
     if why.startswith(_OF_POLICY):
@@ -181,3 +185,14 @@ def _of_refusal(why: str) -> str:
     if found := _TO_DO.fullmatch(why):
         return f"{found['do']}: {found['why']}"
     return f"correct what the pod is refused for: {why}"
+
+
+def _of_policies(why: str) -> str:
+    """Return what is to be done where it is not known which policy is in force; empty for other refusals."""
+    if unknown := _NAMESPACE_UNKNOWN.fullmatch(why):
+        return f"wait until the scheduler has read the namespace: its labels, which {unknown['by']} asks, are not known"
+    if ours := _INTERNAL.fullmatch(why):
+        return f"{UNKNOWN}: {ours['error']}"
+    if policy := _NOT_READY.fullmatch(why):
+        return f"have {policy['what']} corrected by whoever may write it: {policy['why']}"
+    return ""
