@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -57,13 +58,14 @@ async def browser_at(address: str, *, entered: bool = True) -> AsyncIterator[Bro
         yield browser
 
 
-def view_of(objects: Iterable[Object]) -> ClusterView:
+def view_of(objects: Iterable[Object], settings: Path | None = None) -> ClusterView:
     listed = copy.deepcopy(list(objects))
-    return ClusterView(listed, {}, settings_from_file(None), origin="a file", read_at=NOW, kinds=frozenset({"Pod"}))
+    read = settings_from_file(settings)
+    return ClusterView(listed, {}, read, origin="a file", read_at=NOW, kinds=frozenset({"Pod"}))
 
 
-def current_of(objects: Iterable[Object]) -> CurrentWorld:
-    view = view_of(objects)
+def current_of(objects: Iterable[Object], settings: Path | None = None) -> CurrentWorld:
+    view = view_of(objects, settings)
     world = make_world(view)
     keep_room(world, view)
     return CurrentWorld(world, view)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ui.browsers import served, view_of
+from tests.ui.browsers import current_of, served, view_of
 from tests.ui.clusters import MERGE, NODES, PODS, Lived, lived
 from tests.ui.test_ui_live import waiting
 from tests.ui.test_ui_policies import BROKEN, SMALL
@@ -21,6 +21,7 @@ from vgpu_scheduler.doctor import ClusterSnapshot, examine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import facts_of_view, read_facts
 from vgpu_scheduler.ui import PageSetup
+from vgpu_scheduler.ui.recent import RecentEvents
 from vgpu_scheduler.whatif import World
 
 Object = dict[str, Any]
@@ -164,6 +165,20 @@ async def test_what_objects_tell_of_the_last_hour_is_shown() -> None:
         text = (await browser.get("/")).text
         assert "1 pod bound, 1 ended; 1 node came, 0 went; 0 cards became unhealthy." in text
         assert "files do not tell it" in text
+
+
+@pytest.mark.parametrize("name", ["ours", "ours-too", "another"])
+async def test_a_pod_without_cards_is_bound_here_where_it_names_any_of_our_schedulers(
+    name: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("scheduler_names: [ours, ours-too]\n")
+    plain = scheduled(running("plain", "a", "GPU-a-1", 2000), "2026-01-01T23:45:00Z")
+    plain["metadata"]["annotations"] = {}
+    plain["spec"] |= {"schedulerName": name, "containers": [{"name": "main"}]}
+    current = current_of([node("a"), plain], settings)
+    recent = await current.ask(lambda world, view: RecentEvents(world, None).lately(world, view.read_at))
+    assert recent.count("bound") == (name != "another")
 
 
 async def test_what_happens_while_the_page_is_served_is_remembered(tmp_path: Path) -> None:

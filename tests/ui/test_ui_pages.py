@@ -96,6 +96,15 @@ async def test_pods_that_wait_for_the_same_are_folded_with_the_oldest_first() ->
         assert "plain" not in text
 
 
+@pytest.mark.parametrize("name", ["ours", "ours-too", "another"])
+async def test_a_pod_without_cards_waits_here_where_it_names_any_of_our_schedulers(name: str, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("scheduler_names: [ours, ours-too]\n")
+    current = current_of([node("a"), pod("plain", {}, schedulerName=name)], settings)
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    assert page.pods == (name != "another")
+
+
 @pytest.mark.parametrize(("by", "level"), [("memory", 4), ("cores", 3), ("pods", 2)])
 async def test_tiles_are_coloured_by_what_is_asked_for(by: str, level: int) -> None:
     objects = [node("a"), running("x", "a", "GPU-a-0", 3000, 10), running("y", "a", "GPU-a-0", 3000, 20)]

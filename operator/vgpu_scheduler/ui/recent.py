@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod, bound_at, ended_at, parse_time
+from vgpu_scheduler.kube import bound_at, ended_at, parse_time
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World, card_name
 
@@ -148,13 +148,9 @@ class RecentEvents:
 def _held(world: World, key: str) -> tuple[str, str] | None:
     """Return the UID and node of a pod that holds something of cards, or was given room by this scheduler."""
     pod = world.pods.get(key)
-    if pod is None or pod.terminal or not pod.node_name or not _counts(world, pod):
+    if pod is None or pod.terminal or not pod.node_name or not world.is_served(pod):
         return None
     return world.first_uid(pod), pod.node_name
-
-
-def _counts(world: World, pod: Pod) -> bool:
-    return pod.scheduler_name == world.scheduler_name or bool(world.engine.dialects.owners(pod))
 
 
 def _unhealthy(world: World) -> set[tuple[str, str]]:
@@ -175,7 +171,7 @@ def _told(world: World, first: datetime) -> Iterator[RecentEvent]:
         status = world.written(pod).get("status")
         bound, ended = bound_at(status), ended_at(status) if pod.terminal else None
         for what, at in ((RecentEventKind.BOUND, bound), (RecentEventKind.ENDED, ended)):
-            if at is not None and at >= first and _counts(world, pod):
+            if at is not None and at >= first and world.is_served(pod):
                 yield RecentEvent(at, what, key, pod.node_name)
     for name, node in world.nodes.items():
         at = parse_time((node.get("metadata") or {}).get("creationTimestamp"))

@@ -57,7 +57,7 @@ class LoadedCluster:
         self.engine = Engine(options)
         self.engine.groups.trusts_assumed = True
         self.scheduler_name = options.scheduler_names[0]
-        """What pods name that are placed in this world."""
+        """What pods are made to name that are placed in this world, and name no scheduler of it."""
         self.cards = WRITERS[options.dialects[0].name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
@@ -333,6 +333,10 @@ class LoadedCluster:
         row = self.engine.state.nodes.row(node)
         matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
         return () if row is None else matrix.devices(row)
+
+    def is_served(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for cards, or names a scheduler of this world."""
+        return pod.scheduler_name in self.engine.scheduler_names or bool(self.engine.dialects.owners(pod))
 
     def all_devices(self) -> list[Device]:
         """Return the devices of all nodes, in every dialect."""
