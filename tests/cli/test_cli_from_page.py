@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ import yaml
 from tests.apiserver.certificates import Authority
 from tests.cli.live_cluster import run
 from tests.ui.doors import ADMIN, EVERYTHING, People, deployed, seeing
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
+from vgpu_scheduler.cli.from_page import simulate_from_page
+from vgpu_scheduler.cli.simulated import show_capacities
+from vgpu_scheduler.reading import ClusterOptions, PageOptions
 from vgpu_scheduler.ui.access import Certificate
 from vgpu_scheduler.ui.visibility import OTHERS
+from vgpu_scheduler.whatif import MOST_COPIES, Capacity, ask
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
@@ -126,9 +131,30 @@ def test_a_tenant_learns_whether_a_pod_would_fit(given: list[str], tmp_path: Pat
         assert (told.exit_code, "blue/new" in told.stdout) == (status, True), told.output
     counted = run("simulate", "-f", str(file), "--count", "max", "--add-node", "a=2", *given)
     assert "4 of blue/new fit." in counted.stdout
+    assert "\nThe next one: 0/3 nodes are available: " in counted.stdout, counted.stdout
     assert (
         "you may see no pods of a namespace 'green'" in run("simulate", "-f", str(file), "-n", "green", *given).stderr
     )
+
+
+@pytest.mark.parametrize("quotas", ["", "the quota is full"])
+@pytest.mark.parametrize(("count", "said"), [(99_999, "99999 of"), (MOST_COPIES, "at least 100000 of")])
+def test_copies_that_the_page_counts_are_shown_as_those_that_are_counted_here(
+    count: int, said: str, quotas: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, waiting = world_of(node("a"), pod("p", {GPU: 3, MEMORY: 1}))
+    refused = replace(ask(world, waiting), quotas=quotas)
+    capacities = [Capacity("blue/p", count, {"a": count}, refused), Capacity("blue/q", 0)]
+    show_capacities(capacities, "table")
+    shown = capsys.readouterr().out
+    assert shown.startswith(said)
+    plain = json.dumps([each.as_json() for each in capacities])
+    monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: plain)
+    with pytest.raises(SystemExit):
+        simulate_from_page(
+            PageOptions("http://page"), ClusterOptions(None, None, "", None), (), {"count": "max"}, "table"
+        )
+    assert capsys.readouterr().out == shown
 
 
 def test_who_has_no_token_is_told_so(given: list[str], tmp_path: Path) -> None:

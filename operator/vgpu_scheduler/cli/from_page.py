@@ -14,6 +14,7 @@ import yaml
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
 from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
@@ -159,9 +160,7 @@ def simulate_from_page(
         dump(answers, output)
     elif "count" in asked:
         for each in answers:
-            click.echo(f"{each['count']} of {each['pod']} fit.")
-            if each.get("nodes"):
-                click.echo(table(list(each["nodes"].items()), ("node", "pods"), wide=output == WIDE))
+            show_capacity(each, wide=output == WIDE)
     else:
         click.echo(table([_row(each) for each in answers], _HEAD, wide=output == WIDE))
         for each in answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -14,7 +14,7 @@ from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, PodResult, explain, number, victim_row
 
-__all__ = ["show_answers", "show_capacities"]
+__all__ = ["show_answers", "show_capacities", "show_capacity"]
 
 _HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node", "for")
@@ -39,8 +39,11 @@ def show_answers(
 
 def _message(answer: PodResult) -> str:
     """Say why a pod has no place, with the figures of its quota, or why it is bound later."""
-    told = answer.decision.message or answer.after
-    return f"{told} ({answer.quotas})" if answer.quotas else told
+    return _with_quotas(answer.decision.message or answer.after, answer.quotas)
+
+
+def _with_quotas(told: str, quotas: str) -> str:
+    return f"{told} ({quotas})" if quotas else told
 
 
 def _victims(answer: PodResult) -> list[tuple[str, ...]]:
@@ -72,9 +75,14 @@ def show_capacities(capacities: Sequence[Capacity], output: str) -> None:
         dump([capacity.as_json() for capacity in capacities], output)
         return
     for capacity in capacities:
-        at_least = "at least " if capacity.count == MOST_COPIES else ""
-        click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
-        if capacity.nodes:
-            click.echo(table(list(capacity.nodes.items()), ("node", "pods"), wide=output == WIDE))
-        if capacity.next is not None:
-            click.echo(f"The next one: {_message(capacity.next)}")
+        show_capacity(capacity.as_json(), wide=output == WIDE)
+
+
+def show_capacity(capacity: Mapping[str, Any], *, wide: bool) -> None:
+    """Show how many copies of a pod fit, which are told as plain values."""
+    at_least = "at least " if capacity["count"] == MOST_COPIES else ""
+    click.echo(f"{at_least}{capacity['count']} of {capacity['pod']} fit.")
+    if capacity.get("nodes"):
+        click.echo(table(list(capacity["nodes"].items()), ("node", "pods"), wide=wide))
+    if message := capacity.get("message"):
+        click.echo(f"The next one: {_with_quotas(message, capacity.get('quotas', ''))}")

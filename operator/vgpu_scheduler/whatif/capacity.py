@@ -34,8 +34,9 @@ class Capacity:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        message = self.next.decision.message if self.next else ""
-        return {"pod": self.pod, "count": self.count, "nodes": self.nodes, "message": message}
+        message, quotas = (self.next.decision.message, self.next.quotas) if self.next else ("", "")
+        told = {"message": message, **({"quotas": quotas} if quotas else {})}
+        return {"pod": self.pod, "count": self.count, "nodes": self.nodes, **told}
 
 
 def capacity_of(
