@@ -153,6 +153,13 @@ def test_of_cards_in_mig_mode_without_a_geometry_that_is_said(dialect: str) -> N
     assert "in mode mig, without a geometry that is known and allowed (1)." in found.models or dialect == "hami"
 
 
+@pytest.mark.parametrize("name", ["example.com/workload-type", "example.com/mode"])
+def test_an_annotation_of_somebody_else_hides_no_cards_in_mig_mode(name: str) -> None:
+    asked = pod("asked", {GPU: 1}, metadata={"annotations": {name: "x", MODE: "hami-core"}})
+    cause, *_ = explain_pod(*world_of(with_cards(0, "NVIDIA-New", "mig"), asked)).causes
+    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until the file")
+
+
 def test_who_names_another_model_is_not_told_of_cards_in_mig_mode() -> None:
     full = with_cards(1, "NVIDIA-A10", "hami-core")
     asked = pod("asked", {GPU: 1, MEMORY: 90000}, metadata={"annotations": {TYPES: "A10"}})

@@ -14,7 +14,7 @@ from vgpu_scheduler.policy import shown_titles
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.managing import describe_managed_nodes
-from vgpu_scheduler.whatif.mismatch import MODEL_WORD
+from vgpu_scheduler.whatif.mismatch import MODEL_WORD, annotations_about
 from vgpu_scheduler.whatif.pod_labels import describe_labels
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
@@ -66,7 +66,7 @@ def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
     for dialect in world.engine.dialects.owners(answer.pod):
         for node in answer.decision.verdicts:
             for device in world.devices(node, dialect.name):
-                if device.lacks_geometry and _would_take(answer, node):
+                if device.lacks_geometry and _would_take(world, answer, node):
                     nodes.setdefault(device.type, set()).add(node)
     for model, there in sorted(nodes.items()):
         yield (
@@ -76,11 +76,11 @@ def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
         )
 
 
-def _would_take(answer: PodResult, node: str) -> bool:
+def _would_take(world: World, answer: PodResult, node: str) -> bool:
     """Tell whether it may be their mode alone that keeps a pod from the cards of a node in MIG mode."""
     told = answer.decision.verdicts[node].reasons
-    named = any(MODEL_WORD in name for name in answer.pod.annotations)  # it may be the model then
-    return CardReason.CardMigTopologyInfeasible.text in told or (not named and not _OF_MIG.isdisjoint(told))
+    names_model = bool(annotations_about(world, answer.pod, MODEL_WORD))  # it may be the model then
+    return CardReason.CardMigTopologyInfeasible.text in told or (not names_model and not _OF_MIG.isdisjoint(told))
 
 
 def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:

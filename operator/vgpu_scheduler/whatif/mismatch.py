@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "describe_mismatch"]
+__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "annotations_about", "describe_mismatch"]
 
 _MOST_NODES: Final = 64
 """Closed nodes whose cards are looked at."""
@@ -56,7 +56,7 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
     elif of_model:
         what = "is of a model that it takes"
     else:
-        what = f"{'of its models ' if _about(world, answer.pod, MODEL_WORD) else ''}has a mode that it takes"
+        what = f"{'of its models ' if annotations_about(world, answer.pod, MODEL_WORD) else ''}has a mode that it takes"
     with_mode = of_mode or not of_model
     there = _listed(_devices(world, answer, nodes), with_mode=with_mode)
     elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
@@ -101,14 +101,15 @@ def _worded(device: Device, *, with_mode: bool) -> str:
     return f"{device.type} in mode {device.mode}" if device.mode else f"{device.type} without a mode"
 
 
-def _about(world: World, pod: Pod, word: str) -> list[str]:
+def annotations_about(world: World, pod: Pod, word: str) -> list[str]:
+    """Return the annotations of a pod that dialects read and that have a word in their names."""
     return [name for name in world.engine.dialects.pod_annotations if word in name and name in pod.annotations]
 
 
 def _some_match(world: World, pod: Pod, word: str, nodes: Collection[str]) -> bool:
     """Tell whether some card has the right model and mode for a pod without its annotations of one kind."""
     written = world.written(pod)
-    names = _about(world, pod, word)
+    names = annotations_about(world, pod, word)
     for name in names:
         written = with_annotation(written, name, "")
     if not names:
