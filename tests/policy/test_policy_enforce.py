@@ -133,7 +133,7 @@ def test_one_that_enforces_is_in_no_conflict_with_one_that_does_not() -> None:
 def test_pods_wait_for_an_enforcing_policy_that_is_not_understood(enforce: object) -> None:
     broken = Written("broken", {"nodes": {"policy": "sideways"}, "enforce": enforce})
     own = Written("own", NODES, "team")
-    assert "PolicyNotReady: ClusterVGPUPolicy broken" in resolved([broken, own], pod()).refusal
+    assert "PolicyNotReady: ClusterVGPUPolicy broken" in str(resolved([broken, own], pod()).refusal)
     better = Written("better", {**OTHER, "enforce": ["nodes"], "priority": 1})
     assert not resolved([broken, own, better], pod()).refusal
     unenforced = Written("broken", {"nodes": {"policy": "sideways"}})

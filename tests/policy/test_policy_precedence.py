@@ -211,7 +211,7 @@ def test_arguments_that_nobody_reads_change_nothing_and_are_warned_of() -> None:
 def test_a_policy_that_is_not_understood_blocks_what_it_would_win() -> None:
     broken = policy("broken", {"priority": 5, "nodes": {"policy": "sideways"}})
     found = policies(broken, policy("good", SPREAD)).resolve(pod())
-    assert found.refusal.startswith("PolicyNotReady: ClusterVGPUPolicy broken: spec.nodes.policy")
+    assert str(found.refusal).startswith("PolicyNotReady: ClusterVGPUPolicy broken: spec.nodes.policy")
     shadowed = policies(broken, policy("mine", SPREAD, "a"))
     assert not shadowed.resolve(pod()).refusal
     assert shadowed.resolve(pod("b")).refusal
@@ -220,7 +220,7 @@ def test_a_policy_that_is_not_understood_blocks_what_it_would_win() -> None:
 def test_a_broken_cluster_limit_blocks_even_where_a_tenant_sets_one() -> None:
     broken = policy("broken", {"limits": {"devicesPerPod": -1}})
     made = policies(broken, policy("mine", {"limits": {"devicesPerPod": 9}}, "a"))
-    assert "ClusterVGPUPolicy broken" in made.resolve(pod()).refusal
+    assert "ClusterVGPUPolicy broken" in str(made.resolve(pod()).refusal)
 
 
 def test_conflicts_are_seen_only_where_both_could_match() -> None:
@@ -287,7 +287,7 @@ def test_two_that_ask_for_a_labels_absence_can_meet() -> None:
 
 def test_pods_wait_for_the_labels_of_their_namespace() -> None:
     made = policies(policy("spaces", {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, **SPREAD}))
-    assert "the labels of the namespace, which ClusterVGPUPolicy spaces asks" in made.resolve(pod()).refusal
+    assert "the labels of the namespace, which ClusterVGPUPolicy spaces asks" in str(made.resolve(pod()).refusal)
     made.catalogue.put_namespace(Namespace("a", {}, 1))
     assert not made.resolve(pod()).refusal
 
@@ -325,7 +325,7 @@ def test_an_annotation_does_not_hide_who_restricts_the_cards() -> None:
 
 def test_a_section_of_another_version_blocks() -> None:
     made = policies(policy("new", {"quota": {"devices": 1}}))
-    assert "ClusterVGPUPolicy new" in made.resolve(pod()).refusal
+    assert "ClusterVGPUPolicy new" in str(made.resolve(pod()).refusal)
 
 
 def test_what_is_wrong_with_one_policy_stops_its_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_what_is_wrong_with_one_policy_stops_its_pods_only(monkeypatch: pytest.M
         raise ZeroDivisionError
 
     monkeypatch.setattr("vgpu_scheduler.policy.resolve.node_rule", broken)
-    assert "internal error" in made.resolve(pod()).refusal
+    assert "internal error" in str(made.resolve(pod()).refusal)
     assert not made.resolve(pod("b")).refusal
 
 

@@ -187,7 +187,7 @@ def test_other_rules_are_another_resolution() -> None:
 def test_pods_that_a_policy_not_understood_may_protect_are_protected() -> None:
     broken = says("broken", {"preemptible": "no"}, priority=5)
     found = resolved(broken, says("house", OPEN))
-    assert "PolicyNotReady: ClusterVGPUPolicy broken" in found.refusal
+    assert "PolicyNotReady: ClusterVGPUPolicy broken" in str(found.refusal)
     assert found.preemption == PROTECTED
     over = resolved(broken, says("house", OPEN, priority=9))
     assert not over.refusal
@@ -198,7 +198,7 @@ def test_pods_that_a_policy_not_understood_may_protect_are_protected() -> None:
 def test_a_namespace_protects_nothing_by_what_is_not_understood(section: dict[str, Any]) -> None:
     house = says("house", {"mayPreempt": True})
     found = resolved(house, says("mine", section, "team"))
-    assert "PolicyNotReady: VGPUPolicy team/mine" in found.refusal
+    assert "PolicyNotReady: VGPUPolicy team/mine" in str(found.refusal)
     assert found.preemption == resolved(house).preemption
     assert found.preemption.preemptible
 
@@ -206,9 +206,9 @@ def test_a_namespace_protects_nothing_by_what_is_not_understood(section: dict[st
 def test_pods_wait_for_what_tightens_whoever_ranks_higher_and_for_cluster_policies_behind_namespaces() -> None:
     good = says("good", {"delay": "1m"}, "team", priority=9)
     lower = says("lower", {"delay": "soon"}, "team", priority=1)
-    assert "PolicyNotReady: VGPUPolicy team/lower" in resolved(good, lower).refusal
+    assert "PolicyNotReady: VGPUPolicy team/lower" in str(resolved(good, lower).refusal)
     broken = says("broken", {"delay": "soon"})
-    assert "PolicyNotReady: ClusterVGPUPolicy broken" in resolved(good, broken).refusal
+    assert "PolicyNotReady: ClusterVGPUPolicy broken" in str(resolved(good, broken).refusal)
 
 
 def test_what_keeps_a_pod_waiting_elsewhere_does_not_change_who_may_evict_it() -> None:

@@ -239,8 +239,8 @@ class EquivalenceClasses:
         claimed = self.read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)
-        if unsupported or policy.refusal:
-            return Refused(policy, ", ".join(unsupported) or policy.refusal)
+        if unsupported or policy.refusal is not None:
+            return Refused(policy, ", ".join(unsupported) or str(policy.refusal))
         if isinstance(claimed, Refused):
             return claimed
         remainders = self._quotas.remainders(pod.namespace, claimed.claims, self.state)

@@ -28,6 +28,7 @@ from vgpu_scheduler.policy.preemption import (
     PreemptionRules,
     VictimScope,
 )
+from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
@@ -63,6 +64,8 @@ __all__ = [
     "PolicyDefaults",
     "PolicyError",
     "PolicyKey",
+    "PolicyRefusal",
+    "PolicyRefusalKind",
     "PolicyResource",
     "PreemptionRules",
     "RecordedEviction",

@@ -20,7 +20,17 @@ from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, Recor
 from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
 from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
-from vgpu_scheduler.policy.rules import MOST, QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
+from vgpu_scheduler.policy.rules import (
+    MOST,
+    QUALIFIED_NAME,
+    Keyword,
+    Rule,
+    Section,
+    Selector,
+    Unique,
+    explain,
+    wrong_fields,
+)
 from vgpu_scheduler.policy.spec import (
     DefaultsSection,
     DevicesSection,
@@ -244,6 +254,8 @@ class PolicyResource:
         What it says, or None if a part of it is not understood.
     error
         What is not understood, with the paths of the fields; empty if everything is.
+    wrong
+        The fields that this is about, each with the names and indexes on the way to it.
     sections
         The sections that it sets, by their names on the wire; all of them if there is no telling.
     enforced
@@ -266,6 +278,7 @@ class PolicyResource:
     priority: int
     spec: VGPUPolicySpec | None
     error: str = ""
+    wrong: tuple[tuple[str | int, ...], ...] = ()
     sections: frozenset[str] = frozenset()
     enforced: frozenset[str] = frozenset()
     selector: LabelSelector | None = None
@@ -294,14 +307,17 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         raise ValueError(f"{kind!r} is no policy")
     raw = obj.get("spec")
     errors = []
+    wrong: list[tuple[str | int, ...]] = []
     if len(name) > LONGEST_NAME:
         errors.append(f"metadata.name: {NAME_RULE.message}")
+        wrong.append(("metadata", "name"))
     spec: VGPUPolicySpec | None = None
     try:
         model = VGPUPolicySpec if kind == NAMESPACED_KIND else ClusterVGPUPolicySpec
         spec = model.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as error:
         errors.append(explain(error, "spec"))
+        wrong += wrong_fields(error, "spec")
     fields = mapping_of(raw)
     present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
     if fields.keys() - SECTIONS.keys() - _NO_SECTIONS[kind]:
@@ -317,6 +333,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         priority=_priority(fields.get("priority", 0)),
         spec=None if errors else spec,
         error=cut("; ".join(errors), LONGEST_ERROR),
+        wrong=tuple(wrong),
         sections=sections,
         enforced=sections & _enforced(fields.get("enforce")) if kind == CLUSTER_KIND else frozenset(),
         selector=_selector(fields.get("selector")),

@@ -29,6 +29,7 @@ from vgpu_scheduler.policy.catalogue import CandidatePolicies, Catalogue, Policy
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
+from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.policy.resolved import (
     DEVICE_WEIGHT,
     NO_POD_LIMITS,
@@ -168,7 +169,8 @@ class Policies:
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            return EffectivePolicy(refusal=f"PolicyNotReady: {internal_error(error)}", preemption=PROTECTED)
+            refusal = PolicyRefusal(PolicyRefusalKind.INTERNAL_ERROR, why=internal_error(error))
+            return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
 
     def _numbered(self, resolved: EffectivePolicy) -> tuple[EffectivePolicy, int]:
         """Give equal resolutions equal numbers, so that equivalence classes survive changes that do not concern them.
@@ -192,14 +194,13 @@ class Policies:
         self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
         if candidates.undecided is not None:
-            by = title(candidates.undecided)
-            refusal = f"PolicyNotReady: the labels of the namespace, which {by} asks, are not known"
+            refusal = PolicyRefusal(PolicyRefusalKind.NAMESPACE_UNKNOWN, title(candidates.undecided))
             return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
         matching = candidates.matching(labels)
         preemption, preemption_by = preemption_rules(matching)
         blocker = _blocker(matching)
         if blocker is not None:
-            refusal = f"PolicyNotReady: {title(blocker)}: {blocker.error}"
+            refusal = PolicyRefusal(PolicyRefusalKind.NOT_UNDERSTOOD, title(blocker), blocker.error)
             return EffectivePolicy(refusal=refusal, preemption=preemption)
         matching = [policy for policy in matching if policy.spec is not None]
         draft = self._from_policies(matching)
@@ -208,7 +209,8 @@ class Policies:
         try:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
-            return EffectivePolicy(refusal=str(error), preemption=preemption)
+            refusal = PolicyRefusal(PolicyRefusalKind.ANNOTATIONS, why=str(error))
+            return EffectivePolicy(refusal=refusal, preemption=preemption)
         draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
         return EffectivePolicy(
             scorers=draft.nodes.scorers,

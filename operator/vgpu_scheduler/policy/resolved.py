@@ -10,6 +10,7 @@ from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, TopologyConstraint, first_of
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
+from vgpu_scheduler.policy.refusals import PolicyRefusal
 from vgpu_scheduler.scorers import WeightedScorer
 
 SETTINGS = "settings"
@@ -107,7 +108,7 @@ class EffectivePolicy:
     policies
         The policies that some section came from: kind, namespace, name.
     refusal
-        Why the pod must wait; nothing but ``preemption`` matters then.
+        Why the pod must wait; nothing but ``preemption`` matters then. None where it need not.
     strict
         Whether pods are refused whose annotations or amounts are odd, instead of being warned about.
     number
@@ -131,7 +132,7 @@ class EffectivePolicy:
     sources: tuple[tuple[str, tuple[str, ...]], ...] = ()
     warnings: tuple[str, ...] = ()
     policies: tuple[tuple[str, str, str], ...] = ()
-    refusal: str = ""
+    refusal: PolicyRefusal | None = None
     strict: bool = False
     number: int = field(default=-1, compare=False)
 

@@ -7,7 +7,7 @@ resources that were stored under an older schema. The message and the field that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -150,12 +150,28 @@ def explain(error: ValidationError, root: str) -> str:
 
     That a list is too short without its wrong entries is none.
     """
-    errors = error.errors(include_url=False)
-    wrong_inside = {each["loc"][:length] for each in errors for length in range(len(each["loc"]))}
-    listed = (each for each in errors if each["type"] != "too_short" or each["loc"] not in wrong_inside)
-    found = [line for details in listed for line in _lines(details, root)]
+    found = [line for details in _listed(error) for line in _lines(details, root)]
     more = len(found) - _MOST_ERRORS
     return "; ".join(map(_cut, found[:_MOST_ERRORS])) + (f"; and {more} more" if more > 0 else "")
+
+
+def wrong_fields(error: ValidationError, root: str) -> list[tuple[str | int, ...]]:
+    """Return the fields that the errors of a resource name, each with the names and indexes on the way to it."""
+    found = [field for details in _listed(error) for field in _fields(details, root)]
+    return found[:_MOST_ERRORS]
+
+
+def _listed(error: ValidationError) -> Iterator[ErrorDetails]:
+    errors = error.errors(include_url=False)
+    wrong_inside = {each["loc"][:length] for each in errors for length in range(len(each["loc"]))}
+    return (each for each in errors if each["type"] != "too_short" or each["loc"] not in wrong_inside)
+
+
+def _fields(details: ErrorDetails, root: str) -> list[tuple[str | int, ...]]:
+    path = (root, *(part for part in details["loc"] if part != "[key]"))
+    if details["type"] == _BROKEN:
+        return [(*path, *filter(None, name.split("."))) for name, _ in details["ctx"]["broken"]]
+    return [path]
 
 
 def _cut(line: str) -> str:

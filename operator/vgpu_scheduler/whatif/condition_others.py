@@ -8,6 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import Cause
 from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.condition_nodes import NodeRejections
 from vgpu_scheduler.whatif.group_topology import topology_from_condition
@@ -121,11 +122,6 @@ _TRIED: Final = re.compile(r"\b\d+/\d+ nodes are available: (?P<why>.*)", re.DOT
 _TO_DO: Final = re.compile(
     r"(?P<why>.+?)(?:: |; )(?P<do>(?:write|add|ask|claim|leave out|remove(?! it))\b.*)", re.DOTALL
 )
-_NOT_READY: Final = re.compile(r"PolicyNotReady: (?P<what>\w+ \S+): (?P<why>.*)", re.DOTALL)
-_NAMESPACE_UNKNOWN: Final = re.compile(
-    r"PolicyNotReady: the labels of the namespace, which (?P<by>.+) asks, are not known"
-)
-_INTERNAL: Final = re.compile(r"PolicyNotReady: (?P<error>internal error: .*)", re.DOTALL)
 _OF_GROUP: Final = "group "
 _OF_POLICY: Final = "devices."
 _NO_NODES: Final = "no nodes available"
@@ -189,10 +185,14 @@ def _of_refusal(why: str) -> str:
 
 def _of_policies(why: str) -> str:
     """Return what is to be done where it is not known which policy is in force; empty for other refusals."""
-    if unknown := _NAMESPACE_UNKNOWN.fullmatch(why):
-        return f"wait until the scheduler has read the namespace: its labels, which {unknown['by']} asks, are not known"
-    if ours := _INTERNAL.fullmatch(why):
-        return f"{UNKNOWN}: {ours['error']}"
-    if policy := _NOT_READY.fullmatch(why):
-        return f"have {policy['what']} corrected by whoever may write it: {policy['why']}"
-    return ""
+    refusal = PolicyRefusal.from_text(why)
+    if refusal is None:
+        return ""
+    policy = refusal.policy
+    match refusal.kind:
+        case PolicyRefusalKind.NAMESPACE_UNKNOWN:
+            return f"wait until the scheduler has read the namespace: its labels, which {policy} asks, are not known"
+        case PolicyRefusalKind.INTERNAL_ERROR:
+            return f"{UNKNOWN}: {refusal.why}"
+        case _:
+            return f"have {policy} corrected by whoever may write it: {refusal.why}"

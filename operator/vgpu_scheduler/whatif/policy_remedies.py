@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
+from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model.untyped import mapping_of
-from vgpu_scheduler.policy import SECTIONS, decode_policy
+from vgpu_scheduler.policy import SECTIONS, PolicyRefusalKind, decode_policy
 from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.world import World
@@ -38,8 +39,6 @@ _RESTRICTIONS: Final = (
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
 _RESTRICTING: Final = ("devices", "nodeSelector", "limits")
-_WRONG: Final = re.compile(r"spec((?:\.\w+)*)")
-"""Which field an error is about, as far as it is one of a mapping."""
 _MOST: Final = 3
 _MOST_ENTRIES: Final = 16
 """Models, or modes, that are tried as one more entry of a list."""
@@ -69,22 +68,22 @@ def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
     """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
-    message = waiting.cycle.decide(waiting.ours).message
-    for name, policy in waiting.world.policies.items():
-        error = decode_policy(policy).error
-        if error and f"PolicyNotReady: {name}: {error}" in message:
-            return name, error
-    return None
+    refused = waiting.cycle.classes.of(waiting.ours)
+    if not isinstance(refused, Refused):
+        return None
+    refusal = refused.policy.refusal
+    if refusal is None or refused.reason != str(refusal):
+        return None  # the pod itself may be what is not supported
+    return (refusal.policy, refusal.why) if refusal.kind is PolicyRefusalKind.NOT_UNDERSTOOD else None
 
 
 def _understood(policy: Object) -> Object | None:
     """Return a policy without its fields that cannot be understood; None where that does not make it one that can."""
     for _ in range(_MOST_ENTRIES):
-        error = decode_policy(policy).error
-        if not error:
+        wrong = decode_policy(policy).wrong
+        if not wrong:
             return policy
-        found = _WRONG.match(error)
-        path = [] if found is None else found[1].split(".")[1:]
+        path = list(map(str, takewhile(lambda part: isinstance(part, str), wrong[0][1:])))
         while path and _at(policy, path) is None:
             path.pop()  # something is missing in it
         policy = _without(policy, tuple(path)) if path else {**policy, "spec": {}}
