@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -19,6 +20,8 @@ from vgpu_scheduler.kube import Pod, decode_pod, decode_quota
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 
 SEEDS = range(12)
+FOLLOWED = re.compile(r"counts? as|, so it gets|is followed as|fits cards|is cut to")
+"""How something odd would be followed, which it is not where a pod is refused for it."""
 UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 1024), ("G", 10**9))
 VENDORS = {vendor.key: vendor for vendor in HAMI.claims.vendors}
 
@@ -41,6 +44,7 @@ def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
         assert refusal.outcome is Outcome.REFUSED, odd
         assert odd.name in refusal.message, (odd, refusal.message)
         assert odd.refused or "the pod is refused, for strict_annotations is on" in refusal.message
+        assert not FOLLOWED.search(refusal.message), refusal.message
 
 
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))

@@ -131,4 +131,4 @@ def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(
             dialect.claims.read(asked)
         except ClaimError:
             (container,) = asked.spec.containers
-            assert not [text for text in dialect.claims.usage_warnings(container, {}) if "counts as" in text]
+            assert not [each for each in dialect.claims.usage_warnings(container, {}) if "counts as" in each.text]

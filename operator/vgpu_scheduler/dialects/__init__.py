@@ -7,13 +7,13 @@ from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, is_tex
 from vgpu_scheduler.dialects.claims import Claims, NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import (
-    AmountFix,
     ClaimError,
     CodecError,
     Refusal,
     RegistrationError,
     UnsupportedError,
 )
+from vgpu_scheduler.dialects.fixes import AmountFix, AskForCard, Fix, LeaveOutResource, RemoveAnnotation, UsageWarning
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import (
     LocklessNodeSide,
@@ -28,14 +28,17 @@ from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 __all__ = [
     "Allocation",
     "AmountFix",
+    "AskForCard",
     "ClaimError",
     "Claims",
     "CodecError",
     "Dialect",
     "Dialects",
+    "Fix",
     "Inventory",
     "InventoryKind",
     "InventoryObject",
+    "LeaveOutResource",
     "LimitedResource",
     "LockValue",
     "LocklessNodeSide",
@@ -44,10 +47,12 @@ __all__ = [
     "NodeSideAnnotation",
     "Refusal",
     "RegistrationError",
+    "RemoveAnnotation",
     "Scorers",
     "TimestampText",
     "UnservedPod",
     "UnsupportedError",
+    "UsageWarning",
     "is_sign_of_life",
     "is_text_of",
     "placement_usage",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_DEFAULTS, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
@@ -81,10 +82,10 @@ class Claims(Protocol):
             If something is malformed or not understood; the message names the container, the field and the fix.
         """
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[UsageWarning]:
         """Say what a container asks, under the pod's annotations, that is followed otherwise than it looks."""
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[UsageWarning]:
         """Name the annotations whose values have another effect than their author may expect.
 
         Parameters

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from vgpu_scheduler.dialects.fixes import Fix
 from vgpu_scheduler.model import Device, InputError
 
 _REFUSED = 500
 """The HTTP status with which HAMi's webhook refuses a pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class AmountFix:
-    """How an amount would have to be written for which a claim is refused.
-
-    Attributes
-    ----------
-    container, resource
-        Whose amount of what it is.
-    written
-        How it is written; empty where the container does not name the resource.
-    meant
-        What to write instead; None where the amount is no whole number, so that it depends on its unit.
-    """
-
-    container: str
-    resource: str
-    written: str
-    meant: int | None
 
 
 class ClaimError(InputError):
@@ -37,10 +17,10 @@ class ClaimError(InputError):
     Attributes
     ----------
     fix
-        The amount that is to be written otherwise; None where it is not as simple as that.
+        What is to be written otherwise; None where it is not as simple as that.
     """
 
-    def __init__(self, message: str, fix: AmountFix | None = None) -> None:
+    def __init__(self, message: str, fix: Fix | None = None) -> None:
         super().__init__(message)
         self.fix = fix
 

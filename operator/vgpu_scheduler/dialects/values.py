@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 
-from vgpu_scheduler.dialects.errors import AmountFix, ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import AmountFix, AskForCard, RemoveAnnotation, UsageWarning
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int, to_int
 from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, cut, quoted
-
-_TO_REMOVE = re.compile(r"\bannotation ([^\s:]+):? .*: (?:remove it|leave it out)\b")
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can say and no text can be written with."""
@@ -157,30 +156,37 @@ def number_of(text: str | None) -> int | None:
         return None
 
 
-def remove_annotation(annotation: str, why: str) -> str:
-    """Say that an annotation is to be removed, and why."""
-    return f"annotation {annotation}{why}: remove it"
+def to_be_removed(annotation: str, why: str, *, instead: str = "remove it") -> ClaimError:
+    """Return the error of an annotation that is to be removed.
+
+    Parameters
+    ----------
+    instead
+        How that is said.
+    """
+    return ClaimError(f"annotation {annotation}{why}: {instead}", RemoveAnnotation(annotation))
 
 
-def annotation_to_remove(message: str) -> str:
-    """Return the annotation that a message says is to be removed, or left out; empty where it says it of none."""
-    found = _TO_REMOVE.search(message)
-    return found[1] if found else ""
-
-
-def no_card(count: str, others: Sequence[str]) -> str:
+def no_card(container: Container, count: str, others: Sequence[str]) -> UsageWarning:
     """Say that a container gets no card, because it asks for none, whatever else it names."""
-    return f"{count} is 0, so it gets no card, whatever else it asks ({', '.join(others)})"
+    listed = ", ".join(others)
+    return UsageWarning(
+        f"{count} is 0, so it gets no card, whatever else it asks ({listed})",
+        f"{count} is 0 beside {listed}: write how many cards, or leave out the {'others' if others[1:] else 'other'}",
+        AskForCard(container.name, count, tuple(others)),
+    )
 
 
-def no_boolean(annotation: str, value: str) -> str:
+def no_boolean(annotation: str, value: str) -> UsageWarning:
     """Say that a value is no boolean."""
-    return f"annotation {annotation}: {quoted(value)} is no boolean, and counts as false: write true or false"
+    what, instead = f"annotation {annotation}: {quoted(value)} is no boolean", "write true or false"
+    return UsageWarning(f"{what}, and counts as false: {instead}", f"{what}: {instead}")
 
 
-def no_such_word(annotation: str, value: str, words: Sequence[str]) -> str:
+def no_such_word(annotation: str, value: str, words: Sequence[str]) -> UsageWarning:
     """Say that a value is none of those that are known."""
-    return f"annotation {annotation}: {quoted(value)} is none of {', '.join(words)}, and is followed as none of them"
+    what = f"annotation {annotation}: {quoted(value)} is none of {', '.join(words)}"
+    return UsageWarning(f"{what}, and is followed as none of them", f"{what}: write one of them")
 
 
 def no_such_mode(annotation: str, value: str, modes: Sequence[str]) -> ClaimError:
@@ -190,8 +196,8 @@ def no_such_mode(annotation: str, value: str, modes: Sequence[str]) -> ClaimErro
     )
 
 
-def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> str:
-    """Say which words of a list of modes are none; empty if all are, or if none stands between two commas.
+def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning | None:
+    """Say which words of a list of modes are none; None if all are, or if none stands between two commas.
 
     No mode at all is met by the cards that are registered without one.
 
@@ -203,15 +209,18 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> str:
         If no mode occurs in it.
     """
     if not value.strip():
-        return f"annotation {annotation} is empty, and fits cards without a mode only: leave it out for any card"
+        what, instead = f"annotation {annotation} is empty", "leave it out for any card"
+        text = f"{what}, and fits cards without a mode only: {instead}"
+        return UsageWarning(text, f"{what}: {instead}", RemoveAnnotation(annotation))
     found = [mode for mode in modes if mode in value]
     if not found:
         raise no_such_mode(annotation, value, modes)
     unknown = [word for word in map(str.strip, value.split(",")) if word and word not in modes]
     if not unknown:
-        return ""
-    words = cut(str(unknown), QUOTED)
-    return f"annotation {annotation}: {quoted(value)} has unknown words {words}, and counts as {','.join(found)}"
+        return None
+    words, known = cut(str(unknown), QUOTED), ",".join(found)
+    what = f"annotation {annotation}: {quoted(value)} has unknown words {words}"
+    return UsageWarning(f"{what}, and counts as {known}", f"{what}: write {known}")
 
 
 def _either(words: Sequence[str]) -> str:

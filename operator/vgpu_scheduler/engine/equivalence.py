@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
-from vgpu_scheduler.dialects import AmountFix
+from vgpu_scheduler.dialects import Fix
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, dialect_of
@@ -101,12 +101,12 @@ class Refused:
     reason
         What is wrong, naming the field.
     fix
-        The amount that is to be written otherwise, where that is what is wrong.
+        What is to be written otherwise; None where it is not as simple as that.
     """
 
     policy: EffectivePolicy
     reason: str
-    fix: AmountFix | None = None
+    fix: Fix | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

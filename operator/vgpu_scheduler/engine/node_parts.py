@@ -12,6 +12,7 @@ import msgspec
 
 from vgpu_scheduler.allocators import QuotaRemainders
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
+from vgpu_scheduler.dialects.values import to_be_removed
 from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, Refused, ResolvedClaims
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels.columns import CORES
@@ -232,13 +233,14 @@ def _odd(
     odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
     if strict:
         amounts = [
-            f"container {container.name}: {text}"
+            warning.in_container(container.name)
             for container in pod.spec.containers
-            for text in dialect.claims.usage_warnings(container, annotations)
+            for warning in dialect.claims.usage_warnings(container, annotations)
         ]
-        if odd or amounts:
-            raise ClaimError(refused_as_strict((*odd, *amounts)))
-    return odd
+        if found := (*odd, *amounts):
+            fix = next((warning.fix for warning in found if warning.fix is not None), None)
+            raise ClaimError(refused_as_strict(warning.refused for warning in found), fix)
+    return tuple(map(str, odd))
 
 
 def _left_out(policy: EffectivePolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
@@ -332,7 +334,7 @@ def _check_followed_by_node(
     for name, followed in dialect.claims.followed_by_node.items():
         if name in pod.annotations and name not in annotations and vendors & followed.vendors:
             why = _overruled(pod, policy, dialect).get(name, "policies overrule it")
-            raise ClaimError(f"annotation {name}: {why}, and the node would follow it: leave it out")
+            raise to_be_removed(name, f": {why}, and the node would follow it", instead="leave it out")
 
 
 def _ranking(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> NodeRanking:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from vgpu_scheduler.dialects import Dialects, LimitedResource
+from vgpu_scheduler.dialects import Dialects, LimitedResource, UsageWarning
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kernels import MEMORY
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
@@ -49,19 +49,23 @@ class UsageWarnings:
 
     def of_pod(self, pod: Pod) -> Iterator[str]:
         """Yield what is suspicious about a pod, as sentences for its events."""
+        return map(str, self.found_in(pod))
+
+    def found_in(self, pod: Pod) -> Iterator[UsageWarning]:
+        """Yield what is suspicious about a pod, with what is to be written instead where that is known."""
         for name in pod.annotations:
             if text := _remembered(name, self._about, self._annotation):
-                yield text
+                yield UsageWarning(text)
         if text := self._about_group(pod):
-            yield text
+            yield UsageWarning(text)
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             for name in dict.fromkeys((*container.limits, *container.requests)):
                 if text := _remembered(name, self._named, self._resource):
-                    yield f"container {container.name}: {text}"
+                    yield UsageWarning(text).in_container(container.name)
             for dialect in owners:
-                for text in dialect.claims.usage_warnings(container, pod.annotations):
-                    yield f"container {container.name}: {text}"
+                for warning in dialect.claims.usage_warnings(container, pod.annotations):
+                    yield warning.in_container(container.name)
 
     def of_quota(self, quota: ResourceQuota) -> Iterator[str]:
         """Yield what is suspicious about a quota, as sentences for its events."""

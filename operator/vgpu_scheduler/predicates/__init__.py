@@ -4,7 +4,7 @@ from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, RejectionCodes, unschedulable_message
-from vgpu_scheduler.predicates.refusals import gated, needs_scheduling, refusals, unsupported_fields
+from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
 
@@ -21,6 +21,7 @@ __all__ = [
     "RejectionCodes",
     "ScorePlugin",
     "Scores",
+    "UnsupportedField",
     "gated",
     "needs_scheduling",
     "refusals",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,14 @@ from vgpu_scheduler.predicates.lookups import ValueLookup
 from vgpu_scheduler.predicates.reasons import FEATURES, RejectionCodes
 from vgpu_scheduler.state import State
 
-__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals", "unsupported_fields"]
+__all__ = [
+    "NODE_DECLARED_FEATURES_PLUGIN",
+    "FeaturesFilter",
+    "UnsupportedField",
+    "gated",
+    "refusals",
+    "unsupported_fields",
+]
 
 
 def gated(pod: Pod) -> str | None:
@@ -52,27 +60,48 @@ _known: Final[WeakKeyDictionary[PodSpec, tuple[str, ...]]] = WeakKeyDictionary()
 """By spec, for as long as that lives."""
 
 
-def unsupported_fields(pod: Pod) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class UnsupportedField:
+    """A field of a pod's spec that asks for something that is not checked.
+
+    Attributes
+    ----------
+    name
+        That of the field; of a volume the source that it names.
+    asks
+        What it asks for.
+    volume
+        Which of the volumes it is about; None for a field of the spec itself.
+    """
+
+    name: str
+    asks: str
+    volume: int | None = None
+
+    def __str__(self) -> str:
+        return f"spec.{self.name}" if self.volume is None else f"spec.volumes[{self.volume}].{self.name}"
+
+
+def unsupported_fields(pod: Pod) -> tuple[UnsupportedField, ...]:
     """Return the fields for which a pod is not placed because nothing checks what they ask for."""
-    return tuple(field for field, _ in _unchecked(pod.spec))
+    return tuple(_unchecked(pod.spec))
 
 
 def _refusals(spec: PodSpec) -> tuple[str, ...]:
     unsupported = tuple(
-        f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
-        for field, what in _unchecked(spec)
+        f"{field} is not supported: this scheduler does not check {field.asks}, so it will not place the pod"
+        for field in _unchecked(spec)
     )
     return (spec.terms_problem, *unsupported) if spec.terms_problem else unsupported
 
 
-def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    """Field, and what it asks for, of everything that is not checked."""
+def _unchecked(spec: PodSpec) -> Iterator[UnsupportedField]:
     for index, source in spec.unknown_volumes:
-        yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
+        yield UnsupportedField(source, "where such a volume can be mounted", index)
     if spec.resource_claims:
-        yield "spec.resourceClaims", "dynamic resource allocation"
+        yield UnsupportedField("resourceClaims", "dynamic resource allocation")
     if spec.pod_group_field:
-        yield spec.pod_group_field, "groups of pods"
+        yield UnsupportedField(spec.pod_group_field.removeprefix("spec."), "groups of pods")
 
 
 _UNDECLARED: Final = 1

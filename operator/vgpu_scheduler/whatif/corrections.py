@@ -6,16 +6,15 @@ That follows from the pod and the settings alone, so that users who may see no n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.dialects import AmountFix
-from vgpu_scheduler.dialects.values import annotation_to_remove
+from vgpu_scheduler.dialects import AmountFix, AskForCard, Fix, LeaveOutResource, RemoveAnnotation
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
-from vgpu_scheduler.predicates import unsupported_fields
+from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -29,18 +28,12 @@ _MOST_OF_A_CARD: Final = 2**20
 """MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
 _MOST_ROUNDS: Final = 16
 """What is refused is told one after the other."""
-_OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
-_NO_CARD: Final = re.compile(
-    r"container (?P<container>[^:;\s]+): (?P<resource>[^\s:;]+) is 0, so it gets no card,"
-    r" whatever else it asks \((?P<others>[^)]*)\)"
-)
 CORRECTED_AMOUNT: Final = re.compile(
     r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?P<unit>, which is [^,]*,)? instead of (?P<written>\S+)"
     r" in container (?P<container>\S+)"
 )
 """A sentence that corrects an amount."""
 _MILLI: Final = 1000
-_VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,33 +164,44 @@ def _accepted(world: World, written: Object) -> CorrectedPod | None:
     refused = world.engine.cycle.classes.of(pod)
     if not isinstance(refused, Refused):
         return None
-    if refused.fix is not None:
-        return _mended(world, written, refused.fix)
-    if name := annotation_to_remove(refused.reason):
-        return _without_annotation(written, name)
-    found = _NO_CARD.search(refused.reason)
-    return _with_a_card(world, written, found) if found else _without_unsupported(pod, written)
+    return _without_unsupported(pod, written) if refused.fix is None else _fixed(world, written, refused.fix, refused)
 
 
-def _with_a_card(world: World, written: Object, found: re.Match[str]) -> CorrectedPod | None:
+def _fixed(world: World, written: Object, fix: Fix, refused: Refused) -> CorrectedPod | None:
+    match fix:
+        case AmountFix():
+            return _mended(world, written, fix)
+        case AskForCard():
+            return _with_a_card(world, written, fix, refused.reason)
+        case LeaveOutResource(container, resource):
+            return _leaving_out(written, container, (resource,))
+        case RemoveAnnotation(annotation):
+            return _without_annotation(written, annotation)
+
+
+def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -> CorrectedPod | None:
     """Ask for a card in a container that asks for none, and amounts of it; where that is refused, not for these."""
-    container, others = found["container"], found["others"].split(", ")
-    mended = _mended(world, written, AmountFix(container, found["resource"], "0", 1))
+    mended = _mended(world, written, AmountFix(fix.container, fix.resource, "0", 1))
     then = "" if mended is None else refusal_of(world, mended.written)
-    if not then or then in found.string:  # it is refused for what is the matter with others anyway
+    if not then or then in refusal:  # it is refused for what is the matter with others anyway
         return mended
+    return _leaving_out(written, fix.container, fix.others)
+
+
+def _leaving_out(written: Object, container: str, resources: Sequence[str]) -> CorrectedPod | None:
+    """Ask for nothing of some resources in a container; None where there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
-            for name in others:
+            for name in resources:
                 written = _renamed(written, field, index, name, "")
-            return CorrectedPod(written, (f"leave out {' and '.join(others)} in container {container}",))
+            return CorrectedPod(written, (f"leave out {' and '.join(resources)} in container {container}",))
     return None
 
 
 def _without_unsupported(pod: Pod, written: Object) -> CorrectedPod | None:
-    for path in unsupported_fields(pod):
-        if (without := _without(written, path)) is not None:
-            return CorrectedPod(without, (f"leave out {path}",))
+    for field in unsupported_fields(pod):
+        if (without := _without(written, field)) is not None:
+            return CorrectedPod(without, (f"leave out {field}",))
     return None
 
 
@@ -265,17 +269,17 @@ def _without_annotation(written: Object, name: str) -> CorrectedPod | None:
     return CorrectedPod(changed, (f"leave out its annotation {name}",))
 
 
-def _without(written: Object, path: str) -> Object | None:
+def _without(written: Object, unsupported: UnsupportedField) -> Object | None:
     """Return a pod without a field that is not supported; None where it has none."""
     spec = dict(written.get("spec") or {})
-    if volume := _VOLUME.match(path):
+    if unsupported.volume is not None:
         volumes = list(spec.get("volumes") or ())
-        if int(volume[1]) >= len(volumes):
+        if unsupported.volume >= len(volumes):
             return None
-        gone = volumes.pop(int(volume[1])).get("name")
+        gone = volumes.pop(unsupported.volume).get("name")
         spec["volumes"] = volumes
         return {**written, "spec": with_containers(spec, lambda each: _without_mounts(each, gone))}
-    name = path.removeprefix("spec.")
+    name = unsupported.name
     if name not in spec:
         return None
     del spec[name]
@@ -333,13 +337,10 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
         pod = world.pod(written, again=True)
     except WorldError:
         return None
-    for found in filter(None, map(_OF_NO_USE.fullmatch, world.engine.usage_warnings.of_pod(pod))):
-        called, resource = found["container"], found["resource"]
-        for field, index, each in containers_of(written):
-            if each.get("name") == called:
-                text = f"leave out {resource} in container {called}"
-                return CorrectedPod(_renamed(written, field, index, resource, ""), (text,))
-    return None
+    fixes = (warning.fix for warning in world.engine.usage_warnings.found_in(pod))
+    of_no_use = (fix for fix in fixes if isinstance(fix, LeaveOutResource))
+    found = (_leaving_out(written, fix.container, (fix.resource,)) for fix in of_no_use)
+    return next(filter(None, found), None)
 
 
 def _listed(container: Object, place: str) -> Object:

@@ -9,6 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.usage_warnings import odd_amounts, odd_annotations
@@ -110,12 +111,12 @@ class HamiClaims:
         claims = (v.claims.read(v.key, container, defaults, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
         """Say where HAMi takes amounts otherwise than they look: none, more than a whole card, two for the same."""
         for vendor in asked_vendors(container, self._names):
             yield from odd_amounts(container, vendor, vendor.mode_of(annotations))
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
         """Say where HAMi takes the value of an annotation otherwise than it looks.
 
         Raises

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
@@ -15,7 +16,7 @@ from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
 _CORES, _MEMORY = 2, 1
 
 
-def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[str]:
+def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[UsageWarning]:
     """Yield what is odd about the values of annotations, as far as these vendors' cards are chosen by them.
 
     Raises
@@ -36,7 +37,7 @@ def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -
                 yield from _odd_word(name, annotations[name], words, vendor)
 
 
-def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[str]:
+def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[UsageWarning]:
     if not words:
         if go_bool(value) is None:
             yield no_boolean(name, value)
@@ -44,7 +45,7 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
         yield no_such_word(name, value, words)
 
 
-def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str]:
+def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[UsageWarning]:
     """Yield what is odd about the amounts that a container of a pod of a mode asks of a vendor's cards."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
@@ -52,11 +53,11 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
     given = [name for name in claims.resources if amounts.get(name)]
     first, *others = claims.counts
     if amounts.get(first) == 0 and given:
-        yield no_card(first, given)
+        yield no_card(container, first, given)
     elif amounts.get(first):
         beaten = [name for name in others if name in given]
         if beaten:
-            yield f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}"
+            yield UsageWarning(f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}")
         yield from _odd_memory(amounts, vendor)
         if vendor.odd is not None:
             yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
@@ -64,10 +65,13 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
         of_whole = percent or (dimension == _CORES and claims.units == WHOLE)
         most = WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else WHOLE
         if of_whole and (amounts.get(name) or 0) > most and _is_understood(container, vendor, mode):
-            yield f"{name}: {asked[name]} is more than a whole card, and counts as {WHOLE}"
+            what = f"{name}: {asked[name]} is more than a whole card"
+            fix = AmountFix(container.name, name, str(asked[name]), WHOLE)
+            yield UsageWarning(f"{what}, and counts as {WHOLE}", f"{what}: write {WHOLE}", fix)
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:
-            yield f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}: only the plugin knows its meaning"
+            what = f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}"
+            yield UsageWarning(f"{what}: only the plugin knows its meaning", f"{what}: write one of them")
 
 
 def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
@@ -79,11 +83,12 @@ def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
     return True
 
 
-def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[str]:
+def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[UsageWarning]:
     """Yield what is odd about memory: none of it, or an amount and a percentage."""
     named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
     given = [name for name in named if amounts[name]]
     if named and not given:
-        yield f"{', '.join(named)}: 0 is no amount, so it gets {vendor.claims.of_zero}"
+        what = f"{', '.join(named)}: 0 is no amount"
+        yield UsageWarning(f"{what}, so it gets {vendor.claims.of_zero}", f"{what}: write how much, or leave it out")
     for name in given[1:]:
-        yield f"{name} has no effect beside {given[0]}"
+        yield UsageWarning(f"{name} has no effect beside {given[0]}")

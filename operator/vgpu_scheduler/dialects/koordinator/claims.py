@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from vgpu_scheduler.dialects.errors import AmountFix, ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import AmountFix, Fix
 from vgpu_scheduler.dialects.inventory import MOST_DEVICES
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, check_hints, read_hints, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
@@ -217,10 +218,12 @@ def _check_percent(name: str, asked: int, shared: int | None) -> None:
         raise ClaimError(message, AmountFix("", name, str(asked), asked // WHOLE * WHOLE) if asked <= _MOST else None)
 
 
-def _of_container(pod: Pod, fix: AmountFix | None) -> AmountFix | None:
+def _of_container(pod: Pod, fix: Fix | None) -> Fix | None:
     """Return a fix for the one container that asks for the resource, with what that container has written."""
-    for container in pod.spec.containers if fix is not None else ():
-        if fix is not None and fix.resource in container.requests:
+    if not isinstance(fix, AmountFix):
+        return fix
+    for container in pod.spec.containers:
+        if fix.resource in container.requests:
             written = amount_text(container, fix.resource) or fix.written
             return replace(fix, container=container.name, written=written)
     return None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, GPU, HINT_ANNOTATION, RATIO
 from vgpu_scheduler.dialects.koordinator.pod_annotations import (
     annotation_fields,
@@ -16,7 +17,7 @@ from vgpu_scheduler.dialects.koordinator.pod_annotations import (
     selector_of,
     word_of,
 )
-from vgpu_scheduler.dialects.values import remove_annotation
+from vgpu_scheduler.dialects.values import to_be_removed
 from vgpu_scheduler.kernels import BY_SCORE, MACHINE, NUMA_NODE, SWITCH
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import WHOLE, Claim, quoted
@@ -108,7 +109,7 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
     if claim is None:
         return
     if hint.functions is not None:
-        raise ClaimError(remove_annotation(HINT_ANNOTATION, f": {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed"))
+        raise to_be_removed(HINT_ANNOTATION, f": {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed")
     if hint.scope != BY_SCORE and claim.count > 1 and not takes_gpus_whole(claim):
         raise ClaimError(
             f"annotation {HINT_ANNOTATION}: {_SCOPE} is not followed for shares of several GPUs: "
@@ -116,12 +117,12 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
         )
 
 
-def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[str]:
+def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[UsageWarning]:
     """Say what of the hints has no effect, as in Koordinator."""
     for kind, hint in hints.items():
         if hint.exclusive == _SWITCH_LEVEL or (hint.exclusive and hint.each is None):
             where = f"annotation {HINT_ANNOTATION}: {quoted(kind)}.{quoted(_EXCLUSIVE)}"
-            yield f"{where}: {hint.exclusive} keeps nobody away, as in Koordinator"
+            yield UsageWarning(f"{where}: {hint.exclusive} keeps nobody away, as in Koordinator")
 
 
 def _hint(kind: str, fields: Mapping[str, object]) -> DeviceHint:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, JOINT_ANNOTATION
 from vgpu_scheduler.dialects.koordinator.pod_annotations import annotation_fields, word_of
-from vgpu_scheduler.dialects.values import remove_annotation
+from vgpu_scheduler.dialects.values import to_be_removed
 from vgpu_scheduler.model import Claim, quoted
 
 _TYPES: Final = "deviceTypes"
@@ -51,7 +50,7 @@ def read_joint(
     scope = word_of(fields.get(_SCOPE), (_SAME_SWITCH,), JOINT_ANNOTATION, quoted(_SCOPE))
     types = fields.get(_TYPES)
     if not isinstance(types, list | None):
-        raise ClaimError(remove_annotation(JOINT_ANNOTATION, f": {quoted(_TYPES)} is not a list"))
+        raise to_be_removed(JOINT_ANNOTATION, f": {quoted(_TYPES)} is not a list")
     words = [word_of(kind, DEVICE_TYPES, JOINT_ANNOTATION, quoted(_TYPES)) for kind in types or ()]
     asked = {claim.vendor for claim in claims}
     own = [kind for kind in dict.fromkeys(words) if kind in asked and not hints.get(kind, NO_HINT).every]

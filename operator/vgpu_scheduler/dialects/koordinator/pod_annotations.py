@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.values import remove_annotation
+from vgpu_scheduler.dialects.values import to_be_removed
 from vgpu_scheduler.kube import LabelSelector, SelectorError, compile_label_selector
 from vgpu_scheduler.model import quoted
 
@@ -35,7 +35,7 @@ def annotation_fields(annotations: Mapping[str, str], name: str, known: Collecti
     try:
         said = json.loads(annotations[name])
     except (ValueError, RecursionError):
-        raise ClaimError(remove_annotation(name, " is not JSON")) from None
+        raise to_be_removed(name, " is not JSON") from None
     fields = fields_of({} if said is None else said, name, "it")
     refuse_unknown(fields, known, name)
     return fields
@@ -50,7 +50,7 @@ def fields_of(value: object, name: str, where: str) -> Mapping[str, object]:
         If the value is no object.
     """
     if not isinstance(value, Mapping):
-        raise ClaimError(remove_annotation(name, f": {where} is not an object"))
+        raise to_be_removed(name, f": {where} is not an object")
     return value
 
 
@@ -63,7 +63,7 @@ def refuse_unknown(fields: Collection[str], known: Collection[str], name: str, w
         If there is one; the message names the first.
     """
     if unknown := sorted(field for field in fields if field not in known):
-        raise ClaimError(remove_annotation(name, f": {where}{quoted(unknown[0])} is not followed by this version"))
+        raise to_be_removed(name, f": {where}{quoted(unknown[0])} is not followed by this version")
 
 
 def word_of(value: object, words: Collection[str], name: str, where: str) -> str:

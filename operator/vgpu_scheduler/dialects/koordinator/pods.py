@@ -20,6 +20,7 @@ from vgpu_scheduler.allocators import (
 )
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
@@ -86,12 +87,12 @@ class KoordinatorClaims:
         """
         return pod_claims(pod, defaults)
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
         """Say where Koordinator takes amounts otherwise than they look."""
         del annotations
         return odd_amounts(container)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[str, ...]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[UsageWarning, ...]:
         """Say what of a hint has no effect; what could matter is refused."""
         del claims
         return tuple(odd_hints(read_hints(annotations)))
@@ -187,14 +188,17 @@ def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bo
     return None if selector is None else selector.matches
 
 
-def odd_amounts(container: Container) -> Iterator[str]:
+def odd_amounts(container: Container) -> Iterator[UsageWarning]:
     """Yield what is odd about the amounts that a container asks: zeros beside other amounts, and memory in MiB."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}
     kinds = {TYPE_OF[name] for name, amount in amounts.items() if amount}
     for name, amount in amounts.items():
         if amount == 0 and TYPE_OF[name] in kinds:
-            yield f"{name}: {asked[name]} counts as if it were not there"
+            what = f"{name}: {asked[name]}"
+            yield UsageWarning(f"{what} counts as if it were not there", f"{what} is no amount: leave it out")
     memory = amounts.get(GPU_MEMORY)
     if memory and memory < MIB:
-        yield f"{GPU_MEMORY}: {asked[GPU_MEMORY]} is in bytes, and hardly any memory: for MiB write {memory}Mi"
+        yield UsageWarning(
+            f"{GPU_MEMORY}: {asked[GPU_MEMORY]} is in bytes, and hardly any memory: for MiB write {memory}Mi"
+        )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -73,12 +74,12 @@ class VolcanoClaims:
         """
         return pod_claims(pod, self.names, defaults)
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
         """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""
         del annotations
         return odd_amounts(container, self.names)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
         """Say where Volcano takes the value of an annotation otherwise than it looks.
 
         Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.values import no_card, no_such_mode, number_of
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -11,7 +12,7 @@ from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import quoted
 
 
-def odd_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
+def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
     """Yield what is odd about the values of annotations.
 
     Raises
@@ -24,24 +25,29 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
         raise no_such_mode(keys.MODE, mode, keys.MODES)
     spread = annotations.get(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP)
     if spread != keys.SPREAD_IN_GROUP:
-        yield f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}"
+        yield UsageWarning(
+            f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}"
+        )
     for name in (keys.USE_TYPE, keys.NO_USE_TYPE):
         value = annotations.get(name)
         if value is not None and any(part != part.strip() or not part for part in value.split(",")):
-            yield f"annotation {name}: {quoted(value)} is compared with its blanks: write names and commas alone"
+            said = f"annotation {name}: {quoted(value)} is compared with its blanks: write names and commas alone"
+            yield UsageWarning(said)
     if keys.USE_TYPE in annotations and keys.NO_USE_TYPE in annotations:
-        yield f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}"
+        yield UsageWarning(f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}")
 
 
-def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[str]:
+def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarning]:
     """Yield what is odd about the amounts that a container asks."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}
     given = [name for name in names.amounts if amounts.get(name)]
     if amounts.get(names.count) == 0:
         if given:
-            yield no_card(names.count, given)
+            yield no_card(container, names.count, given)
     elif amounts.get(names.memory) == 0 and names.memory_percent not in given:
-        yield f"{names.memory}: 0 is no amount, so it gets a whole card, unless a policy has a default"
+        what = f"{names.memory}: 0 is no amount"
+        text = f"{what}, so it gets a whole card, unless a policy has a default"
+        yield UsageWarning(text, f"{what}: write how much, or leave it out")
     elif names.memory_percent in given and names.memory in given:
-        yield f"{names.memory} has no effect beside {names.memory_percent}"
+        yield UsageWarning(f"{names.memory} has no effect beside {names.memory_percent}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.allocation import TimestampText
+from vgpu_scheduler.dialects.fixes import LeaveOutResource, UsageWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -86,19 +87,24 @@ def _odd(chip: Chip) -> Odd:
     """Return what says where a chip that is cut is asked for what only one that is shared softly can give."""
     names = chip.names
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[str]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
         if mode == SOFT:
             return
         if names.cores in amounts:
-            yield (
+            yield _of_no_use(
                 f"{names.cores} is in percent for pods with annotation {SOFT_POD}: {SOFT} alone; for others it counts "
-                "a chip's cores, which come with the memory: leave it out"
+                "a chip's cores, which come with the memory: leave it out",
+                names.cores,
             )
         memory = chip.cut(amounts.get(names.memory, 0) * chip.memory_factor)
         if amounts[names.count] > 1 and names.memory in amounts and memory != chip.allocatable:
-            yield f"{names.memory}: of several chips no parts can be had: leave it out"
+            yield _of_no_use(f"{names.memory}: of several chips no parts can be had: leave it out", names.memory)
 
     return odd
+
+
+def _of_no_use(text: str, resource: str) -> UsageWarning:
+    return UsageWarning(text, fix=LeaveOutResource("", resource))
 
 
 def _sizes(chip: Chip) -> str:

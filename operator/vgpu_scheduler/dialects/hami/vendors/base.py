@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
 from vgpu_scheduler.dialects.allocation import TimestampText
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.hami.codec import LOCK_ANNOTATION, AssignedDevice
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.node_side import NodeLock
@@ -254,7 +255,7 @@ class Record:
         return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
-Odd = Callable[[Mapping[str, int], str], Iterable[str]]
+Odd = Callable[[Mapping[str, int], str], Iterable[UsageWarning]]
 """Says what is odd about the amounts above 0 that a container asks, by their names, for a pod of a mode."""
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
+from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.hami.vendors.base import Odd, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
@@ -50,14 +51,16 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
 def _odd(names: ShareNames) -> Odd:
     """Return what says where amounts are no sizes of a card, or cannot be divided over several."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[str]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
         del mode
         count, memory = amounts[names.count], amounts.get(names.memory)
         if count == 1 and memory is not None and memory not in SIZES:
-            yield f"{names.memory}: {memory} is none of the sizes that a card is cut in: {', '.join(map(str, SIZES))}"
+            sizes = ", ".join(map(str, SIZES))
+            yield UsageWarning(f"{names.memory}: {memory} is none of the sizes that a card is cut in: {sizes}")
         for name in (names.memory, names.cores):
             if amounts.get(name, 0) % count:
-                yield f"{name}: {amounts[name]} for {count} cards together is cut to {amounts[name] // count} of each"
+                what, each = f"{name}: {amounts[name]} for {count} cards together", amounts[name] // count
+                yield UsageWarning(f"{what} is cut to {each} of each", f"{what}: write a multiple of {count}")
 
     return odd
 
