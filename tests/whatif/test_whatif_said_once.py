@@ -12,6 +12,7 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node,
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif.amounts import Amount, AmountChange, ResourceStep
 from vgpu_scheduler.whatif.condition_quotas import QuotaStanding
 
 Object = dict[str, Any]
@@ -80,3 +81,35 @@ def test_what_is_corrected_and_asked_otherwise_is_said_once(seed: int) -> None:
         if remedy.node and remedy.pod is not None and not remedy.objects:
             again, otherwise = world_of(node("a", 1), *limits, dict(remedy.pod))
             assert ask(again, otherwise).node == remedy.node
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fewer_cards_than_are_meant_by_a_fraction_are_said_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = f"{int(rng.integers(2, 9))}{int(rng.integers(1, 1000)):03}m"
+    world, waiting = world_of(node("a", 1), pod("asked", {GPU: count, MEMORY: int(rng.integers(100, 9000))}))
+    message = (
+        f"0/1 nodes are available: 1 {rng.choice(['NodeInsufficientDevice', 'AllocatedCardsInsufficientRequest'])}."
+    )
+    told = remedies_from_condition(world, waiting, message, "").remedies
+    assert f"ask 1 of {GPU} instead of {count} in container main (more may fit)" in told
+    for text in told:
+        asked = ASKED.findall(text)
+        assert len(set(asked)) == len(asked), text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names, quantities = ("c", "c-1", "c.1"), ("3500m", "8Gi", "8")
+    container, resource, written = (str(rng.choice(each)) for each in (names, (GPU, MEMORY, GPU + "x"), quantities))
+    change = AmountChange(container, resource, written, "8", str(rng.choice(["", "in MiB"])))
+    whose, what = str(rng.choice(names)), str(rng.choice([GPU, MEMORY, GPU + "x"]))
+    steps = ResourceStep(what, 1, "", "8", str(rng.choice(quantities)))
+    amount = Amount("containers", 0, whose, (steps,), 8)
+    sentence = (
+        f"have it so and {amount.worded(int(rng.integers(1, 8)))}{rng.choice(['', ' and more', ' (more may fit)'])}"
+    )
+    same = (whose, what, steps.mistaken) == (container, resource, written)
+    assert change.is_made_by(sentence) == same, sentence
+    assert change.is_made_by(str(change)) == (not change.unit)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
@@ -20,6 +20,45 @@ _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 
 
 @dataclass(frozen=True, slots=True)
+class AmountChange:
+    """What a container is to ask of a resource instead of what it asks.
+
+    Attributes
+    ----------
+    written, meant
+        The quantities as they are written, and would be.
+    unit
+        What the resource is counted in, where that is not plain.
+    """
+
+    container: str
+    resource: str
+    written: str
+    meant: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        of = f"{self.resource}, which is {self.unit}," if self.unit else self.resource
+        return f"ask {self.meant} of {of} {instead_of(self.written, self.container)}"
+
+    def after(self, earlier: AmountChange) -> AmountChange | None:
+        """Return both changes as one; None where the earlier one does not lead to this one."""
+        led_to = (earlier.container, earlier.resource, earlier.meant)
+        return (
+            replace(self, written=earlier.written) if led_to == (self.container, self.resource, self.written) else None
+        )
+
+    def is_made_by(self, sentence: str) -> bool:
+        """Tell whether a sentence has the amount changed, however much it asks: see :meth:`Amount.worded`."""
+        return f" of {self.resource} {instead_of(self.written, self.container)} " in f"{sentence} "
+
+
+def instead_of(written: str, container: str) -> str:
+    """Say what a container asks now that is to ask another amount."""
+    return f"instead of {written} in container {container}"
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceStep:
     """A resource that changes with the steps of an amount.
 
@@ -31,12 +70,15 @@ class ResourceStep:
         What is written behind the number: ``m``, ``Mi`` or nothing.
     written
         What is written now; empty where nothing is.
+    mistaken
+        What stands there by mistake, which was corrected to what is written; empty where nothing was.
     """
 
     resource: str
     each: int = 1
     suffix: str = ""
     written: str = ""
+    mistaken: str = ""
 
     @property
     def is_beyond_all(self) -> bool:
@@ -104,13 +146,13 @@ class Amount:
         if self.instead is not None:
             was = f"{self.instead.written} of {self.instead.resource}"
             return f"ask {part.quantity(steps)} of {part.resource} in container {self.container} instead of {was}"
-        now, less = f"instead of {part.written}", f", {part.quantity(abs(self.steps - steps))}"
-        less += " less" if steps < self.steps else " more"
-        if part.is_beyond_all:
-            less = ""
+        asked = f"ask {part.quantity(steps)} of {part.resource}"
         if self.unsaid:
-            now, less = f"({self.unsaid})", ""
-        return f"ask {part.quantity(steps)} of {part.resource} {now} in container {self.container}{less}"
+            return f"{asked} ({self.unsaid}) in container {self.container}"
+        less = f", {part.quantity(abs(self.steps - steps))} {'less' if steps < self.steps else 'more'}"
+        if part.is_beyond_all or part.mistaken:
+            less = ""
+        return f"{asked} {instead_of(part.mistaken or part.written, self.container)}{less}"
 
     def applied(self, pod: Object, steps: int) -> Object:
         """Return a pod that asks so many steps, as a limit or a request or both, as it did."""
@@ -146,7 +188,9 @@ class _Gets(NamedTuple):
         return now == then
 
 
-def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) -> Iterator[Amount]:
+def amounts_of(
+    pod: Object, dialects: Dialects, read: Pod, claims: PodClaims, corrections: Sequence[AmountChange] = ()
+) -> Iterator[Amount]:
     """Yield all amounts of a pod's containers, and the memory of cards of which a container does not say how much.
 
     Parameters
@@ -159,7 +203,10 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) ->
         The same pod.
     claims
         What it asks for by its policies, which may say what it does not.
+    corrections
+        Amounts that were mistakes, and are written now as they are meant.
     """
+    mistaken = {(each.container, each.resource, each.meant): each.written for each in corrections}
     for field, index, container in containers_of(pod):
         name, resources = str(container.get("name", "")), container.get("resources") or {}
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
@@ -167,7 +214,8 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) ->
             measured = _measured(resource, str(quantity))
             if measured is not None:
                 steps, suffix = measured
-                yield Amount(field, index, name, (ResourceStep(resource, 1, suffix, str(quantity)),), steps)
+                was = mistaken.get((name, resource, str(quantity)), "")
+                yield Amount(field, index, name, (ResourceStep(resource, 1, suffix, str(quantity), was),), steps)
         own = _by_vendor(claims, name)
         for dialect in dialects.owners(read):
             written = _by_vendor(dialect.claims.read(read), name) if is_claim(dialect, read) else own

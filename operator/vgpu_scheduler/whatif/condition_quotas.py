@@ -122,7 +122,7 @@ class QuotasOfPod:
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
-        return self._for(PodRequest(self._asked.world, written), given=self._given)
+        return self._for(PodRequest(self._asked.world, written, corrections=self._asked.corrections), given=self._given)
 
     def if_given(self) -> QuotasOfPod:
         """Return what is to be done about them if the pod is given what it does not name."""

@@ -164,14 +164,14 @@ def remedies_from_condition(
     if other is not None:  # all that is said is said of that pod
         of_quota, message = of_quota and reason != ConditionReason.UNSCHEDULABLE, ""
     meant = corrected(world, world.written(pod))
-    asked = PodRequest(world, meant.written, corrected=bool(meant.texts))
+    asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other is None else None
     quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
     before, after = others
     before = before or ([_OF_OTHER.format(other[0])] if other else [])
     remedies = [
         *quotas.beside(before),
-        *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
+        *quotas.beside([meant.text] if meant.changes else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
         *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),

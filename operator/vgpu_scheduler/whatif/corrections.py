@@ -5,7 +5,6 @@ That follows from the pod and the settings alone, so that users who may see no n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,12 +14,13 @@ from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
 from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
+from vgpu_scheduler.whatif.amounts import AmountChange
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["CORRECTED_AMOUNT", "CorrectedPod", "corrected", "refusal_of"]
+__all__ = ["CorrectedPod", "corrected", "refusal_of"]
 
 
 _AMOUNTS: Final = ("limits", "requests")
@@ -28,11 +28,6 @@ _MOST_OF_A_CARD: Final = 2**20
 """MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
 _MOST_ROUNDS: Final = 16
 """What is refused is told one after the other."""
-CORRECTED_AMOUNT: Final = re.compile(
-    r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?P<unit>, which is [^,]*,)? instead of (?P<written>\S+)"
-    r" in container (?P<container>\S+)"
-)
-"""A sentence that corrects an amount."""
 _MILLI: Final = 1000
 
 
@@ -42,35 +37,30 @@ class CorrectedPod:
 
     Attributes
     ----------
-    texts
-        What is to be changed; empty where nothing is.
+    changes
+        What is to be changed, in words where it is no amount; empty where nothing is.
     """
 
     written: Object
-    texts: tuple[str, ...] = ()
+    changes: tuple[AmountChange | str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is to be changed, as one sentence; empty where nothing is."""
+        return " and ".join(map(str, self.changes))
+
+    @property
+    def amounts(self) -> tuple[AmountChange, ...]:
+        """The amounts that are to be changed."""
+        return tuple(each for each in self.changes if isinstance(each, AmountChange))
 
     def and_then(self, text: str) -> str:
         """Return a sentence about what is to be done after the corrections with them before it.
 
         An amount that it asks otherwise is not corrected before.
         """
-        kept = []
-        for correction in self.texts:
-            if (found := CORRECTED_AMOUNT.fullmatch(correction)) and (
-                again := _asked_again(text, *found.group("amount", "resource", "written", "container"))
-            ):
-                text = again
-            else:
-                kept.append(correction)
-        return " and ".join([*kept, text])
-
-
-def _asked_again(text: str, amount: str, resource: str, written: str, container: str) -> str:
-    """Return a sentence that asks a corrected amount otherwise, with what is written; empty where it does not."""
-    of, where = re.escape(resource), re.escape(container)
-    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ (?:less|more))?(?= and |$)"
-    again, count = re.subn(pattern, lambda _: f"of {resource} instead of {written} in container {container}", text)
-    return again if count else ""
+        kept = [each for each in self.changes if isinstance(each, str) or not each.is_made_by(text)]
+        return " and ".join([*map(str, kept), text])
 
 
 def corrected(world: World, written: Object) -> CorrectedPod:
@@ -90,29 +80,25 @@ def corrected(world: World, written: Object) -> CorrectedPod:
         )
         if more is None:
             break
-        found = CorrectedPod(more.written, _said_once(found.texts, more.texts))
+        found = CorrectedPod(more.written, _made_once(found.changes, more.changes))
     return found
 
 
-def _said_once(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """Return sentences about corrections without amounts that are corrected again: the last one is meant."""
+def _made_once(
+    before: tuple[AmountChange | str, ...], after: tuple[AmountChange | str, ...]
+) -> tuple[AmountChange | str, ...]:
+    """Return corrections without those of amounts that are corrected again: the last one is meant."""
     kept = list(before)
-    for text in after:
-        said = text
+    for change in after:
+        made = change
         for earlier in before:
-            first, then = CORRECTED_AMOUNT.fullmatch(earlier), CORRECTED_AMOUNT.fullmatch(text)
-            if first and then and _about(first, "amount") == _about(then, "written"):
-                kept.remove(earlier)
-                amount, resource, unit = then["amount"], then["resource"], then["unit"] or ""
-                asked = f"ask {amount} of {resource}{unit} instead of {first['written']}"
-                said = f"{asked} in container {then['container']}"
-        kept.append(said)
+            if isinstance(change, AmountChange) and isinstance(earlier, AmountChange):
+                both = change.after(earlier)
+                if both is not None:
+                    kept.remove(earlier)
+                    made = both
+        kept.append(made)
     return tuple(kept)
-
-
-def _about(correction: re.Match[str], amount: str) -> tuple[str, str, str]:
-    """Return which amount a correction is about: the one that it asks, or that it finds written."""
-    return correction["container"], correction["resource"], correction[amount]
 
 
 def _respelt(world: World, written: Object) -> CorrectedPod:
@@ -211,9 +197,8 @@ def _mended(world: World, written: Object, fix: AmountFix) -> CorrectedPod | Non
         text = f"add {fix.resource}: {fix.meant} to the limits of container {fix.container}"
         return _set(written, fix.container, fix.resource, str(fix.meant), text)
     meant, unit = (fix.meant, "") if fix.meant is not None else _whole(world, fix.resource, to_milli(fix.written))
-    of = f"{fix.resource}, which is {unit}," if unit else fix.resource
-    text = f"ask {meant} of {of} instead of {fix.written} in container {fix.container}"
-    return _set(written, fix.container, fix.resource, str(meant), text)
+    change = AmountChange(fix.container, fix.resource, fix.written, str(meant), unit)
+    return _set(written, fix.container, fix.resource, str(meant), change)
 
 
 def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
@@ -245,16 +230,18 @@ def refusal_of(world: World, written: Object) -> str:
     return "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
 
 
-def _set(written: Object, container: str, resource: str, amount: str, text: str) -> CorrectedPod | None:
+def _set(
+    written: Object, container: str, resource: str, amount: str, change: AmountChange | str
+) -> CorrectedPod | None:
     """Return a pod of which a container asks for an amount of a resource; None where there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
             places = [place for place in _AMOUNTS if resource in _listed(each, place)] or ["limits"]
 
-            def change(amounts: Object) -> Object:
+            def asking(amounts: Object) -> Object:
                 return {**amounts, resource: amount}
 
-            return CorrectedPod(_with_amounts(written, field, index, dict.fromkeys(places, change)), (text,))
+            return CorrectedPod(_with_amounts(written, field, index, dict.fromkeys(places, asking)), (change,))
     return None
 
 
@@ -306,8 +293,8 @@ def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
                 called = str(container.get("name", ""))
                 meant = _meant_in_bytes(world, written, called, name, str(quantity))
                 if meant:
-                    text = f"ask {meant} of {name} instead of {quantity} in container {called}"
-                    return _set(written, called, name, str(meant), text)
+                    change = AmountChange(called, name, str(quantity), str(meant))
+                    return _set(written, called, name, str(meant), change)
     return None
 
 

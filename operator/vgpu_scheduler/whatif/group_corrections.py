@@ -26,8 +26,8 @@ def members_corrected(world: World, members: Sequence[Pod]) -> Iterator[str]:
         for member in members:
             written = world.written(member)
             meant = corrected(world, written) if refusal_of(world, written) else None
-            if meant is not None and meant.texts:
-                by_text.setdefault(" and ".join(meant.texts), []).append(member.name)
+            if meant is not None and meant.changes:
+                by_text.setdefault(meant.text, []).append(member.name)
                 stack.callback(world.replace_pod, member, written)
                 _rewrite(world, member, meant.written)
         yield " and ".join(

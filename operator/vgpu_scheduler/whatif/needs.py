@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.admitted import AdmissionVariants
-from vgpu_scheduler.whatif.amounts import Amount, ResourceStep, amounts_of
+from vgpu_scheduler.whatif.amounts import Amount, AmountChange, ResourceStep, amounts_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.world import World
@@ -31,10 +31,15 @@ class PodRequest:
         The pod, as it is written.
     corrected
         Whether mistakes of it are corrected already, of which its condition and its events still tell.
+    corrections
+        Those of its amounts.
     """
 
-    def __init__(self, world: World, written: Object, *, corrected: bool = False) -> None:
+    def __init__(
+        self, world: World, written: Object, *, corrected: bool = False, corrections: Sequence[AmountChange] = ()
+    ) -> None:
         self.world = world
+        self.corrections = corrections
         self.corrected = corrected
         self.written = written
         self.dialects = world.engine.dialects
@@ -42,7 +47,7 @@ class PodRequest:
         self.owners = list(self.dialects.owners(read))
         self.claims = self.claims_if(self.written)
         self._admitted = AdmissionVariants(world, written)
-        self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims))
+        self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims, corrections))
 
     def claims_if(self, written: Object) -> PodClaims:
         """Return the claims of the pod if it were written so; empty where they would not be understood."""

@@ -84,14 +84,14 @@ def _found(waiting: HypotheticalPod) -> list[Remedy]:
         return [*of_policies, *more]
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
-        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join([*meant.texts, *of_group]), "")]
-    if not meant.texts:
+        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join(filter(None, [meant.text, *of_group])), "")]
+    if not meant.changes:
         return _searched(waiting)
-    text = " and ".join(meant.texts)
+    text = meant.text
     if node := waiting.node(meant.written):
         return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
     first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
-    found = _searched(waiting.rewritten(meant.written))
+    found = _searched(waiting.rewritten(meant.written, meant.amounts))
     return [first, *(_after(meant, remedy) for remedy in found)]
 
 

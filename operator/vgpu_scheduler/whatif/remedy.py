@@ -15,7 +15,7 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.admitted import AdmissionVariants
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
+from vgpu_scheduler.whatif.amounts import Amount, AmountChange, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.queue_order import placed
@@ -108,9 +108,12 @@ class HypotheticalPod:
         How many nodes are looked at in a search that tries one after the other; None for all.
     together
         Whether it is placed together with others of its group, or not at all.
+    corrections
+        The amounts of it that were mistakes, and are written as they are meant.
     """
 
     together = False
+    corrections: Sequence[AmountChange] = ()
 
     def __init__(self, world: World, pod: Pod, before: Sequence[Pod] = (), later: Sequence[Pod] = ()) -> None:
         self.world = world
@@ -140,22 +143,29 @@ class HypotheticalPod:
         """Whether the pod cannot be placed whatever the nodes are."""
         return self.cycle.decide(self.ours).outcome is Outcome.REFUSED
 
-    def rewritten(self, written: Object) -> HypotheticalPod:
+    def rewritten(self, written: Object, corrections: Sequence[AmountChange] = ()) -> HypotheticalPod:
         """Return the pod as it would be if it were written so; itself where that cannot be read.
 
         One that would not be let in goes nowhere, but may be a step on the way to one that would.
+
+        Parameters
+        ----------
+        corrections
+            The amounts that are corrected by that.
         """
         ours = self.read(written)
         if ours is None:
             return self
         other = copy(self)
         other.written, other.ours, other._forms = written, ours, self.forms(written)
+        other.corrections = (*self.corrections, *corrections)
         return other
 
     def amounts(self, written: Object | None = None) -> Iterator[Amount]:
         """Yield the amounts of the pod, or those that it would have if it were written so."""
         claims = self.cycle.classes.claims(self.ours)
-        return amounts_of(self.written if written is None else written, self.world.engine.dialects, self.ours, claims)
+        asked, dialects = self.written if written is None else written, self.world.engine.dialects
+        return amounts_of(asked, dialects, self.ours, claims, self.corrections)
 
     def is_claim(self, dialect: Dialect, written: Object) -> bool:
         """Tell whether a dialect understands what the pod would ask if it were written so."""

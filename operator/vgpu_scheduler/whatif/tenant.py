@@ -101,8 +101,8 @@ class NamespaceObjects:
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
-    if texts := corrected(world, world.written(pod)).texts:
-        yield " and ".join(texts)
+    if text := corrected(world, world.written(pod)).text:
+        yield text
     yield from gate_remedies(pod)
     yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
 
