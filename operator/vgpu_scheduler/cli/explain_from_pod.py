@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
+from vgpu_scheduler.predicates import MissingClaim
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
@@ -46,6 +46,7 @@ from vgpu_scheduler.whatif import (
     remedies_from_condition,
 )
 from vgpu_scheduler.whatif.condition_quotas import QuotaStanding
+from vgpu_scheduler.whatif.condition_remedies import OtherRemedies
 from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_from_condition
@@ -67,7 +68,6 @@ _READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
 _TELLING: Final = ("Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND)
 """What of a namespace would say more of a pod."""
 _COUNTED: Final = ("Pod", "ResourceQuota")
-_VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
 
 class PodExplanation(NamedTuple):
@@ -192,12 +192,12 @@ def _remedies(
     if standing is None and counts and _has_other_limits(world, pod, event):
         standing = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    if not message or _VOLUMES.search(message):
-        last += reading.seen.claim_problems(found, [pod.uid])
+    is_about_claims = not message or UNBOUND_IMMEDIATE.text in message or MissingClaim.found_in(message)
+    of_claims = list(reading.seen.claim_problems(found, [pod.uid])) if is_about_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStanding(standing, fellows, earlier, limits)
-    return remedies_from_condition(world, pod, message, event, known, (first, last), reason)
+    return remedies_from_condition(world, pod, message, event, known, OtherRemedies(first, last, of_claims), reason)
 
 
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:

@@ -7,6 +7,7 @@ from vgpu_scheduler.predicates.reasons import Reason, Rejection, RejectionCodes,
 from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
+from vgpu_scheduler.predicates.volumes.missing_claims import MissingClaim
 
 __all__ = [
     "CLUSTER_PLUGINS",
@@ -15,6 +16,7 @@ __all__ = [
     "ClusterPlugin",
     "CompiledPredicates",
     "FilterError",
+    "MissingClaim",
     "PodScore",
     "Reason",
     "Rejection",

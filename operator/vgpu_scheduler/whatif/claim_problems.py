@@ -7,7 +7,7 @@ from typing import Final
 
 from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, Object, PersistentVolumeClaim, StorageClass
 
-__all__ = ["claim_problems"]
+__all__ = ["claim_problems", "create_claim"]
 
 _LOST: Final = "Lost"
 
@@ -40,7 +40,7 @@ def claim_problems(
     for volume in (written.get("spec") or {}).get("volumes") or ():
         if named := str((volume.get("persistentVolumeClaim") or {}).get("claimName") or ""):
             if (claim := claims.get(named)) is None:
-                yield f"create the PersistentVolumeClaim {named}, or correct the name"
+                yield create_claim(named)
             else:
                 yield from _unusable(claim, classes, volumes)
         elif volume.get("ephemeral") and uids:
@@ -52,6 +52,11 @@ def claim_problems(
                     f"wait until PersistentVolumeClaim {made} of its ephemeral volume {volume.get('name')} is made; if"
                     " it is not, the events of the pod say why (a quota of claims, as a rule)"
                 )
+
+
+def create_claim(name: str) -> str:
+    """Say what is to be done about a claim that is not there."""
+    return f"create the PersistentVolumeClaim {name}, or correct the name"
 
 
 def _of_ephemeral(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
@@ -18,9 +18,10 @@ from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod, to_int
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
-from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.predicates import MissingClaim, gated
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
+from vgpu_scheduler.whatif.claim_problems import create_claim
 from vgpu_scheduler.whatif.condition_cards import (
     cards_in_one_container,
     compute_for_all,
@@ -49,7 +50,7 @@ from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest
 from vgpu_scheduler.whatif.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
+__all__ = ["ConditionRemedies", "OtherRemedies", "gate_remedies", "remedies_from_condition"]
 
 Object = Mapping[str, Any]
 
@@ -85,7 +86,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _CLAIM: Final = "PersistentVolumeClaim"
 _OF_VOLUMES: Final = (
@@ -133,13 +133,32 @@ class ConditionRemedies:
     quota_unseen: bool = False
 
 
+class OtherRemedies(NamedTuple):
+    """What may help a pod beside what follows from its condition, in words.
+
+    Attributes
+    ----------
+    before, after
+        What is said before that, and after it.
+    of_claims
+        What has to be done about the claims of its volumes, which is said last.
+    """
+
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    of_claims: Sequence[str] = ()
+
+
+NO_OTHERS: Final = OtherRemedies()
+
+
 def remedies_from_condition(
     world: World,
     pod: Pod,
     message: str,
     event: str,
     standing: QuotaStanding = UNKNOWN_STANDING,
-    others: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    others: OtherRemedies = NO_OTHERS,
     reason: str = "",
 ) -> ConditionRemedies:
     """Return what the condition and the event of a pod say, and what follows from that and from the pod.
@@ -155,7 +174,7 @@ def remedies_from_condition(
     standing
         How the namespace stands now; its reports are None where the event tells.
     others
-        What else may help, in words: what is said before what follows from the condition, and what after it.
+        What else may help.
     reason
         That of the condition: it tells whether some node would fit the pod but for its quota.
     """
@@ -167,8 +186,7 @@ def remedies_from_condition(
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other is None else None
     quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
-    before, after = others
-    before = before or ([_OF_OTHER.format(other[0])] if other else [])
+    before = others.before or ([_OF_OTHER.format(other[0])] if other else [])
     remedies = [
         *quotas.beside(before),
         *quotas.beside([meant.text] if meant.changes else ()),
@@ -176,10 +194,8 @@ def remedies_from_condition(
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
         *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),
         *quotas.beside(labels_to_change(world, pod, message)),
-        *quotas.beside(
-            f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)
-        ),
-        *quotas.beside(after),
+        *quotas.beside(create_claim(claim.name) for claim in MissingClaim.found_in(message)),
+        *quotas.beside((*others.after, *others.of_claims)),
     ]
     unseen = of_quota and standing.reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
@@ -190,7 +206,7 @@ def remedies_from_condition(
         remedies[:0] = map(meant.and_then, quotas.alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
-    if not any(_CLAIM in text for text in after):  # else each claim is told by itself
+    if not others.of_claims:  # else each claim is told by itself
         remedies += quotas.beside(_volumes(pod, message))
     if remedies:
         remedies += quotas.beside(chain(closed_nodes(message), () if of_quota else managed_nodes(message)))

@@ -36,6 +36,7 @@ from vgpu_scheduler.predicates.reasons import (
     RejectionCodes,
     volume_problem,
 )
+from vgpu_scheduler.predicates.volumes.missing_claims import MissingClaim
 from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
 
 __all__ = [
@@ -231,7 +232,7 @@ class _Restrictions(VolumeFilter):
         """Return that a claim that the pod names is not there."""
         for named in volume_claims_of(pod, self._state):
             if named.claim is None and not named.ephemeral:
-                return volume_problem(_RESTRICTIONS, f'persistentvolumeclaim "{named.name}" not found')
+                return volume_problem(_RESTRICTIONS, str(MissingClaim(named.name)))
         return None
 
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
