@@ -25,6 +25,7 @@ from vgpu_scheduler.reading import (
     read_facts,
     settings_from_file,
 )
+from vgpu_scheduler.reading.lists import MissingList
 
 CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
@@ -227,7 +228,7 @@ async def beside(server: Server) -> Report:
     """Look at a cluster of which some kinds were read already."""
     known = [kind for kind in ALREADY if kind not in server.refused]
     objects = [{"kind": kind, **obj} for kind in known for obj in server.objects[kind]]
-    missing = {kind: f"list {BY_KIND[kind].resource}" for kind in ALREADY if kind in server.refused}
+    missing = {kind: MissingList(f"list {BY_KIND[kind].resource}") for kind in ALREADY if kind in server.refused}
     settings = settings_from_file(None)
     view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
     return examine(await facts_beside_view(server, view, "vgpu-system"))  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespa
     collected = _Collected(findings=findings)
     facts = _facts_for(expected)
     known = [fact for fact in facts if fact.kind in view.kinds]
-    refused = {fact.kind: view.missing[fact.kind] for fact in facts if fact.kind in view.missing}
+    refused = {fact.kind: str(view.missing[fact.kind]) for fact in facts if fact.kind in view.missing}
     others = [fact for fact in facts if fact.kind not in view.kinds and fact.kind not in refused]
     await _list_all(api, [*others, *ROLE_FACTS], collected)
     await asyncio.to_thread(collected.take_all, known, view.objects)

@@ -6,12 +6,50 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, list_pages
 
 _FORBIDDEN, _NOT_FOUND = (401, 403), 404
+
+
+_LIST: Final = "list "
+
+
+@dataclass(frozen=True, slots=True)
+class MissingList:
+    """A list that could not be had.
+
+    Attributes
+    ----------
+    right
+        What one has to be allowed for it, as in ``list nodes``.
+    error
+        What was answered; empty where it was that one may not.
+    """
+
+    right: str
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.right}: {self.error}" if self.error else self.right
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether it is a right that is missing."""
+        return not self.error
+
+    @property
+    def resource(self) -> str:
+        """What is listed, as the API server calls it."""
+        return self.right.removeprefix(_LIST)
+
+
+def right_to_list(path: str) -> str:
+    """Return what one has to be allowed to list what is at a path."""
+    return f"{_LIST}{path.rpartition('/')[2]}"
 
 
 @dataclass(slots=True)
@@ -40,8 +78,12 @@ class ListResult:
 
     def right(self, wanted: str) -> str:
         """Word what is missing: the right alone, or the answer beside it if it was not about rights."""
+        return str(self.missing(wanted))
+
+    def missing(self, wanted: str) -> MissingList:
+        """Return what is missing: the right alone, or the answer beside it if it was not about rights."""
         assert self.refusal is not None
-        return wanted if self.refusal.status in _FORBIDDEN else f"{wanted}: {self.refusal.message}"
+        return MissingList(wanted, "" if self.refusal.status in _FORBIDDEN else self.refusal.message)
 
 
 async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:

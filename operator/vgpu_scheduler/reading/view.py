@@ -30,7 +30,7 @@ from vgpu_scheduler.intake import (
 from vgpu_scheduler.kube import Object, decode_json
 from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, yaml_files
-from vgpu_scheduler.reading.lists import list_objects
+from vgpu_scheduler.reading.lists import MissingList, list_objects, right_to_list
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.settings import (
     SchedulerSettings,
@@ -114,7 +114,7 @@ class ClusterView:
     """
 
     objects: Sequence[Object]
-    missing: Mapping[str, str]
+    missing: Mapping[str, MissingList]
     scheduler: SchedulerSettings
     live: bool = False
     origin: str = ""
@@ -267,7 +267,7 @@ async def read_live_cluster(
     """
     settings, installed = await read_scheduler(api, options)
     objects: dict[str, list[Object]] = {}
-    missing: dict[str, str] = {}
+    missing: dict[str, MissingList] = {}
     times: list[datetime] = []
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -277,7 +277,7 @@ async def read_live_cluster(
         if is_optional(kind) and (listed.refusal is not None or not listed.served):
             return
         if listed.refusal is not None:
-            missing[kind] = listed.right(f"list {path.rpartition('/')[2]}")
+            missing[kind] = listed.missing(right_to_list(path))
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")

@@ -15,7 +15,6 @@ from vgpu_scheduler.whatif import World, refusals
 from vgpu_scheduler.whatif.count_quotas import count_quotas
 
 _MOST_PROBLEMS: Final = 10
-_LIST: Final = "list "
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
 """What of a namespace is told to somebody who has rights there, whatever else is."""
 
@@ -30,14 +29,14 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"ignored: {counted(times, 'object')} of kind {kind or '(none)'}"
     unseen = sorted(view.missing.items())
     if view.namespace:
-        refused = [right.removeprefix(_LIST) for _, right in unseen if ":" not in right]
-        unseen = [(kind, right) for kind, right in unseen if ":" in right]
+        refused = [missing.resource for _, missing in unseen if missing.is_forbidden]
+        unseen = [(kind, missing) for kind, missing in unseen if not missing.is_forbidden]
         if refused:
             first = sorted(refused, key=lambda name: (name != "nodes", name))
             seen = "nothing of namespace {}" if view.missing.keys() >= _OF_NAMESPACES else "namespace {} only"
             yield f"warning: you may see {seen.format(view.namespace)}: {', '.join(first)} are left out"
-    for kind, right in unseen:
-        yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
+    for kind, missing in unseen:
+        yield f"warning: objects of kind {kind} could not be seen ({missing}): the answer assumes that there are none"
     if world.nodes and not view.live and not view.has_read("Pod"):
         yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that nobody uses cards"
     if view.scheduler.problem:

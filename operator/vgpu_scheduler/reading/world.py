@@ -29,7 +29,7 @@ class MissingRightsError(Exception):
         self.scheduler = view.scheduler
         where = f" in namespace {view.namespace}" if view.namespace else " in all namespaces"
         rights = [
-            f"{view.missing[kind]}{where if kind == _POD and ':' not in view.missing[kind] else ''}"
+            f"{view.missing[kind]}{where if kind == _POD and view.missing[kind].is_forbidden else ''}"
             for kind in sorted(view.missing)
             if kind in REQUIRED_KINDS
         ]

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
+from vgpu_scheduler.reading.lists import MissingList, right_to_list
 from vgpu_scheduler.ui.shared_values import SharedValues
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class KindWatch:
     objects
         The objects as they are written.
     missing
-        The right to list them that is missing, or the error; empty where they are listed.
+        Why they are not listed; None where they are.
     served
         Whether the API server knows the kind.
     ahead
@@ -60,7 +61,7 @@ class KindWatch:
         self._values = SharedValues()
         self._list_after: float | None = None  # seconds; None where it is watched
         self.objects: dict[Key, dict[str, Any]] = {}
-        self.missing = ""
+        self.missing: MissingList | None = None
         self.served = False
         self.ahead = timedelta(0)
 
@@ -76,9 +77,9 @@ class KindWatch:
         self.served = found.served
         self._version = found.version
         self._list_after = None if found.version else _LOOK_AGAIN
-        self.missing = ""
+        self.missing = None
         if found.refusal is not None and not is_optional(self.kind):
-            self.missing = found.right(f"list {self._path.rpartition('/')[2]}")
+            self.missing = found.missing(right_to_list(self._path))
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
         listed = (self._kept(decode_json(item)) for item in found.items)
