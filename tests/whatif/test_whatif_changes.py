@@ -37,7 +37,7 @@ def told(world: World, number: int) -> Any:
         else:
             said = explain_bound(world, asked).as_json()
             world.restore_pod(asked)
-    return rows, sorted(world.problems), [each.key for each in pods], said
+    return rows, sorted(map(str, world.problems)), [each.key for each in pods], said
 
 
 class Changing:
@@ -141,6 +141,21 @@ def test_what_changes_nothing_is_not_told() -> None:
     assert take_in(world, machine, gone=False) is ChangeResult.SAME
     assert take_in(world, {"kind": "Pod", "metadata": {"name": "x", "uid": "x"}}, gone=True) is ChangeResult.SAME
     assert take_in(world, {"kind": "Namespace", "metadata": {"name": "x"}}, gone=False) is ChangeResult.NOT
+
+
+def test_a_problem_of_another_object_whose_name_begins_alike_keeps_no_change_out() -> None:
+    machine, other = node("a"), node("ab")
+    machine["metadata"] |= {"uid": "n", "resourceVersion": "6"}
+    first, longer = running("p", "a", "GPU-a-0", 6000), running("p-1", "gone", "GPU-gone-0", 6000)
+    first["metadata"] |= {"uid": "u", "resourceVersion": "5"}
+    world = world_of([machine, other, other, first, longer])
+    assert [str(each) for each in world.problems] == [
+        "Node ab is there twice",
+        "Pod default/p-1: there is no node gone",
+    ]
+    machine["metadata"]["labels"] = {"x": "y"}
+    assert take_in(world, machine, gone=False) is ChangeResult.CHANGED
+    assert take_in(world, first, gone=True) is ChangeResult.CHANGED
 
 
 def test_cards_that_change_make_the_world_anew() -> None:

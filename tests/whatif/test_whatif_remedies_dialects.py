@@ -163,7 +163,7 @@ def test_cards_of_pods_are_looked_up_in_the_dialect_that_they_are_of() -> None:
     made.add(cluster("volcano", [[HALF]]))
     assert made.problems == []
     made.add([each for each in cluster("volcano", [[HALF]], [[HALF]]) if each["kind"] == "Pod"][1:])
-    assert made.problems == ["Pod default/p3: there is no node n1"]
+    assert [str(each) for each in made.problems] == ["Pod default/p3: there is no node n1"]
 
 
 @pytest.mark.parametrize("device", [{"type": "rdma", "minor": 0, "id": "0000:1f:00.0"}, {"type": "gpu", "minor": 7}])

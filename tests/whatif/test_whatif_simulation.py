@@ -93,7 +93,7 @@ def test_what_a_cluster_may_contain_is_told_and_does_not_stop_it() -> None:
         "hami.io/vgpu-node": "full", "hami.io/vgpu-devices-allocated": "y,NVIDIA,1,0:;"}}}  # fmt: skip
     bad = {"kind": "Node", "metadata": {"name": "bad", "annotations": {"hami.io/node-nvidia-register": "[x"}}}
     made = world(NODE, bad, broken, unreadable, lost, ghost, {"kind": "Secret", "metadata": {"name": "s"}})
-    assert [problem.split(": ")[0] for problem in made.problems] == [
+    assert [problem.text.split(": ")[0] for problem in made.problems] == [
         "ClusterVGPUPolicy x",
         "Node bad",
         "Pod n/u",
@@ -115,7 +115,7 @@ def test_quotas_hold_as_in_a_cluster() -> None:
     broken = {**limit, "spec": {"hard": {"limits.nvidia.com/gpumem": "many"}}}
     made = world(NODE, broken)
     assert answers(made, asked()) == [("p", "")]
-    assert [problem.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
+    assert [problem.text.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
     with pytest.raises(WorldError, match="ResourceQuota default/q"):
         World(EngineOptions([make_dialect("hami")]), strict=True).add([broken])
 
@@ -126,7 +126,7 @@ def test_a_namespace_that_is_not_there_has_no_labels() -> None:
     assert answers(world(NODE), asked()) == [("p", "full")]
     made = world(NODE, limit)
     assert answers(made, asked(), asked("q")) == [("p", "full"), ("q", "full")]
-    assert made.problems == ["Namespace default is not there: it is taken to have no labels"]
+    assert [str(each) for each in made.problems] == ["Namespace default is not there: it is taken to have no labels"]
     made = world(NODE, limit, {"kind": "Namespace", "metadata": {"name": "default", "labels": {"tier": "x"}}})
     assert answers(made, asked()) == [("p", "")]
     assert made.problems == []
@@ -165,8 +165,8 @@ def test_what_no_api_server_would_say_is_an_error(obj: Any, says: str) -> None:
     assert says in str(caught.value)
     if isinstance(obj, dict):
         (problem,) = world(obj).problems
-        assert says in problem
-        assert problem.endswith(": it is left out, as the scheduler leaves it out")
+        assert says in problem.text
+        assert problem.text.endswith(": it is left out, as the scheduler leaves it out")
 
 
 def test_lists_are_taken_apart_in_an_order_that_makes_sense() -> None:

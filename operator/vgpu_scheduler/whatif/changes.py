@@ -106,9 +106,9 @@ def _node_is(world: World, obj: Object) -> ChangeResult:
     if _is_problem(world, NODE, node.name):
         return ChangeResult.NOT
     if known is None:
-        missed = f": there is no node {node.name}"
         world.add([obj])
-        return ChangeResult.NOT if any(text.endswith(missed) for text in world.problems) else ChangeResult.CHANGED
+        missed = any(problem.missing_node == node.name for problem in world.problems)
+        return ChangeResult.NOT if missed else ChangeResult.CHANGED
     if known.uid != node.uid:
         return ChangeResult.NOT
     if replace(node, resource_version=known.resource_version) == known:
@@ -125,4 +125,4 @@ def _devices(world: World, node: Node) -> list[object]:
 
 def _is_problem(world: World, kind: str, name: str) -> bool:
     """Tell whether there is something wrong with an object, which may be over."""
-    return any(text.startswith(f"{kind} {name}") for text in world.problems)
+    return any((problem.kind, problem.name) == (kind, name) for problem in world.problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -29,10 +29,12 @@ from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_
 from vgpu_scheduler.whatif.cards import WRITERS
 from vgpu_scheduler.whatif.objects import (
     WorldError,
+    WorldProblem,
     decoded,
     flatten,
     group_of,
     metadata_of,
+    name_of,
     origin_of,
     read_node,
     with_uid,
@@ -61,7 +63,7 @@ class LoadedCluster:
         self.cards = WRITERS[options.dialects[0].name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
-        self.problems: list[str] = []
+        self.problems: list[WorldProblem] = []
         """What could not be understood; the engine goes on without it, as in a cluster."""
         self._strict = strict
         self._homes: dict[str, str] = {}  # card to node
@@ -90,23 +92,31 @@ class LoadedCluster:
         self.bound: dict[str, Pod] = {}
         """Pods that are bound, or as good as bound by another scheduler, and have not ended, by UID."""
 
-    def add(self, objects: Iterable[Object]) -> None:
+    def add(self, objects: Iterable[Object]) -> Sequence[WorldProblem]:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
 
         What cannot be understood is among the problems, and otherwise left out, as it is in a cluster.
+
+        Returns
+        -------
+        sequence of WorldProblem
+            Those that came with these objects.
 
         Raises
         ------
         WorldError
             If something is no object at all; if an object cannot be understood, in a strict world.
         """
+        known = len(self.problems)
         for obj in flatten(objects):
             try:
                 self._add(obj)
             except WorldError as error:
                 if self._strict:
                     raise
-                self.problems.append(f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out")
+                text = f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out"
+                self.problems.append(WorldProblem(str(obj.get("kind") or ""), name_of(obj), text))
+        return self.problems[known:]
 
     def _add(self, obj: Object) -> None:
         kind = str(obj.get("kind", ""))
@@ -142,7 +152,7 @@ class LoadedCluster:
 
     def _add_pod(self, pod: Pod) -> None:
         if pod.key in self._pods and not self._strict:  # short forms need not be named
-            self._problem(f"Pod {pod.key} is there twice")
+            self._problem("Pod", pod.key, " is there twice")
         self._pods[pod.key] = pod
         if home := self.home_of(pod):
             self._add_bound(msgspec.structs.replace(pod, node_name=home))
@@ -174,25 +184,25 @@ class LoadedCluster:
             return
         self.bound[pod.uid] = pod
         if not self.has_node(pod.node_name):
-            self._problem(f"Pod {pod.key}: there is no node {pod.node_name}")
+            self._problem("Pod", pod.key, f": there is no node {pod.node_name}", missing_node=pod.node_name)
             return
         for problem in unreadable:
-            self._problem(f"Pod {pod.key}: {problem.message}")
+            self._problem("Pod", pod.key, f": {problem.message}")
         for dialect, usage in self.engine.uses(pod).items():
             for uuid in sorted(usage.charges.keys() - {device.uuid for device in self.devices(pod.node_name, dialect)}):
-                self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
+                self._problem("Pod", pod.key, f": node {pod.node_name} has no card {uuid}")
 
     def _add_node(self, obj: Object) -> None:
         node = read_node(obj)
         if self.has_node(node.name):
-            self._problem(f"Node {node.name} is there twice")
+            self._problem("Node", node.name, " is there twice")
         self.nodes[node.name] = obj
         for problem in self.engine.observe_node(node, 0.0):
-            self._problem(f"Node {node.name}: {problem.message}")
+            self._problem("Node", node.name, f": {problem.message}")
         for card in self._cards_of(node.name):
             home = self._homes.setdefault(card, node.name)
             if home != node.name:
-                self._problem(f"Node {node.name}: card {card} is on node {home}, too")
+                self._problem("Node", node.name, f": card {card} is on node {home}, too")
 
     def _cards_of(self, node: str) -> Iterator[str]:
         """Yield the cards of a node that have ids; names of others, as of devices for RDMA, recur on other nodes."""
@@ -222,7 +232,7 @@ class LoadedCluster:
     def _add_policy(self, obj: Object) -> None:
         policy = self.replace_policy(obj)
         if policy.error:
-            self._problem(f"{title(policy)}: {policy.error}")
+            self._problem(policy.kind, title(policy).partition(" ")[2], f": {policy.error}")
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def replace_quota(self, obj: Object) -> None:
@@ -237,7 +247,7 @@ class LoadedCluster:
         quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
         self._quotas[quota.namespace, quota.name] = obj
         for problem in self.engine.quota_limits.observe(quota):
-            self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
+            self._problem("ResourceQuota", f"{quota.namespace}/{quota.name}", f": {problem.message}")
 
     def replace_pod_group(self, obj: Object) -> None:
         """Take in an object that describes a group, or another version of one; who is not ours to read means nothing.
@@ -277,7 +287,7 @@ class LoadedCluster:
         if name in self.namespaces:
             return
         if self._namespaces_matter and not self._strict:
-            self.problems.append(f"Namespace {name} is not there: it is taken to have no labels")
+            self._problem("Namespace", name, " is not there: it is taken to have no labels")
         self._add({"kind": "Namespace", "metadata": {"name": name}})
 
     def _add_storage(self, kind: str, obj: Object) -> None:
@@ -291,10 +301,11 @@ class LoadedCluster:
         found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
 
-    def _problem(self, text: str) -> None:
+    def _problem(self, kind: str, name: str, what: str, *, missing_node: str = "") -> None:
+        text = f"{kind} {name}{what}"
         if self._strict:
             raise WorldError(text)
-        self.problems.append(text)
+        self.problems.append(WorldProblem(kind, name, text, missing_node))
 
     def pod(self, obj: Object, *, again: bool = False) -> Pod:
         """Read a pod of a file, which need not have what the API server fills in.
@@ -314,7 +325,7 @@ class LoadedCluster:
         wanted = missing_class(obj)
         unknown = "PriorityClass" in self.unread or again
         if wanted and wanted not in self._priorities and not unknown:
-            self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
+            self._problem("Pod", str(full.get("name", "")), f": there is no PriorityClass {wanted}")
         pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
         if not again:
             self._written[pod.uid] = obj

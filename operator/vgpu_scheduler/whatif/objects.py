@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vgpu_scheduler.kube import DecodeError, Node, Object, decode_node
@@ -13,6 +14,29 @@ _Value = TypeVar("_Value")
 
 class WorldError(ValueError):
     """Objects that make no cluster; the message names the object and the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldProblem:
+    """Something about an object that could not be understood, or that does not go together with the others.
+
+    Attributes
+    ----------
+    kind, name
+        Of which object; the name has the namespace before it, where there is one.
+    text
+        What is the matter, with the object.
+    missing_node
+        The node that is not there, where that is the matter; empty else.
+    """
+
+    kind: str
+    name: str
+    text: str
+    missing_node: str = ""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class FileObject(dict[str, Any]):
@@ -61,6 +85,15 @@ def _items(objects: Iterable[Object]) -> Iterable[Object]:
 def group_of(obj: Object) -> str:
     """Return the API group of an object; of those without any, the version."""
     return str(obj.get("apiVersion") or "").partition("/")[0]
+
+
+def name_of(obj: Object) -> str:
+    """Return the name of an object, with its namespace before it where it has one, or is a pod."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return ""
+    namespace = metadata.get("namespace") or ("default" if obj.get("kind") == "Pod" else "")
+    return f"{namespace}/{metadata.get('name', '')}" if namespace else str(metadata.get("name", ""))
 
 
 def metadata_of(obj: Object) -> Mapping[str, Any]:

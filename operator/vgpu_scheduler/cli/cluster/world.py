@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import click
 from kubernetes_asyncio.config import ConfigException
@@ -40,9 +39,6 @@ _EXPECTED_ERRORS = (
     ConfigException,
     OSError,
 )
-
-
-_NO_NODE: Final = ": there is no node "
 
 
 @contextmanager
@@ -105,7 +101,7 @@ def open_namespace(
     view = read_namespace(options, namespace, kinds)
     world = make_world(view, required)
     if "Node" in view.missing:
-        world.problems = [text for text in world.problems if _NO_NODE not in text]
+        world.problems = [problem for problem in world.problems if not problem.missing_node]
     return world, view
 
 

@@ -196,11 +196,10 @@ def edited_page(
     changed = edited(world, world.written(known), query)
     keep_room(world, view)
     world.forget_pod(key)
-    known_problems = len(world.problems)
     try:
-        world.add([changed])
+        wrong = world.add([changed])
         if key not in world.pods:
-            raise BadQueryError("; ".join(world.problems[known_problems:]))
+            raise BadQueryError("; ".join(map(str, wrong)))
         pod = world.pods[key]
         told = explain_one(world, view.scheduler, pod, node)
     except WorldError as error:

@@ -305,10 +305,8 @@ def _change(
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
         _check_objects(policies, visibility)
-        known = len(world.problems)
-        world.add(policies)
-        if wrong := world.problems[known:]:
-            raise BadQueryError("; ".join(wrong))
+        if wrong := world.add(policies):
+            raise BadQueryError("; ".join(map(str, wrong)))
     numbers = [text.partition("=")[2] or "1" for text in supposed.add]
     if len(numbers) > 1 and sum(int(number) for number in numbers if number.isdecimal()) > _MOST_ADDED:
         raise BadQueryError(f"add: these are more than {_MOST_ADDED} nodes in all")
