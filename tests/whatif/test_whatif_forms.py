@@ -114,7 +114,7 @@ def test_what_the_api_server_would_fill_in_is_filled_in() -> None:
     file["pod"] = {"spec": {"initContainers": containers, "containers": [{"name": "d"}]}}
     assert failures(file) == []
     file["pod"] = {"spec": {"priorityClassName": "x", "containers": containers}}
-    assert error(file) == "Pod pod: there is no PriorityClass x"
+    assert error(file) == "Pod default/pod: there is no PriorityClass x"
     file["objects"] = [{"kind": "PriorityClass", "metadata": {"name": "x"}, "value": 7}]
     assert failures(file) == []
     file["pod"]["spec"] |= {"priority": 0, "priorityClassName": "y"}

@@ -58,3 +58,27 @@ def test_a_count_of_0_beside_amounts_is_to_be_1_or_the_amounts_are_left_out(dial
     (waiting,) = fits.pending.values()
     final = ask(fits, waiting).decision
     assert final.outcome is Outcome.PLACED, final.message
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "text"),
+    [
+        ({"nvidia.com/gpucores": 150}, {}, "ask 100 of nvidia.com/gpucores instead of 150 in container main"),
+        ({"nvidia.com/gpumem-percentage": 150}, {}, "ask 100 of nvidia.com/gpumem-percentage instead of 150"),
+        ({"nvidia.com/gpumem": 1000}, {"nvidia.com/vgpu-mode": ""}, "leave out its annotation nvidia.com/vgpu-mode"),
+    ],
+    ids=["cores", "ratio", "empty mode"],
+)
+def test_what_is_odd_is_corrected_where_that_is_refused(
+    limits: dict[str, int], annotations: dict[str, str], text: str
+) -> None:
+    written = pod("p", {"nvidia.com/gpu": 1, **limits}, schedulerName="vgpu-scheduler")
+    written["metadata"]["annotations"] = annotations
+    world = strict_world("hami", *cluster("hami", [[], [], []]), written)
+    (waiting,) = world.pending.values()
+    assert ask(world, waiting).decision.outcome is Outcome.REFUSED
+    (found,) = [each for each in remedies(world, waiting) if text in each.text]
+    assert found.pod is not None
+    mended = strict_world("hami", *cluster("hami", [[], [], []]), found.pod)
+    (waiting,) = mended.pending.values()
+    assert ask(mended, waiting).decision.outcome is Outcome.PLACED

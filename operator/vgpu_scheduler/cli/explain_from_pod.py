@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
-from vgpu_scheduler.predicates import MissingClaim
+from vgpu_scheduler.predicates import is_about_claims
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
@@ -193,8 +193,8 @@ def _remedies(
     if standing is None and counts and _has_other_limits(world, pod, event):
         standing = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    is_about_claims = not message or UNBOUND_IMMEDIATE.text in message or MissingClaim.found_in(message)
-    of_claims = list(reading.seen.claim_problems(found, [pod.uid])) if is_about_claims else []
+    may_be_claims = not message or UNBOUND_IMMEDIATE.text in message or is_about_claims(message)
+    of_claims = list(reading.seen.claim_problems(found, [pod.uid])) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStanding(standing, fellows, earlier, limits)

@@ -92,7 +92,7 @@ def replay(
 
     Returns
     -------
-    Course
+    ReplayResult
         The same one each time.
     """
     return _Replay(with_policies(history, policies), options, on_step).run(asked, most_work)

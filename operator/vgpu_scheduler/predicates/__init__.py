@@ -7,7 +7,7 @@ from vgpu_scheduler.predicates.reasons import Reason, Rejection, RejectionCodes,
 from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
-from vgpu_scheduler.predicates.volumes.missing_claims import MissingClaim
+from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim, is_about_claims
 
 __all__ = [
     "CLUSTER_PLUGINS",
@@ -25,6 +25,7 @@ __all__ = [
     "Scores",
     "UnsupportedField",
     "gated",
+    "is_about_claims",
     "needs_scheduling",
     "refusals",
     "unschedulable_message",

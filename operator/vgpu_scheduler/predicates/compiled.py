@@ -105,7 +105,7 @@ class CompiledPredicates:
 
     Attributes
     ----------
-    rejections : Rejections
+    rejections : RejectionCodes
         What the codes of :meth:`evaluate` stand for.
     rejection : Reason or None
         Set if the pod contradicts itself, so that kube-scheduler would not try any node. Every row then has this

@@ -27,19 +27,19 @@ class MissingList:
     right
         What one has to be allowed for it, as in ``list nodes``.
     error
-        What was answered; empty where it was that one may not.
+        What was answered; None where it was that one may not.
     """
 
     right: str
-    error: str = ""
+    error: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.right}: {self.error}" if self.error else self.right
+        return self.right if self.error is None else f"{self.right}: {self.error}"
 
     @property
     def is_forbidden(self) -> bool:
         """Whether it is a right that is missing."""
-        return not self.error
+        return self.error is None
 
     @property
     def resource(self) -> str:
@@ -83,7 +83,9 @@ class ListResult:
     def missing(self, wanted: str) -> MissingList:
         """Return what is missing: the right alone, or the answer beside it if it was not about rights."""
         assert self.refusal is not None
-        return MissingList(wanted, "" if self.refusal.status in _FORBIDDEN else self.refusal.message)
+        refusal = self.refusal
+        error = None if refusal.status in _FORBIDDEN else refusal.message or f"status {refusal.status}"
+        return MissingList(wanted, error)
 
 
 async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:

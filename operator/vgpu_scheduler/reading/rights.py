@@ -26,10 +26,12 @@ def namespaces_to_delete_pods_in(cluster: ClusterOptions, namespaces: Iterable[s
 async def may_delete_pods_in(api: ApiClient, namespaces: Iterable[str]) -> frozenset[str]:
     """Return in which of some namespaces the user may delete pods, as the API says; no answer counts as no."""
     found = set()
-    try:
-        for namespace in sorted(set(namespaces)):
+    for namespace in sorted(set(namespaces)):
+        try:
             if await is_allowed(api, {"verb": "delete", "resource": "pods", "namespace": namespace}):
                 found.add(namespace)
-    except (ApiError, ApiUnreachableError):
-        pass
+        except ApiError:
+            continue
+        except ApiUnreachableError:
+            break
     return frozenset(found)

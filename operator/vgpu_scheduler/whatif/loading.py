@@ -325,7 +325,7 @@ class LoadedCluster:
         wanted = missing_class(obj)
         unknown = "PriorityClass" in self.unread or again
         if wanted and wanted not in self._priorities and not unknown:
-            self._problem("Pod", str(full.get("name", "")), f": there is no PriorityClass {wanted}")
+            self._problem("Pod", f"{full['namespace']}/{full.get('name', '')}", f": there is no PriorityClass {wanted}")
         pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
         if not again:
             self._written[pod.uid] = obj

@@ -27,6 +27,7 @@ from vgpu_scheduler.predicates.reasons import (
     RejectionCodes,
     volume_problem,
 )
+from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim, awaited_claim, deleted_claim, lost_claim
 from vgpu_scheduler.predicates.volumes.filters import (
     NamedClaim,
     VolumeFilter,
@@ -94,12 +95,12 @@ def _claim_problem(pod: Pod, named: NamedClaim) -> str:
     claim = named.claim
     if claim is None:
         if named.ephemeral:
-            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{named.name}"'
-        return f'persistentvolumeclaim "{named.name}" not found'
+            return awaited_claim(named.name)
+        return str(MissingClaim(named.name))
     if claim.phase == "Lost":
-        return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{claim.volume_name}"'
+        return lost_claim(claim.name, claim.volume_name)
     if claim.deleting:
-        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+        return deleted_claim(claim.name)
     if named.ephemeral and claim.controller != pod.uid:
         return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
     return ""

@@ -36,7 +36,7 @@ from vgpu_scheduler.predicates.reasons import (
     RejectionCodes,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.missing_claims import MissingClaim
+from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim
 from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
 
 __all__ = [
