@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.dialects import vendors as cards_of_vendors
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, world_of
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, running, world_of
 
 from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.engine import EngineOptions
@@ -188,3 +188,68 @@ def test_a_new_node_may_be_like_any_of_any_dialect(seed: int) -> None:
     for remedy in told:
         again, waiting = several(served, [*objects, *remedy.objects])
         assert ask(again, waiting).node == remedy.node == remedy.objects[-1]["metadata"]["name"]
+
+
+# Nodes of equal cards that are different otherwise -------------------------------------------------------------------
+
+RDMA, POOL, ZONE = "rdma/hca", "pool", "zone.example.org/name"
+
+
+def varied(rng: np.random.Generator, name: str) -> Object:
+    """Return a node with one card as others have, and labels and amounts of its own."""
+    labels = {"kubernetes.io/hostname": name, "example.org/of": name}
+    labels |= {key: str(rng.choice(["a", "b", "c", "d"])) for key in (POOL, ZONE) if rng.random() < 0.8}
+    made = node(name, cards=1, labels=labels)
+    offered = made["status"]["allocatable"] | {"cpu": str(rng.choice([4, 64]))}
+    offered |= {RDMA: "1"} if rng.random() < 0.4 else {}
+    made["status"] = {"allocatable": offered, "capacity": offered}
+    return made
+
+
+def choosy(rng: np.random.Generator, name: str) -> Object:
+    """Return a pod that not each node would do for, however empty it were."""
+    limits: Object = {GPU: 1, MEMORY: int(rng.integers(1000, 18000))}
+    limits |= {RDMA: 1} if rng.random() < 0.3 else {}
+    limits |= {"cpu": 32} if rng.random() < 0.4 else {}
+    spec: Object = {"nodeSelector": {POOL: str(rng.choice(["a", "b", "c"]))}} if rng.random() < 0.6 else {}
+    if rng.random() < 0.3:
+        selector = {"matchLabels": {"app": "x"}}
+        spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        spec["topologySpreadConstraints"] = [spread]
+    return pod(name, limits, metadata={"labels": {"app": "x"}}, **spec)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_new_node_is_like_one_that_helps_if_any_does(seed: int) -> None:
+    """Of many nodes with the same cards, which differ in labels and in what else they offer."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{number:02}" for number in range(int(rng.integers(2, 60)))]
+    nodes = [varied(rng, name) for name in names]
+    full = [running(f"on-{name}", name, f"GPU-{name}-0", 16384) for name in names]
+    daemons = [daemon(name, str(rng.choice(["1", "33"]))) for name in names if rng.random() < 0.3]
+    world, waiting = world_of(*nodes, *full, *daemons, choosy(rng, "asked"))
+
+    def helps(name: str) -> bool:
+        world.add(copy_of(world, name, "new"))
+        node = ask(world, waiting).node
+        world.remove_node("new")
+        return node == "new"
+
+    helping = {f"add a node like {name}" for name in names if helps(name)}
+    told = kinds(remedies(world, waiting)).get(RemedyKind.ADD_NODE, [])
+    assert len(told) == bool(helping)
+    assert helping.issuperset(told)
+
+
+def daemon(where: str, cpu: str) -> Object:
+    """Return a pod of a DaemonSet that takes some of each node like one."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "name": f"d-{where}",
+        "uid": f"d-{where}",
+        "controller": True,
+    }
+    made = pod(f"daemon-{where}", {"cpu": cpu}, nodeName=where, metadata={"ownerReferences": [owner]})
+    made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
+    return made

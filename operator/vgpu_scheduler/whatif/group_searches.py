@@ -16,10 +16,10 @@ from vgpu_scheduler.whatif.group_corrections import members_corrected
 from vgpu_scheduler.whatif.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
+from vgpu_scheduler.whatif.new_nodes import add_nodes
 from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.remedies import add_nodes
 from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced

@@ -21,9 +21,9 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
+from vgpu_scheduler.whatif.new_nodes import add_nodes
 from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
-from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, nodes_for
-from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.other_names import OtherNames, in_names_of_other_dialects
 from vgpu_scheduler.whatif.paired_changes import both, changes_together
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
@@ -40,19 +40,6 @@ from vgpu_scheduler.whatif.world import World
 Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
-_MOST_MODELS: Final = 16
-"""Kinds of nodes of which one more is tried."""
-_MOST_TRIED: Final = 32
-"""Nodes of a kind of which one has to say how one more would be."""
-_MOST_NEW_NODES: Final = 8
-"""New nodes that are added at most, where others that wait take the first ones."""
-_KIND_LABELS: Final = (
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "nvidia.com/gpu.product",
-)
-"""Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
 
 
 def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]:
@@ -179,61 +166,6 @@ def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:MOST_OF_A_KIND]
-
-
-def add_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
-    kinds: dict[object, list[str]] = {}
-    for name in nodes_for(waiting.world, waiting.ours):
-        kinds.setdefault(_kind_of(waiting.world, name), []).append(name)
-    for names in list(kinds.values())[:_MOST_MODELS]:
-        for name in names[:_MOST_TRIED]:
-            found = _added(waiting, name)
-            if found is not None:
-                yield found
-                return
-            if _new_node(waiting.world, name) is not None:
-                break
-
-
-def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
-    """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
-    copies: list[str] = []
-    objects: list[Object] = []
-    try:
-        for count in range(1, (_MOST_NEW_NODES if waiting.before or waiting.together else 1) + 1):
-            made = _new_node(waiting.world, name)
-            if made is None:
-                return None
-            copy, more = made
-            waiting.world.add(more)
-            copies.append(copy)
-            objects += more
-            if (node := waiting.node()) and (node in copies or waiting.together):
-                text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
-                return Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
-        return None
-    finally:
-        for copy in copies:
-            waiting.world.remove_node(copy)
-
-
-def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:
-    """Return what one more node like another is called, and its objects; None if nobody knows how that would be."""
-    copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
-    try:
-        return copy, copy_of(world, name, copy)
-    except WorldError:
-        return None
-
-
-def _kind_of(world: World, name: str) -> object:
-    node = world.engine.state.node(name)
-    assert node is not None
-    labels = tuple((key, node.labels.get(key)) for key in _KIND_LABELS)
-    listed = ((each.name, device) for each in world.engine.dialects for device in world.devices(name, each.name))
-    devices = tuple((dialect, device.type, device.total) for dialect, device in listed)
-    return labels, frozenset(node.taints), devices
 
 
 _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
