@@ -88,6 +88,28 @@ def test_of_fewer_cards_the_quota_is_raised_to_what_they_count_for(api: Api, see
     assert any(to in text for text in advice) is (left < memory)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_of_several_cards_the_amount_of_the_nearest_is_said_to_be_the_most(api: Api, seed: int) -> None:
+    """The others may have less; of one card alone that amount is free."""
+    rng = np.random.default_rng(seed)
+    cards = int(rng.integers(2, 5))
+    count, used = int(rng.integers(2, cards + 1)), [int(each) for each in rng.integers(1, 16000, size=cards)]
+    asks: Object = {"gpu": count, "gpumem": 16384 - min(used) + int(rng.integers(1, 1000))}
+    busy = [int(each) for each in rng.integers(0, 99, size=cards)]
+    asks |= {"gpucores": int(rng.integers(1, 99))} if rng.random() < 0.5 else {}
+    others = [running(f"r{n}", "a", f"GPU-a-{n}", used[n], busy[n]) for n in range(cards)]
+    others += [quota(gpumem=int(rng.integers(1, 30000)))] if rng.random() < 0.3 else []
+    api.objects[:] = [node("a", cards), *others, asking(**asks)]
+    assert not decided(api, "p")
+    advice = [text for text in told(api, "p") if text.startswith("ask ")]
+    alone = [text for text in advice if f"ask 1 of {GPU} instead of {count} in container main" in text]
+    assert alone or "ResourceQuotaNotFit" in api.objects[-1]["message"]
+    assert [text for text in alone if done(api, "p", text) != "a"] == []
+    for text in advice:
+        qualified = "at most: the other cards may have less left" in text
+        assert text in alone or qualified or not alone, text
+
+
 # Cards whose memory is counted in blocks ------------------------------------------------------------------------------
 
 

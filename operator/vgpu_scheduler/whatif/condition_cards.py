@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import WHOLE, Amounts, CardReason, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import WHOLE, Amounts, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT, WAIT
@@ -19,6 +20,9 @@ from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 __all__ = ["cards_in_one_container", "compute_for_all", "fewer_cards", "shared_cards", "smaller_card_requests"]
 
 _SHARES: Final = "shares"
+_OF_NEAREST: Final = "at most: the other cards may have less left"
+_LEFT: Final = re.compile(r"\((limits\.\S+ leaves [^()]*)\)")
+"""What is said of an amount of each of several cards, of which the nearest has that much."""
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
 """Dialects in which a card of which a container asks all compute has to be idle."""
 
@@ -51,9 +55,36 @@ def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod
     needs = [] if in_pieces else [need for each in by_dimension.values() for need in _needs_of_card(asked, each)]
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
     told = () if met else tuple(quotas.met_with(needs))
-    yield from told
+    single = [(amount, most) for amount, most in _single_cards(asked) if needs and not met]
+    yield from (_of_several(text, [amount.worded(most) for amount, most in single]) for text in told)
     if not told and not met:
         yield from quotas.raised_beside([" and ".join(dict.fromkeys(map(_less, near.shortages)))])
+    for amount, most in single:
+        if not any(amount.worded(most) in text for text in told):
+            yield from _of_one_card(asked, amount, most, tuple(by_dimension.values()), quotas)
+
+
+def _of_several(text: str, single: Sequence[str]) -> str:
+    """Return what is said of amounts of several cards, with a word on the others; without it where one is asked for."""
+    if any(one in text for one in single):
+        return text.replace(f" ({_OF_NEAREST})", "")
+    return text if not single or _OF_NEAREST in text else _LEFT.sub(rf"(\1; {_OF_NEAREST})", text, count=1)
+
+
+def _of_one_card(
+    asked: PodRequest, amount: Amount, most: int, lacking: Sequence[Sequence[Shortage]], quotas: QuotasOfPod
+) -> Iterator[str]:
+    """Yield how one card is asked for where several are, and as much of it as the nearest one has."""
+    written = amount.applied(asked.written, most)
+    other, kept = PodRequest(asked.world, written, corrected=asked.corrected), quotas.if_written(written)
+    needs = [need for each in lacking for need in _needs_of_card(other, each)]
+    text = amount.worded(most)
+    if all(need.fits(other.claims) for need in needs):
+        yield from [text] if other.meets(written, kept.kept_by) else kept.beside([text])
+        return
+    more = list(kept.met_with(needs))
+    if not any(need.otherwise in less for need in needs for less in more):
+        yield from (f"{text} and {less}" for less in more)
 
 
 def _less(shortage: Shortage) -> str:
@@ -98,8 +129,14 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
                     return card.has_room_for(claims_of(name, claims))
 
                 if any(map(concerns, asked.amounts)):
-                    yield ClaimCondition(fits, concerns, told(shortages[0]))
-            yield ClaimCondition(card.has_room, of_any, told(shortages[-1]), shared_by=of_any)
+                    yield ClaimCondition(fits, concerns, told(shortages[0]), _why(each.claims))
+            running = [claim for each in asked.claims for claim in each.claims]
+            yield ClaimCondition(card.has_room, of_any, told(shortages[-1]), _why(running), shared_by=of_any)
+
+
+def _why(claims: Sequence[Claim]) -> str:
+    """Return what is said of an amount that the nearest card has, where several are asked for."""
+    return _OF_NEAREST if any(claim.count > 1 for claim in claims) else ""
 
 
 def _is_given(amount: Amount, card: CardRoom) -> Amount:
@@ -114,6 +151,15 @@ def _of(amounts: Amounts, dimension: int) -> int:
 
 def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
+    for amount, most in _single_cards(asked):
+        text = f"{amount.worded(most)} (more may fit)"
+        written = amount.applied(asked.written, most)
+        kept = asked.meets(written, quotas.kept_by)
+        yield from [text] if kept else quotas.if_written(written).beside([text])
+
+
+def _single_cards(asked: PodRequest) -> Iterator[tuple[Amount, int]]:
+    """Yield the amounts that say how many cards a container wants that wants several, with the steps that are one."""
     for amount in asked.amounts:
         now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
 
@@ -122,10 +168,7 @@ def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
 
         most = asked.most(amount, asks_for_one) if now > 1 else None
         if most is not None:
-            text = f"{amount.worded(most)} (more may fit)"
-            written = amount.applied(asked.written, most)
-            kept = asked.meets(written, quotas.kept_by)
-            yield from [text] if kept else quotas.if_written(written).beside([text])
+            yield amount, most
 
 
 def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:

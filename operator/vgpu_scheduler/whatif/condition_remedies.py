@@ -86,7 +86,7 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
+_WHY: Final = re.compile(r" \((?:more may fit|at most: [^()]*|limits\.\S+ leaves [^()]*)\)")
 _CLAIM: Final = "PersistentVolumeClaim"
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
