@@ -203,3 +203,21 @@ def test_percentages_that_are_no_whole_number_of_devices_are_told_together(asked
     (remedy,) = [each for each in remedies(made, waiting) if each.node and CORE in each.text and RATIO in each.text]
     corrected = (f"ask {kept} of {name} instead of {asked} in container main" for name in (CORE, RATIO))
     assert remedy.text == " and ".join(corrected)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_less_of_compute_and_of_memory_together_is_told_where_less_of_one_would_not_do(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    used = [(int(rng.integers(1, 100)), int(rng.integers(1, 100))) for _ in range(int(rng.integers(1, 4)))]
+    cards = [[(SIZE * ratio // 100, core)] for core, ratio in used]
+    asks = {CORE: 101 - min(core for core, _ in used), RATIO: 102 - min(ratio for _, ratio in used)}
+    asks |= {SHARED: 1} if rng.random() < 0.5 else {}
+    objects = cluster("koordinator", cards)
+    made, waiting = world_of(*objects, pod("asked", asks), dialect="koordinator")
+    found = [each for each in remedies(made, waiting) if each.kind is RemedyKind.ASK_LESS and each.pod]
+    both = [each for each in found if f" of {CORE} " in each.text and f" of {RATIO} " in each.text]
+    assert both, [each.text for each in found]
+    for remedy in both:
+        assert remedy.pod is not None
+        again, waiting = world_of(*objects, dict(remedy.pod), dialect="koordinator")
+        assert ask(again, waiting).node == "n0"

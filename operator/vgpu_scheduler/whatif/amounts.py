@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import HUGE_PAGES, MAX_INT64, Object, Pod, QuantityError, to_int, to_milli
-from vgpu_scheduler.model import MIB, WHOLE, Claim, PodClaims, counted
+from vgpu_scheduler.model import MIB, WHOLE, Claim, DeviceResource, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
 
 _CPU: Final = "cpu"
@@ -254,7 +254,7 @@ def _unsaid_memory(
     memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
     named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
     nothing = {name: str(asked[name]) for name in memory if _measured(name, str(asked.get(name))) == (0, "")}
-    said = {memory[name].vendor for name in asked if name in memory.keys() - nothing.keys()}
+    said = {each.vendor for name, each in _telling_memory(dialect) if name in asked.keys() - nothing.keys()}
     meant = {memory[name].vendor for name in nothing}
     for name, resource in memory.items():
         if resource.vendor not in named - said or name not in dialect.claims.resources:
@@ -271,6 +271,15 @@ def _unsaid_memory(
             WHOLE + 1 if resource.percent else MIB,
             f"{says}{told}",
         )
+
+
+def _telling_memory(dialect: Dialect) -> Iterator[tuple[str, DeviceResource]]:
+    """Yield the resources that say how much memory of cards is wanted, be it as a part that is booked by itself."""
+    inventory = dialect.inventory
+    of_memory = inventory.dimensions[inventory.memory].name
+    for name, resource in inventory.device_resources.items():
+        if inventory.dimensions[resource.dimension].name.split()[0] == of_memory:
+            yield name, resource
 
 
 def _unsaid_cores(
