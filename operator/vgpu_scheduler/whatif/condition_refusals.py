@@ -8,7 +8,8 @@ from typing import Final
 
 from vgpu_scheduler.engine import ExceededLimit
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import MIB, Outcome
+from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import ask_less
 from vgpu_scheduler.whatif.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.corrections import refusal_of
@@ -24,6 +25,12 @@ _SOMEWHERE: Final = "a node"
 
 class _Refused(HypotheticalPod):
     """A pod that would go somewhere, as far as is known without nodes, if it asked for cards and were not refused."""
+
+    def amounts(self, written: Object | None = None) -> Iterator[Amount]:
+        """Yield its amounts, but not memory of which it says nothing: without cards nobody knows how much there is."""
+        for amount in super().amounts(written):
+            if not (amount.unsaid and amount.steps == MIB):
+                yield amount
 
     def _decided(self, ours: Pod) -> str:
         claims = self.cycle.classes.claims(ours)
