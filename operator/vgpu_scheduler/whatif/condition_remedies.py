@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
+from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import MissingClaim, gated
 from vgpu_scheduler.predicates import reasons as filters
@@ -46,7 +46,7 @@ from vgpu_scheduler.whatif.dropping import droppable_constraints
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
-from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest
+from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.world import World
 
@@ -99,11 +99,12 @@ _OF_VOLUMES: Final = (
 )
 """What nodes reject a pod for because of its claims."""
 _OWN: Final = "exclusiveCardsPerPod"
+_MEMORY: Final = "memoryPerPod"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
     _OWN: lambda sums, _: sums.own,
     "coresPerPod": lambda sums, _: sums.cores,
-    "memoryPerPod": lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
+    _MEMORY: lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
 }
 """What limits of policies are about, that a pod may ask less of."""
 
@@ -345,6 +346,8 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
         less = sums(claims)
         if field == _OWN and only_shares_more(sums(asked.claims), less):
             return False  # it would have as many cards: that gets around the limit
+        if field == _MEMORY and less.percent:
+            return False  # what a container does not name, or asks in percent, counts as the card has it be
         return sums_of(less, asked.dialects[claims[0].dialect]) <= most
 
     def concerns(amount: Amount) -> bool:
@@ -353,10 +356,22 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
     def is_of_limit(amount: Amount) -> bool:
         inventories = [(dialect, dialect.inventory) for dialect in asked.owners]
         of = {"coresPerPod": [(d, about.cores) for d, about in inventories]}
-        of["memoryPerPod"] = [(d, about.memory) for d, about in inventories]
+        of[_MEMORY] = [(d, about.memory) for d, about in inventories]
         return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
 
-    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit)
+    instead = _instead_of_percent(asked, most // MIB) if field == _MEMORY else ()
+    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
+
+
+def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
+    """Return what those containers would ask in amounts that ask for a percentage of the memory of their cards."""
+    memories = [
+        name
+        for dialect in asked.owners
+        for name, about in dialect.inventory.device_resources.items()
+        if about.dimension == dialect.inventory.memory and not about.percent and name in dialect.claims.resources
+    ]
+    return [amount for name in memories for amount in amounts_instead_of_percent(asked, name, most)]
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
