@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.live_cluster import Api
-from tests.cli.tenant_view import decided, done, told
+from tests.cli.tenant_view import ASKED, decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import waiting
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, running
+from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, NUMBER, RATIO, SHARED, SIZE, cluster
 from tests.whatif.test_whatif_remedies_dialects import CORES as SHARES
 from tests.whatif.test_whatif_remedies_dialects import MEMORY as BLOCKS
-from tests.whatif.test_whatif_remedies_dialects import NUMBER, SIZE, cluster
 
 Object = dict[str, Any]
 
@@ -66,6 +66,55 @@ def test_so_it_is_of_each_vendor(api: Api, seed: int, cards: str, memory: str) -
     limits["spec"]["hard"] = {f"limits.{memory}": str(limit)}
     api.objects[:] = [limits, made]
     assert any(f"limits.{memory} raised to {asked} (it is {limit})" in text for text in told(api, "p"))
+
+
+# A quota on what is not named, beside one that is exceeded ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_beside_a_quota_that_is_exceeded_that_on_memory_that_is_not_named_is_told(api: Api, seed: int) -> None:
+    """Whole cards may be more than it leaves: who does what is said for that case, where it is the case, is placed."""
+    rng = np.random.default_rng(seed)
+    size, used, left = (int(each) for each in rng.integers(1000, 9000, size=3))
+    busy, room = int(rng.integers(1, 50)), int(rng.integers(1, 40))
+    asks: Object = {"gpu": 1, "gpucores": room + int(rng.integers(1, 50))}
+    asks |= {"gpumem-percentage": 100} if rng.random() < 0.3 else {}
+    limits = quota(gpumem=used + left, gpucores=busy + room)
+    big = node("b", 1, 16384)
+    api.objects[:] = [node("a", 2, size), big, held(used, busy, "b"), limits, asking(**asks)]
+    big["spec"]["unschedulable"] = True
+    assert not decided(api, "p")
+    remedies = told(api, "p")
+    (amounts,) = [text for text in remedies if text.startswith("ask ")]
+    assert f"if a card has more: limits.{MEMORY} leaves {left} MiB" in amounts
+    if size <= left:
+        amounts = next(text for text in amounts.split(" and ") if f"of {CORES}" in text)
+    assert done(api, "p", amounts) == "a", amounts
+    (raised,) = [text for text in remedies if text.startswith("have ")]
+    assert f"limits.{MEMORY} raised (of {used + left}, {used} are used)" in raised
+    limits["spec"]["hard"][f"limits.{MEMORY}"] = str(used + max(size, left))
+    assert done(api, "p", raised) == "a"
+
+
+@pytest.mark.parametrize("policies_seen", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_to_how_much_a_quota_is_raised_on_what_a_policy_may_give_is_the_least(
+    api: Api, seed: int, *, policies_seen: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    given, busy = int(rng.integers(0, 40)), int(rng.integers(2, 60))
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "c", "uid": "c"}}
+    policy |= {"spec": {"defaults": {"cores": given} if given else {}}}
+    limits = quota(gpucores=int(rng.integers(0, busy)))
+    api.objects[:] = [node("a", 3), held(1000, busy), limits, policy, asking(gpu=1, gpumem=1000)]
+    assert not decided(api, "p")
+    seen = frozenset({"ClusterVGPUPolicy"}) if policies_seen else frozenset[str]()
+    (raised,) = [text for text in told(api, "p", seen) if text.startswith("have ")]
+    assert (" or more (" in raised) is not policies_seen
+    assert f"raised to {busy + (given if policies_seen else 0)} " in raised
+    assert (done(api, "p", raised) == "a") is (policies_seen or not given)
+    limits["spec"]["hard"][f"limits.{CORES}"] = str(busy + given)
+    assert decided(api, "p") == "a"
 
 
 # Fewer cards, and what these count for -------------------------------------------------------------------------------
@@ -129,6 +178,24 @@ def test_of_memory_in_blocks_as_many_are_asked_as_the_nearest_card_has(api: Api,
     assert [done(api, "p", text) for text in advice] == ["n0"] * len(advice)
 
 
+# Memory of which nothing is said -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_figure_is_told_of_memory_that_has_to_be_said_where_no_card_is_known(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = asking()
+    limits: Object = {CORE: str(rng.choice([*range(1, 101), 200]))}
+    limits |= {SHARED: "1"} if rng.random() < 0.3 and limits[CORE] != "200" else {}
+    made["spec"]["containers"][0]["resources"] = {"limits": limits}
+    api.settings = "dialects: [koordinator]\n"
+    api.objects[:] = [*cluster("koordinator", [[]] * int(rng.integers(1, 4))), made]
+    assert not decided(api, "p")
+    remedies = told(api, "p")
+    assert any(f"add {BYTES} or {RATIO}" in text for text in remedies), remedies
+    assert not any(f"of {BYTES}" in text or f"of {RATIO}" in text for text in remedies), remedies
+
+
 # Limits of policies, and quotas on what the pod does not name yet ----------------------------------------------------
 
 
@@ -151,6 +218,39 @@ def test_what_a_limit_allows_is_no_more_than_a_quota_leaves(api: Api, seed: int)
             assert done(api, "p", text) == "a", text
         else:
             assert text.endswith(f" and have limits.{CORES} raised (of 0, 0 are used)"), text
+
+
+VENDORS = (
+    ("nvidia.com/gpu", "nvidia.com/gpumem", 1),
+    ("iluvatar.ai/MR-V100-vgpu", "iluvatar.ai/MR-V100.vMem", 256),
+    ("metax-tech.com/sgpu", "metax-tech.com/vmemory", 1024),
+    ("hygon.com/dcunum", "hygon.com/dcumem", 1),
+)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_containers_that_name_no_memory_are_told_amounts_that_a_limit_allows_together(api: Api, seed: int) -> None:
+    """Whoever does what is said is within the limit whatever the cards are."""
+    rng = np.random.default_rng(seed)
+    cards, memory, unit = VENDORS[int(rng.integers(len(VENDORS)))]
+    most = int(rng.integers(3, 40)) * 1024
+    first = most // unit + int(rng.integers(1, 20))
+    others: list[Object] = [{cards: "1"} for _ in range(int(rng.integers(1, 3)))]
+    if memory == MEMORY and rng.random() < 0.5:
+        others[0] |= {f"{MEMORY}-percentage": str(int(rng.integers(1, 100)))}
+    made = asking()
+    resources = [{cards: "1", memory: str(first)}, *others]
+    made["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": each}} for n, each in enumerate(resources)]
+    of_cluster = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "c", "uid": "c"}}
+    api.objects[:] = [{**of_cluster, "spec": {"limits": {"memoryPerPod": f"{most}Mi"}}}, node("a", 4, 65536), made]
+    assert not decided(api, "p")
+    advice = [text for text in told(api, "p") if text.startswith("ask ")]
+    assert advice
+    for text in advice:
+        asked = {said["where"]: int(said["amount"]) * unit for said in ASKED.finditer(text)}
+        assert len(asked) == len(resources), text
+        assert sum(asked.values()) <= most, text
+        assert memory != MEMORY or done(api, "p", text) == "a", text
 
 
 # What a policy that may not be read gives ----------------------------------------------------------------------------

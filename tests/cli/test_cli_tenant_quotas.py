@@ -24,9 +24,9 @@ def quota(**hard: int) -> dict[str, Any]:
     return {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": spec}
 
 
-def held(memory: int) -> dict[str, Any]:
-    """Return a pod of the namespace that holds memory of a card."""
-    made = running("held", "a", "GPU-a-0", memory)
+def held(memory: int, cores: int = 0, where: str = "a") -> dict[str, Any]:
+    """Return a pod of the namespace that holds memory and compute of a card."""
+    made = running("held", where, f"GPU-{where}-0", memory, cores)
     made["metadata"]["namespace"] = "team"
     return made
 

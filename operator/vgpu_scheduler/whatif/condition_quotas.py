@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims, counted
+from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
@@ -81,7 +82,14 @@ class QuotasOfPod:
         def standing(report: QuotaReport) -> _Standing:
             counts = quotas.asked(report.resource, asked.claims)
             more = quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends
-            return _Standing(report, counts, with_it.get(report.resource, 0), depends=more or (given and not counts))
+            hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
+            return _Standing(
+                report,
+                counts,
+                with_it.get(report.resource, 0),
+                depends=more or (given and not counts),
+                may_be_given=hidden and _is_compute(asked, report.resource),
+            )
 
         def standings(of: Iterable[QuotaReport]) -> list[_Standing]:
             return [
@@ -91,7 +99,10 @@ class QuotasOfPod:
             ]
 
         told = standings(reports)
-        exceeded = [each for each in told if each.remaining < each.asked] or [each for each in told if each.depends]
+        over = [each for each in told if each.remaining < each.asked]
+        unsure = [each for each in told if each.depends and each not in over]
+        exceeded = [*over, *(replace(each, unsure=bool(over)) for each in unsure)]
+        told = [next((other for other in exceeded if other.report is each.report), each) for each in told]
         self.reports = reports
         self.fellows = fellows
         self._earlier, self._limits, self._given = earlier, limits, given
@@ -166,12 +177,18 @@ class _Standing:
         What the pod counts for, and those that it is placed at once with.
     depends
         Whether that may be more, as the cards have it.
+    unsure
+        Whether it is not known to keep the pod waiting: another one does.
+    may_be_given
+        Whether that may be more, as policies have it that may not be read.
     """
 
     report: QuotaReport
     asked: int
     others: int
     depends: bool
+    unsure: bool = False
+    may_be_given: bool = False
 
     @property
     def remaining(self) -> int:
@@ -239,8 +256,17 @@ def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Con
     limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
     if standing.depends and wanted <= report.limit:
         return f"limits.{report.resource} raised (of {limit}, {used} are used)"
+    if standing.may_be_given:
+        given = f"it is {limit}, and a policy that you may not read may give the pod some"
+        return f"limits.{report.resource} raised to {to} or more ({given})"
     more = "more than " if standing.depends or report.resource in more_than else ""
     return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
+
+
+def _is_compute(asked: PodRequest, resource: str) -> bool:
+    """Tell whether a resource of a quota is the compute of cards."""
+    named = [(each.inventory, each.allocation.quota_resources.get(resource)) for each in asked.owners]
+    return any(of is not None and of.dimension == inventory.cores for inventory, of in named)
 
 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
@@ -284,6 +310,8 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
         )
 
     leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if standing.others else ''}"
+    if standing.unsure:
+        leaves = f"if a card has more: {leaves}"
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"
