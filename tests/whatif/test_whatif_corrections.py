@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.koordinator import names as koordinator
-from vgpu_scheduler.whatif import RemedyKind, remedies
+from vgpu_scheduler.whatif import RemedyKind, ask, remedies
 from vgpu_scheduler.whatif.corrections import corrected
 
 Object = dict[str, Any]
@@ -232,24 +232,28 @@ def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_parts_of_the_memory_of_several_chips_are_left_out(seed: int) -> None:
-    """Only whole ones can be had of several: HAMi's webhook refuses who asks for less, and so does ours."""
+def test_parts_of_the_memory_of_several_chips_are_asked_of_fewer_chips(seed: int) -> None:
+    """The smallest change is the number: without the memory, a pod gets whole chips."""
     rng = np.random.default_rng(seed)
     vendors = [each for each in configured(VendorSection()) if each.key.startswith("Ascend")]
     vendor = vendors[int(rng.integers(0, len(vendors)))]
-    there = node("a", [vendor], np.random.default_rng(0))
     names = vendor.claims
     assert isinstance(names, ShareNames)
+    there = {"kind": "Node", **node("a", [vendor], np.random.default_rng(seed))}
     there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "110", names.count: "32"}
-    written = pod("p", {names.count: 2, names.memory: int(rng.integers(100, 2000))})
+    chips, count = len(world_of(there, pod("p", {names.count: 1}))[0].devices("a")), 2 * int(rng.integers(17, 30))
+    written = pod("p", {names.count: count, names.memory: int(rng.integers(100, 2000))})
     rules = AdmissionRules(Dialects([hami_dialect()]), ("default-scheduler",))
     assert not review(written, "default", rules).allowed
-    world, waiting = world_of({"kind": "Node", **there}, written)
-    first = remedies(world, waiting)[0]
-    assert first.kind is RemedyKind.CORRECT
-    assert first.text == f"leave out {names.memory} in container main"
-    assert first.pod is not None
-    assert review(dict(first.pod), "default", rules).allowed
+    world, waiting = world_of(there, written)
+    assert not corrected(world, written).texts
+    found = [each for each in remedies(world, waiting) if each.pod is not None]
+    assert chips < count
+    assert any(f" of {names.count} instead of {count} in container main" in each.text for each in found)
+    for each in found:
+        assert names.memory not in each.text
+        again, asked = world_of(there, dict(each.pod or {}))
+        assert ask(again, asked).node == "a"
 
 
 @pytest.mark.parametrize(

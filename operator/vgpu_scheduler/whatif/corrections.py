@@ -319,7 +319,10 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
 
 
 def _without_useless_corrections(world: World, written: Object) -> CorrectedPod | None:
-    """Leave out one amount that a vendor's plugin has no use for beside the others; None where there is none."""
+    """Leave out one amount that a vendor's plugin has no use for beside the others; None where there is none.
+
+    Where the pod would get whole cards without it, that is no correction: fewer cards may do as they are asked.
+    """
     try:
         pod = world.pod(written, again=True)
     except WorldError:
@@ -327,7 +330,18 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
     fixes = (warning.fix for warning in world.engine.usage_warnings.found_in(pod))
     of_no_use = (fix for fix in fixes if isinstance(fix, LeaveOutResource))
     found = (_leaving_out(written, fix.container, (fix.resource,)) for fix in of_no_use)
-    return next(filter(None, found), None)
+    return next((each for each in found if each and not _takes_more(world, pod, each.written)), None)
+
+
+def _takes_more(world: World, pod: Pod, written: Object) -> bool:
+    """Tell whether a pod would get the memory of whole cards if it were written so, and asks for parts of it now."""
+    claims = world.engine.cycle.classes.claims
+
+    def parts(of: Pod) -> int:
+        asked = (claim for container in claims(of) for claim in container.claims)
+        return sum(claim.amounts[world.engine.dialects[claims(of)[0].dialect].inventory.memory] > 0 for claim in asked)
+
+    return parts(pod) > parts(world.pod(written, again=True))
 
 
 def _listed(container: Object, place: str) -> Object:
