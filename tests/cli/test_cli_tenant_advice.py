@@ -117,6 +117,35 @@ def test_to_how_much_a_quota_is_raised_on_what_a_policy_may_give_is_the_least(
     assert decided(api, "p") == "a"
 
 
+# Cards in pieces, and a quota ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_that_a_piece_is_more_than_is_asked_is_told_where_a_quota_has_room_for_that(api: Api, seed: int) -> None:
+    """Then less is asked, or the quota raised: either is placed if it is enough."""
+    rng = np.random.default_rng(seed)
+    used = int(rng.integers(0, 4000))
+    asked = int(rng.integers(5121, 10240))
+    left = int(rng.integers(asked, 10240))
+    card = node("a", 1)
+    listed = "GPU-a-0,10,40960,100,NVIDIA A100-SXM4-40GB,0,true,0,mig:"
+    card["metadata"]["annotations"]["hami.io/node-nvidia-register"] = listed
+    limits = quota(gpumem=left + used)
+    api.objects[:] = [node("b", 1), held(used, where="b"), card, limits, asking(gpu=1, gpumem=asked)]
+    api.objects[0]["spec"]["unschedulable"] = True
+    assert not decided(api, "p")
+    less, raised = told(api, "p")
+    why = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
+    assert less == f"ask for less than {asked} of {MEMORY} in container main{why}"
+    are_used = f"raised (of {left + used}, {used} are used), or end pods of the namespace"
+    assert raised == f"have limits.{MEMORY} {are_used}{why}"
+    api.objects[3:] = [limits, asking(gpu=1, gpumem=5120)]
+    assert decided(api, "p") == "a"
+    limits["spec"]["hard"][f"limits.{MEMORY}"] = str(10240 + used)
+    api.objects[4:] = [asking(gpu=1, gpumem=asked)]
+    assert decided(api, "p") == "a"
+
+
 # Fewer cards, and what these count for -------------------------------------------------------------------------------
 
 

@@ -131,6 +131,14 @@ class QuotasOfPod:
         """The largest amounts that the quotas leave, together."""
         return self._less
 
+    @property
+    def raised_for_pieces(self) -> str:
+        """What quotas would have to be, though what the pod asks is within them; empty where none counts that."""
+        counting = [replace(each, depends=True) for each in self._told if each.asked]
+        quotas = self._asked.world.engine.quota_limits
+        raised = " and ".join(_raised(quotas, each, 0, ()) for each in counting)
+        return f"have {raised}, or end pods of the namespace" if raised else ""
+
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
         return self._for(PodRequest(self._asked.world, written, corrections=self._asked.corrections), given=self._given)

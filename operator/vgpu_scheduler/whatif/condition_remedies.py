@@ -100,6 +100,7 @@ _OF_VOLUMES: Final = (
 """What nodes reject a pod for because of its claims."""
 _OWN: Final = "exclusiveCardsPerPod"
 _MEMORY: Final = "memoryPerPod"
+_BY_THE_PIECE: Final = "of a card that is given out in pieces a whole piece counts, which may be more than is asked"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
     _OWN: lambda sums, _: sums.own,
@@ -204,7 +205,7 @@ def remedies_from_condition(
     elif unseen:
         remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
     elif of_quota:
-        remedies[:0] = map(meant.and_then, quotas.alone)
+        remedies[:0] = map(meant.and_then, quotas.alone or _less_of_pieces(asked, quotas))
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     if not others.of_claims:  # else each claim is told by itself
@@ -266,7 +267,7 @@ def _less_than_said(asked: PodRequest) -> Iterator[str]:
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
 
 
-def _less_than_quota(asked: PodRequest) -> Iterator[str]:
+def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True) -> Iterator[str]:
     """Yield how less is asked of what may have a quota; how much that leaves is not known."""
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
@@ -274,8 +275,15 @@ def _less_than_quota(asked: PodRequest) -> Iterator[str]:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in named | shares and part.written:
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
-            elif part.resource in named and amount.unsaid:
+            elif part.resource in named and amount.unsaid and of_unsaid:
                 yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})"
+
+
+def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+    """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
+    if raised := quotas.raised_for_pieces:
+        yield from (f"{text}: {_BY_THE_PIECE}" for text in _less_than_quota(asked, of_unsaid=False))
+        yield f"{raised}: {_BY_THE_PIECE}"
 
 
 def gate_remedies(pod: Pod) -> Iterator[str]:
