@@ -68,6 +68,29 @@ def test_so_it_is_of_each_vendor(api: Api, seed: int, cards: str, memory: str) -
     assert any(f"limits.{memory} raised to {asked} (it is {limit})" in text for text in told(api, "p"))
 
 
+@pytest.mark.parametrize(
+    ("cards", "cores", "unit"),
+    [
+        ("mthreads.com/vgpu", "mthreads.com/sgpu-core", "parts"),
+        ("hygon.com/dcunum", "hygon.com/dcucores", "percent"),
+        (GPU, CORES, "percent"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_only_a_percentage_of_compute_is_called_one(api: Api, seed: int, cards: str, cores: str, unit: str) -> None:
+    rng = np.random.default_rng(seed)
+    asked = int(rng.integers(2, 16))
+    limit = int(rng.integers(1, asked))
+    made = waiting("p", "0/3 nodes are available: 3 ResourceQuotaNotFit.")
+    asks = {cards: "1", cores: str(asked)}
+    asks |= {"mthreads.com/sgpu-memory": "16"} if unit == "parts" else {}  # it is refused without
+    made["spec"]["containers"][0]["resources"] = {"limits": asks}
+    limits = quota()
+    limits["spec"]["hard"] = {f"limits.{cores}": str(limit)}
+    api.objects[:] = [limits, made]
+    assert any(f"(limits.{cores} leaves {limit} {unit})" in text for text in told(api, "p"))
+
+
 # A quota on what is not named, beside one that is exceeded ------------------------------------------------------------
 
 

@@ -12,9 +12,20 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import InventoryKind
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, Uses, dialect_of, internal_error, quoted
+from vgpu_scheduler.model import (
+    WHOLE,
+    Placement,
+    PodClaims,
+    QuotaResource,
+    Usage,
+    Uses,
+    dialect_of,
+    internal_error,
+    quoted,
+)
 
 _NOTHING: Uses = {}
+_PARTS = "parts"
 
 
 class LimitedResource(NamedTuple):
@@ -25,12 +36,20 @@ class LimitedResource(NamedTuple):
     dialect
         Whose name it is.
     unit
-        The unit of its dimension.
+        The unit of its dimension, or what a vendor counts of a card that is no percentage.
     """
 
     resource: QuotaResource
     dialect: str
     unit: str
+
+
+def _unit_of(dialect: Dialect, resource: QuotaResource) -> str:
+    inventory = dialect.inventory
+    is_compute = resource.dimension == inventory.cores and not resource.of_card
+    if is_compute and inventory.compute_units.get(resource.vendor, WHOLE) != WHOLE:
+        return _PARTS
+    return inventory.dimensions[resource.dimension].unit
 
 
 class Dialects:
@@ -76,7 +95,7 @@ class Dialects:
         self.quota_resources: dict[str, LimitedResource] = {}
         for dialect in listed:
             for name, resource in dialect.allocation.quota_resources.items():
-                unit = dialect.inventory.dimensions[resource.dimension].unit
+                unit = _unit_of(dialect, resource)
                 self.quota_resources.setdefault(name, LimitedResource(resource, dialect.name, unit))
         self.node_side: NodeSide = listed[0].node_side if self._alone else JoinedNodeSide(listed)
         self.unknown_to_kubelet = frozenset(n for d in listed for n in d.inventory.unknown_to_kubelet)
