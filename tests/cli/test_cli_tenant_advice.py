@@ -370,6 +370,10 @@ def test_what_keeps_all_nodes_closed_is_told_with_all_that_is_said_of_quotas(api
     api.objects[:] = [quota(gpumem=limit), *full, *nodes, asking(gpu=1, gpumem=asked)]
     assert not decided(api, "p")
     remedies = told(api, "p")
+    for each in remedies:  # who can say more of it is said where that is said, and not of the quota
+        assert ": whoever" not in each, each
+        before, told_of, _ = each.partition(" (whoever runs ")
+        assert not told_of or " and have " not in before, each
     assert ("unmanaged node" in hows) is any("have more nodes managed" in each for each in remedies)
     assert remedies
     for each in remedies:

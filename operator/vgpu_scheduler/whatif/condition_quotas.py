@@ -41,7 +41,8 @@ class QuotaStanding(NamedTuple):
 
 
 UNKNOWN_STANDING: Final = QuotaStanding()
-_WHOEVER: Final = ": whoever "
+_COLON: Final = ": "
+_WHOEVER: Final = f"{_COLON}whoever "
 
 
 class QuotasOfPod:
@@ -157,12 +158,13 @@ class QuotasOfPod:
     def beside(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield what is about no amounts, each with what has to be done about the quotas as well.
 
-        What somebody else can say of it stays last.
+        What somebody else can say of it stays with it.
         """
         for text in texts:
             what, whoever, knows = text.partition(_WHOEVER)
+            said = f"{what} ({whoever.removeprefix(_COLON)}{knows})" if whoever else text
             done = (*self._less[:1], self._raised) if self._raised else ()
-            yield from (f"{what} and {each}{whoever}{knows}" for each in done) if done else (text,)
+            yield from (f"{said} and {each}" for each in done) if done else (text,)
 
     def raised_beside(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield what is about amounts, or limits, each with what the quotas would have to be."""
