@@ -246,7 +246,7 @@ def test_parts_of_the_memory_of_several_chips_are_asked_of_fewer_chips(seed: int
     rules = AdmissionRules(Dialects([hami_dialect()]), ("default-scheduler",))
     assert not review(written, "default", rules).allowed
     world, waiting = world_of(there, written)
-    assert not corrected(world, written).texts
+    assert not corrected(world, written).changes
     found = [each for each in remedies(world, waiting) if each.pod is not None]
     assert chips < count
     assert any(f" of {names.count} instead of {count} in container main" in each.text for each in found)
