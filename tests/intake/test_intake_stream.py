@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, cards, node, node_object, pod
@@ -17,6 +18,7 @@ from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.intake import (
     BOUND_PODS,
     NODES,
+    POD_GROUPS,
     Listing,
     ObjectStream,
     list_all,
@@ -120,6 +122,26 @@ async def test_refusals_are_retried_and_a_right_that_was_missing_makes_for_a_new
     await running.create("p1", scheduler=THEIRS, node="n0")
     await until(lambda: "p1" in running.pods)
     assert lists(running) == listed
+
+
+async def test_what_nobody_has_defined_is_looked_for_without_a_sweep(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = 0
+
+    async def counted(*of: Any) -> Listing[Any]:
+        nonlocal listed
+        listed += 1
+        return await list_all(*of)
+
+    monkeypatch.setattr("vgpu_scheduler.intake.stream._LOOK_AGAIN", 0.02)
+    monkeypatch.setattr("vgpu_scheduler.intake.stream.list_all", counted)
+    kind = next(kind for kind in POD_GROUPS if "volcano" in kind.path)
+    task = asyncio.create_task(ObjectStream(watcher.api, kind, watcher.observer, watcher.lose_track).run())
+    await until(lambda: listed >= 4)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (watcher.lost_track, watcher.observer.stats.relists) == (0, 0)
 
 
 async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:

@@ -73,6 +73,7 @@ class ObjectStream(Generic[_Value]):
         self._lost_track = lost_track
         self._events = 0
         self._since = since
+        self._served = bool(since)
         self.listed = asyncio.Event()
         if since:
             self.listed.set()
@@ -121,12 +122,14 @@ class ObjectStream(Generic[_Value]):
             await self._observer.observe_all(self.kind, listing)
             self._unreadable = set(listing.unreadable)
             self._show_up_to(str(listing.version or 0))
-        if self.listed.is_set():
+        version = str(listing.version or "")
+        if self.listed.is_set() and (version or self._served):  # of what nobody has defined nothing is missed
             self._observer.stats.relists += 1
             self._lost_track()
+        self._served = bool(version)
         self.refusal = ""
         self.listed.set()
-        return str(listing.version or "")
+        return version
 
     async def _watch(self, version: str) -> str:
         """Follow the stream to its end; return where to resume, or an empty text if that is too old."""
