@@ -12,28 +12,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from benchmarks.packing import FGD, OURS, Say, folder_of, options, placer_of, say
+from benchmarks.packing import FGD, OURS, Say, Task, folder_of, options, placer_of, say
 from benchmarks.packing_serving import SIZES, Demand, Service, Waits, assess, serve
 from benchmarks.page import write_between
 from vgpu_scheduler.cli.traces.reading import Trace, read_trace
-from vgpu_scheduler.whatif.traces import Fleet, TraceNode, TracePod, churning_run, typical_pods
+from vgpu_scheduler.whatif.traces import typical_pods
 
 MARK: Final = "<!-- packing queue -->"
 POLICIES: Final = (FGD, "hami-binpack", OURS, "learned-prices")
 LOAD: Final = 0.95
-Map = Callable[[Callable[["Task"], list[Service]], Iterable["Task"]], Iterable[list[Service]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One policy on one workload, seed by seed."""
-
-    nodes: Sequence[TraceNode]
-    pods: Sequence[TracePod]
-    workload: str
-    policy: str
-    seeds: Sequence[int]
-    load: float
+Map = Callable[[Callable[[Task], list[Service]], Iterable[Task]], Iterable[list[Service]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +64,8 @@ def served(task: Task) -> list[Service]:
         If a placement cannot be.
     """
     mix, found = typical_pods(task.pods), []
-    for seed in task.seeds:
-        demand = Demand.of(churning_run(Fleet(task.nodes), task.pods, seed, task.load))
+    for run in task.runs():
+        demand = Demand.of(run)
         found.append(assess(demand, serve(demand, placer_of(task.policy, demand.fleet, mix))))
     return found
 
