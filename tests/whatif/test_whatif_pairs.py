@@ -11,7 +11,8 @@ import pytest
 from tests.policy.resources import policy_object
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import Remedy, RemedyKind, ask, explain_pod
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, remedies
 
 Object = dict[str, Any]
 
@@ -256,3 +257,22 @@ def test_a_node_whose_list_of_cards_cannot_be_read_is_told_with_what_to_do(regis
     text = explain_pod(made, waiting).text()
     assert "restart the device plugin on node a: the cards that the node lists cannot be read (" in text
     assert "device plugin on node b" not in text
+
+
+@pytest.mark.parametrize("mistaken", ["", "9223372036854775808"])
+def test_many_containers_that_ask_the_same_are_answered_soon(mistaken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = pod("asked", {GPU: 1})
+    limits = [{GPU: "1", MEMORY: "99999"} for _ in range(8)]
+    limits[3][MEMORY] = mistaken or limits[3][MEMORY]
+    asked["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": each}} for n, each in enumerate(limits)]
+    made, waiting = world_of(node("a"), asked)
+    read: list[Object] = []
+
+    def counted(world: World, obj: Object, *, again: bool = False) -> Pod:
+        read.append(obj)
+        return as_it_is(world, obj, again=again)
+
+    as_it_is = World.pod
+    monkeypatch.setattr(World, "pod", counted)
+    remedies(made, waiting)
+    assert len(read) < 8_000, len(read)

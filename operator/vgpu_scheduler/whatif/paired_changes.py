@@ -223,10 +223,14 @@ def _smaller_request_with_another(
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
 
     Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
+    An amount that has nothing to do with what the pod is refused for is found beside the one that has.
     """
-    for amount in waiting.amounts():
+    refusal = waiting.refusal
+    for amount in _unlike(waiting):
         least = next(iter(valid_steps(waiting, amount)), None)
         changed = _with_least(waiting, amount)
+        if refusal and changed.refusal == refusal:
+            continue
         for other in (remedy for search in searches for remedy in search(changed)):
             if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
                 continue  # it asks for fewer cards, and so for less of the same
@@ -235,6 +239,18 @@ def _smaller_request_with_another(
                 steps, node = found
                 less, written = amount.worded(steps), amount.applied(other.pod, steps)
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+
+
+def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
+    """Yield the amounts of a pod, of containers that ask for the same only those of the first one."""
+    firsts: list[tuple[str, object, int]] = []
+    for amount in waiting.amounts():
+        resources = waiting.written["spec"][amount.field][amount.index].get("resources")
+        first = next((index for *asked, index in firsts if asked == [amount.field, resources]), None)
+        if first is None:
+            firsts.append((amount.field, resources, amount.index))
+        if first in (None, amount.index):
+            yield amount
 
 
 def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:

@@ -141,7 +141,13 @@ class HypotheticalPod:
     @property
     def is_refused(self) -> bool:
         """Whether the pod cannot be placed whatever the nodes are."""
-        return self.cycle.decide(self.ours).outcome is Outcome.REFUSED
+        return bool(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """Why the pod cannot be placed whatever the nodes are; empty where it can be."""
+        decision = self.cycle.decide(self.ours)
+        return decision.message if decision.outcome is Outcome.REFUSED else ""
 
     def rewritten(self, written: Object, corrections: Sequence[AmountChange] = ()) -> HypotheticalPod:
         """Return the pod as it would be if it were written so; itself where that cannot be read.
