@@ -7,6 +7,7 @@ and what takes long because it measures times one after the other.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,8 @@ from vgpu_scheduler.runtime.warmup import warm_up
 
 _ROOT = Path(__file__).resolve().parents[1]
 _REPORTS = _ROOT / "build" / "tests"
-_MOST_WORKERS = 4
-"""Each takes about a GB."""
+_WORKERS = min((os.cpu_count() or 1) + 1, 4)
+"""One more than there are cores, since some tests wait for seconds; each takes more than a GB."""
 _NO_TESTS = 5
 
 
@@ -48,7 +49,7 @@ class Part:
 
 _PURE = "what needs neither an API server nor processes"
 _REAL = "on the real API server, with the operator as a process, and in a browser"
-_PARALLEL = ("--numprocesses=auto", f"--maxprocesses={_MOST_WORKERS}", "--dist=worksteal")
+_PARALLEL = (f"--numprocesses={_WORKERS}", "--dist=worksteal")
 """Who has none left takes tests over: the longest ones come last."""
 _TWO = ("--numprocesses=2", "--dist=loadfile")
 """A worker has a control plane of its own, for all of its files."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,19 @@ KINDS |= {obj["kind"].lower() for obj in INSTALLED if obj}
 def wrong_statements(page: str) -> list[str]:
     """Return what is wrong on a page, in words."""
     page = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
-    found = [problem for span in SPAN.findall(page) for problem in _about(" ".join(span.split()))]
+    found = [problem for span in SPAN.findall(page) for problem in _problems(" ".join(span.split()))]
     found += [f"no panel *{title}*" for title in PANEL.findall(" ".join(page.split())) if f'"{title}"' not in _titles()]
     return [*found, *_columns(page), *_amounts(page), *_labels(page)]
 
 
 def _titles() -> str:
     return DASHBOARD.replace('\\"', '"')
+
+
+@cache
+def _problems(span: str) -> tuple[str, ...]:
+    """Return what is wrong with a name or a command; the same is asked of many pages with one mistake each."""
+    return tuple(_about(span))
 
 
 def _about(span: str) -> Iterator[str]:

@@ -78,7 +78,7 @@ def put(objects: Objects, place: tuple[Any, ...], value: Any) -> None:
         target[place[-1]] = value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JSON), min_size=1, max_size=4))
 def test_no_object_crashes_a_check(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     objects = deepcopy(BROKEN)
@@ -89,7 +89,7 @@ def test_no_object_crashes_a_check(changes: list[tuple[tuple[Any, ...], Any]]) -
     assert all(str(finding.ref) for finding in report.findings)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(["Node", "Pod"]), st.integers(0, 4), st.data())
 def test_no_annotation_crashes_a_check(kind: str, number: int, data: st.DataObject) -> None:
     objects = healthy()

@@ -192,7 +192,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(CHANGES)
 def test_cached_shapes_say_what_a_fresh_evaluation_says(changes: list[tuple[str, int, int]]) -> None:
     engine = engine_with([node(f"n{number}", cards(f"n{number}", 2)) for number in range(3)])

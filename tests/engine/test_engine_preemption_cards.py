@@ -25,7 +25,7 @@ from vgpu_scheduler.state import Phase
 TENANTS = 6
 WORLDS = [
     range(150),
-    *(pytest.param(range(at or 150, at + 2500), marks=pytest.mark.long) for at in range(0, 5_000, 2500)),
+    *(pytest.param(range(at, at + 400), marks=pytest.mark.long) for at in range(150, 1350, 400)),
 ]
 
 
@@ -198,7 +198,7 @@ def shared(rng: np.random.Generator, tenants: int) -> Engine:
 
 @pytest.mark.parametrize(
     "worlds",
-    [pytest.param(5, id="few"), pytest.param(40, id="many", marks=(pytest.mark.long, pytest.mark.timeout(900)))],
+    [pytest.param(5, id="few"), pytest.param(15, id="many", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_SETS + 1))
 def test_nobody_who_costs_less_would_do_on_a_card_that_many_share(tenants: int, worlds: int) -> None:

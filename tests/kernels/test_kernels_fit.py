@@ -11,6 +11,7 @@ from tests.kernels.interpreted import run_interpreted
 from tests.kernels.worlds import MODES, POLICIES, TYPES, VENDORS, check, random_world
 from tests.naive.hami_quota import Quota
 from tests.naive.hami_values import UNSET, Ask, Card, Container, Rules, Wish
+from tests.seeds import seeds
 
 from vgpu_scheduler.model import CardReason
 
@@ -29,7 +30,7 @@ NOT_YET = {CardReason.NodeUnregistered, CardReason.CardHeldByPeer} | OF_SINGLE_M
 """The others that kernels do not give: allocators count them."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_many_worlds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     outcomes: Counter[str] = Counter()

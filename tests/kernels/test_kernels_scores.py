@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from tests.kernels.interpreted import run_interpreted
 from tests.kernels.score_worlds import check, random_world
+from tests.seeds import seeds
 
 WORLDS = 1000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_many_worlds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     found = [check(random_world(rng), rng) for _ in range(WORLDS)]

@@ -8,11 +8,12 @@ import pytest
 from tests.kernels.interpreted import run_interpreted
 from tests.kernels.share_worlds import check, check_cards, random_card_world, random_share_world
 from tests.naive import shares
+from tests.seeds import seeds
 
 WORLDS = 1500
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_devices_that_are_shared_by_amounts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     outcomes: Counter[str] = Counter()
@@ -26,7 +27,7 @@ def test_devices_that_are_shared_by_amounts(seed: int) -> None:
     assert {"CardVirtualFunctionsExhausted", "CardPartitionNotFit"} <= outcomes.keys()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_hami_cards_in_the_order_of_the_device_score(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert sum(check_cards(*random_card_world(rng)) for _ in range(WORLDS)) > WORLDS

@@ -133,7 +133,7 @@ def api_pods(draw: st.DrawFn) -> Obj:
     return pod({"name": "c", "resources": {"requests": draw(quantities)}, "ports": draw(ports)}, **spec)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data())
 def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
     objects = {name: data.draw(api_nodes(name)) for name in data.draw(st.lists(st.sampled_from(NAMES), unique=True))}

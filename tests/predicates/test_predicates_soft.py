@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kube.objects import Obj
 from tests.naive import scores as naive
 from tests.naive.predicates import PREFERRED
 from tests.predicates.test_predicates_spread import RULES, SELECTED
+from tests.seeds import seeds
 from tests.state.interpod_world import APPS, EITHER, LIKED, MOVES, NAMESPACES, TERMS, WEB, Move, World, asking
 
 from vgpu_scheduler.kube import Pod, compile_label_selector, decode_pod
@@ -111,16 +113,17 @@ def test_agrees_with_the_naive_twin(happened: list[Move], asked: list[Question],
         kept.agree(question, seed)
 
 
-def test_agrees_with_the_naive_twin_at_length() -> None:
-    """Ten thousand clusters, each one move from the one before."""
-    rng, apart = np.random.default_rng(21), 0
-    for _ in range(100):
+@pytest.mark.parametrize("part", seeds(1, 5))
+def test_agrees_with_the_naive_twin_at_length(part: int) -> None:
+    """Thousands of clusters, each one move from the one before."""
+    rng, apart = np.random.default_rng(21 + part), 0
+    for _ in range(20):
         world = World()
         kept = Kept(world, 24)
         for move in rng.integers(0, 1000, (100, 4)).tolist():
             world.move(tuple(move))
             apart += kept.agree(tuple(rng.integers(0, LIMITS).tolist()), int(rng.integers(1, 2**16)))
-    assert apart > 10_000, "plugins must tell nodes apart often"
+    assert apart > 2_000, "plugins must tell nodes apart often"
 
 
 def test_the_system_defaults_agree_with_the_naive_twin() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.kube.objects import Obj, pod
 from tests.naive import predicates as naive
 from tests.naive.spread import spread
+from tests.seeds import seeds
 from tests.state.interpod_world import APPS, EITHER, MOVES, NAMESPACES, OLD, SOME_REV, WEB, Move, World, asking
 
 from vgpu_scheduler.kube import decode_pod
@@ -105,10 +106,11 @@ def test_agrees_with_the_naive_twin(happened: list[Move], asked: list[Question],
         filters.agree(question)
 
 
-def test_agrees_with_the_naive_twin_at_length() -> None:
-    """Ten thousand clusters, each one move from the one before."""
-    rng, open_nodes, all_nodes = np.random.default_rng(12), 0, 0
-    for _ in range(50):
+@pytest.mark.parametrize("part", seeds(1, 5))
+def test_agrees_with_the_naive_twin_at_length(part: int) -> None:
+    """Thousands of clusters, each one move from the one before."""
+    rng, open_nodes, all_nodes = np.random.default_rng(12 + part), 0, 0
+    for _ in range(10):
         world = World()
         filters = Filters(world, 12)
         for move in rng.integers(0, 1000, (200, 4)).tolist():

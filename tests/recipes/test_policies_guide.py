@@ -90,14 +90,15 @@ def test_there_are_snippets_of_all_kinds() -> None:
     assert {kind_of(text) for text in blocks("yaml")} == {"policy", "cases", "other"}
 
 
-def commands() -> list[tuple[str, str]]:
-    """Return the commands of ours that the guide shows with their output."""
+def commands() -> list[Any]:
+    """Return the commands of ours that the guide shows with their output; those of a whole trace take long."""
     found = []
     for block in blocks("console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             if command.startswith("vgpu-scheduler ") and output:
-                found.append((command.removeprefix("vgpu-scheduler "), output))
+                given = command.removeprefix("vgpu-scheduler ")
+                found.append(pytest.param(given, output, marks=[pytest.mark.long] if "--trace" in given else []))
     return found
 
 

@@ -230,6 +230,7 @@ async def test_it_ends_with_a_failure_when_the_lease_is_lost(stage: Stage) -> No
     assert "the lease is lost" in stage.operator.log
 
 
+@pytest.mark.long
 async def test_the_lease_is_held_through_lists_that_take_longer_than_it_lasts(stage: Stage, tmp_path: Path) -> None:
     """Neither of two replicas ends, and the one that won goes on to lead."""
     stage.cluster.inject(Fault(verb="list", resource="pods", user_agent="vgpu-scheduler", delay=5.0))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.runtime.test_runtime_explained import LOCK, OURS, Cluster, running_operator
+from tests.seeds import seeds
 from tests.shadow.clusters import HAMI, FewLines
 from tests.shadow.watched import Watched
 
@@ -107,13 +108,13 @@ class Plugins:
         await self._cluster.call("PATCH", f"/api/v1/nodes/{node}", taken, **patch)
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 20))])
-async def test_what_would_have_fitted_the_running_operator_binds(tmp_path: Path, batch: int) -> None:
+@pytest.mark.parametrize("seed", seeds(1, 20))
+async def test_what_would_have_fitted_the_running_operator_binds(tmp_path: Path, seed: int) -> None:
     worlds: list[Claimed] = []
-    seed = 100 * batch
+    number = 100 * seed
     while sum(len(world.places) for world in worlds) < CLAIMS:
-        worlds += claimed(seed)
-        seed += 1
+        worlds += claimed(number)
+        number += 1
     async with running_operator(tmp_path, VGPU_COEXIST_WITH=HAMI) as cluster:
         plugins = Plugins(cluster)
         for world in worlds:

@@ -159,6 +159,7 @@ def test_a_limit_of_memory_is_said_to_deny_the_cards_of_which_the_pod_would_get_
         assert memory_on("n", most, asked) <= limit < memory_on("n", most + 1 + most // 100, asked)
 
 
+@pytest.mark.long
 def test_all_rules_are_among_these() -> None:
     texts = []
     for seed in range(200):

@@ -166,6 +166,7 @@ def test_the_pod_is_placed_when_others_end_whoever_makes_them_anew(seed: int) ->
     checked(seed)
 
 
+@pytest.mark.long
 def test_all_that_may_be_said_is_said_of_some_of_these_clusters() -> None:
     texts = [text for seed in range(200) for text in checked(seed)]
     of_one, of_several = ("wait until pod ", "end pod ", "make 1 pod "), ("wait until pods ", "end 2 pods ")

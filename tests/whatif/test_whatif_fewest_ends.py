@@ -139,6 +139,7 @@ def test_no_fewer_pods_of_no_higher_priority_would_do(seed: int) -> None:
     checked(seed)
 
 
+@pytest.mark.long
 def test_enough_of_these_clusters_need_the_end_of_several() -> None:
     counts = [count for seed in range(60) for count in checked(seed)]
     assert min(counts.count(number) for number in (1, 2, 3)) > 2, sorted(counts)

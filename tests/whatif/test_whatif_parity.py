@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.engine.builders import Obj, allocation, asks, cards, node_object, pod_object
 from tests.fuzz.worlds import KINDS
+from tests.seeds import seeds
 from tests.state.test_state_selecting import selecting
 
 from vgpu_scheduler.intake.lister import read
@@ -130,15 +131,16 @@ def random_cluster(rng: np.random.Generator, ours: str) -> list[Obj]:
     return objects
 
 
-def test_random_clusters_and_settings_get_the_same_decisions() -> None:
-    rng, seen = np.random.default_rng(20), Counter[str]()
-    for number in range(150):
+@pytest.mark.parametrize("part", seeds(1, 3))
+def test_random_clusters_and_settings_get_the_same_decisions(part: int) -> None:
+    rng, seen = np.random.default_rng(20 + part), Counter[str]()
+    for number in range(50):
         overrides = random_settings(rng)
         objects = random_cluster(rng, overrides.get("scheduler_names", ["vgpu-scheduler"])[0])
         decided = operators(settings_of(overrides), objects)
         assert answered(overrides, objects) == decided, f"cluster {number}, {overrides}"
         seen.update(outcome for outcome, *_ in decided.values())
-    assert min(seen["placed"], seen["unschedulable"], seen["refused"]) > 20, seen
+    assert min(seen["placed"], seen["unschedulable"], seen["refused"]) > 5, seen
 
 
 def test_what_another_scheduler_announced_is_not_free() -> None:
