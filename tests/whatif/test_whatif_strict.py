@@ -10,6 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import pod
 from tests.whatif.test_whatif_remedies_dialects import MEMORY, NUMBER, cluster
 
+from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.policy import PolicyDefaults
@@ -66,19 +67,50 @@ def test_a_count_of_0_beside_amounts_is_to_be_1_or_the_amounts_are_left_out(dial
         ({"nvidia.com/gpucores": 150}, {}, "ask 100 of nvidia.com/gpucores instead of 150 in container main"),
         ({"nvidia.com/gpumem-percentage": 150}, {}, "ask 100 of nvidia.com/gpumem-percentage instead of 150"),
         ({"nvidia.com/gpumem": 1000}, {"nvidia.com/vgpu-mode": ""}, "leave out its annotation nvidia.com/vgpu-mode"),
+        ({}, {"nvidia.com/numa-bind": "yes"}, "leave out its annotation nvidia.com/numa-bind"),
+        ({}, {"nvidia.com/vgpu-mode": "hami-core,x"}, "write hami-core as its annotation nvidia.com/vgpu-mode"),
+        (
+            {"nvidia.com/gpu": 0, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 150},
+            {"nvidia.com/numa-bind": "yes", "nvidia.com/vgpu-mode": " "},
+            " and ".join(
+                (
+                    "ask 1 of nvidia.com/gpu instead of 0 in container main",
+                    "leave out its annotation nvidia.com/numa-bind",
+                    "leave out its annotation nvidia.com/vgpu-mode",
+                    "ask 100 of nvidia.com/gpucores instead of 150",
+                )
+            ),
+        ),
     ],
-    ids=["cores", "ratio", "empty mode"],
+    ids=["cores", "ratio", "empty mode", "no boolean", "a word that is no mode", "all at once"],
 )
 def test_what_is_odd_is_corrected_where_that_is_refused(
     limits: dict[str, int], annotations: dict[str, str], text: str
 ) -> None:
     written = pod("p", {"nvidia.com/gpu": 1, **limits}, schedulerName="vgpu-scheduler")
+    check_correction("hami", written, annotations, text)
+
+
+def test_so_it_is_in_volcanos_names() -> None:
+    asked = pod("p", {NUMBER: 1}, schedulerName="vgpu-scheduler")
+    written = f"write A100,V100 as its annotation {keys.USE_TYPE}"
+    text = f"{written} and leave out its annotation {keys.NO_USE_TYPE}"
+    check_correction("volcano", asked, {keys.USE_TYPE: "A100 , V100", keys.NO_USE_TYPE: "T4"}, text)
+
+
+def check_correction(dialect: str, written: Object, annotations: dict[str, str], text: str) -> None:
+    """Whoever may list nodes, and who may not, is told the same, and the pod is understood once it is written so."""
     written["metadata"]["annotations"] = annotations
-    world = strict_world("hami", *cluster("hami", [[], [], []]), written)
+    world = strict_world(dialect, *cluster(dialect, [[], [], []]), written)
     (waiting,) = world.pending.values()
-    assert ask(world, waiting).decision.outcome is Outcome.REFUSED
-    (found,) = [each for each in remedies(world, waiting) if text in each.text]
+    decision = ask(world, waiting).decision
+    assert decision.outcome is Outcome.REFUSED
+    alone = strict_world(dialect)
+    assert any(
+        text in each for each in remedies_from_condition(alone, alone.pod(written), decision.message, "").remedies
+    )
+    found = next(each for each in remedies(world, waiting) if text in each.text)
     assert found.pod is not None
-    mended = strict_world("hami", *cluster("hami", [[], [], []]), found.pod)
+    mended = strict_world(dialect, *cluster(dialect, [[], [], []]), found.pod)
     (waiting,) = mended.pending.values()
-    assert ask(mended, waiting).decision.outcome is Outcome.PLACED
+    assert ask(mended, waiting).decision.outcome is not Outcome.REFUSED

@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.errors import (
     RegistrationError,
     UnsupportedError,
 )
-from vgpu_scheduler.dialects.fixes import AmountFix, AskForCard, Fix, LeaveOutResource, RemoveAnnotation, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, UsageWarning
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import (
     LocklessNodeSide,
@@ -28,6 +28,7 @@ from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 __all__ = [
     "Allocation",
     "AmountFix",
+    "AnnotationFix",
     "AskForCard",
     "ClaimError",
     "Claims",
@@ -47,7 +48,6 @@ __all__ = [
     "NodeSideAnnotation",
     "Refusal",
     "RegistrationError",
-    "RemoveAnnotation",
     "Scorers",
     "TimestampText",
     "UnservedPod",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["AmountFix", "AskForCard", "Fix", "LeaveOutResource", "RemoveAnnotation", "UsageWarning"]
+__all__ = ["AmountFix", "AnnotationFix", "AskForCard", "Fix", "LeaveOutResource", "UsageWarning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,20 @@ class LeaveOutResource:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveAnnotation:
-    """An annotation of the pod is to be removed."""
+class AnnotationFix:
+    """How an annotation of the pod would have to be written.
+
+    Attributes
+    ----------
+    meant
+        What to write; empty where it is to be left out.
+    """
 
     annotation: str
+    meant: str = ""
 
 
-Fix = AmountFix | AskForCard | LeaveOutResource | RemoveAnnotation
+Fix = AmountFix | AskForCard | LeaveOutResource | AnnotationFix
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ class UsageWarning:
     def in_container(self, name: str) -> UsageWarning:
         """Return it as one about a container."""
         fix = self.fix
-        if fix is not None and not isinstance(fix, RemoveAnnotation):
+        if fix is not None and not isinstance(fix, AnnotationFix):
             fix = replace(fix, container=name)
         refusal = f"container {name}: {self.refusal}" if self.refusal else ""
         return UsageWarning(f"container {name}: {self.text}", refusal, fix)

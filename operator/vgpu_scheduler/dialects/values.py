@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import AmountFix, AskForCard, RemoveAnnotation, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, UsageWarning
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int, to_int
 from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, cut, quoted
 
@@ -164,7 +164,7 @@ def to_be_removed(annotation: str, why: str, *, instead: str = "remove it") -> C
     instead
         How that is said.
     """
-    return ClaimError(f"annotation {annotation}{why}: {instead}", RemoveAnnotation(annotation))
+    return ClaimError(f"annotation {annotation}{why}: {instead}", AnnotationFix(annotation))
 
 
 def no_card(container: Container, count: str, others: Sequence[str]) -> UsageWarning:
@@ -180,13 +180,14 @@ def no_card(container: Container, count: str, others: Sequence[str]) -> UsageWar
 def no_boolean(annotation: str, value: str) -> UsageWarning:
     """Say that a value is no boolean."""
     what, instead = f"annotation {annotation}: {quoted(value)} is no boolean", "write true or false"
-    return UsageWarning(f"{what}, and counts as false: {instead}", f"{what}: {instead}")
+    return UsageWarning(f"{what}, and counts as false: {instead}", f"{what}: {instead}", AnnotationFix(annotation))
 
 
 def no_such_word(annotation: str, value: str, words: Sequence[str]) -> UsageWarning:
     """Say that a value is none of those that are known."""
     what = f"annotation {annotation}: {quoted(value)} is none of {', '.join(words)}"
-    return UsageWarning(f"{what}, and is followed as none of them", f"{what}: write one of them")
+    fix = AnnotationFix(annotation)
+    return UsageWarning(f"{what}, and is followed as none of them", f"{what}: write one of them", fix)
 
 
 def no_such_mode(annotation: str, value: str, modes: Sequence[str]) -> ClaimError:
@@ -211,7 +212,7 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning
     if not value.strip():
         what, instead = f"annotation {annotation} is empty", "leave it out for any card"
         text = f"{what}, and fits cards without a mode only: {instead}"
-        return UsageWarning(text, f"{what}: {instead}", RemoveAnnotation(annotation))
+        return UsageWarning(text, f"{what}: {instead}", AnnotationFix(annotation))
     found = [mode for mode in modes if mode in value]
     if not found:
         raise no_such_mode(annotation, value, modes)
@@ -220,7 +221,7 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning
         return None
     words, known = cut(str(unknown), QUOTED), ",".join(found)
     what = f"annotation {annotation}: {quoted(value)} has unknown words {words}"
-    return UsageWarning(f"{what}, and counts as {known}", f"{what}: write {known}")
+    return UsageWarning(f"{what}, and counts as {known}", f"{what}: write {known}", AnnotationFix(annotation, known))
 
 
 def _either(words: Sequence[str]) -> str:

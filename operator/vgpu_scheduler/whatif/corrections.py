@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.dialects import AmountFix, AskForCard, Fix, LeaveOutResource, RemoveAnnotation
+from vgpu_scheduler.dialects import AmountFix, AnnotationFix, AskForCard, LeaveOutResource
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
@@ -142,35 +142,38 @@ def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str,
 
 def _accepted(world: World, written: Object) -> CorrectedPod | None:
     """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
+    refused = _refused(world, written)
+    if refused is None:
+        return None
+    match refused.fix:
+        case AmountFix():
+            return _mended(world, written, refused.fix)
+        case AskForCard():
+            return _with_a_card(world, written, refused.fix, refused.reason)
+        case LeaveOutResource(container, resource):
+            return _leaving_out(written, container, (resource,))
+        case AnnotationFix():
+            return _annotated(written, refused.fix)
+        case None:
+            return _without_unsupported(world, written)
+
+
+def _refused(world: World, written: Object) -> Refused | None:
+    """Return what a pod is refused for before any node is looked at; None where it is not, or cannot be read."""
     try:
         read = world.pod(written, again=True)
     except WorldError:
         return None
-    pod = created(world, read, read.uid)
-    refused = world.engine.cycle.classes.of(pod)
-    if not isinstance(refused, Refused):
-        return None
-    return _without_unsupported(pod, written) if refused.fix is None else _fixed(world, written, refused.fix, refused)
-
-
-def _fixed(world: World, written: Object, fix: Fix, refused: Refused) -> CorrectedPod | None:
-    match fix:
-        case AmountFix():
-            return _mended(world, written, fix)
-        case AskForCard():
-            return _with_a_card(world, written, fix, refused.reason)
-        case LeaveOutResource(container, resource):
-            return _leaving_out(written, container, (resource,))
-        case RemoveAnnotation(annotation):
-            return _without_annotation(written, annotation)
+    found = world.engine.cycle.classes.of(created(world, read, read.uid))
+    return found if isinstance(found, Refused) else None
 
 
 def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -> CorrectedPod | None:
-    """Ask for a card in a container that asks for none, and amounts of it; where that is refused, not for these."""
+    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these."""
     mended = _mended(world, written, AmountFix(fix.container, fix.resource, "0", 1))
-    then = "" if mended is None else refusal_of(world, mended.written)
-    if not then or then in refusal:  # it is refused for what is the matter with others anyway
-        return mended
+    then = None if mended is None else _refused(world, mended.written)
+    if then is None or then.fix is not None or then.reason in refusal:
+        return mended  # what is the matter with something else is mended after that
     return _leaving_out(written, fix.container, fix.others)
 
 
@@ -184,8 +187,8 @@ def _leaving_out(written: Object, container: str, resources: Sequence[str]) -> C
     return None
 
 
-def _without_unsupported(pod: Pod, written: Object) -> CorrectedPod | None:
-    for field in unsupported_fields(pod):
+def _without_unsupported(world: World, written: Object) -> CorrectedPod | None:
+    for field in unsupported_fields(world.pod(written, again=True)):
         if (without := _without(written, field)) is not None:
             return CorrectedPod(without, (f"leave out {field}",))
     return None
@@ -245,15 +248,16 @@ def _set(
     return None
 
 
-def _without_annotation(written: Object, name: str) -> CorrectedPod | None:
-    """Return a pod without an annotation; None where it has none of that name."""
-    metadata = written.get("metadata") or {}
+def _annotated(written: Object, fix: AnnotationFix) -> CorrectedPod | None:
+    """Return a pod with another value of an annotation, or without it; None where it has none of that name."""
+    metadata, name = written.get("metadata") or {}, fix.annotation
     annotations = metadata.get("annotations") or {}
     if name not in annotations:
         return None
     kept = {key: value for key, value in annotations.items() if key != name}
-    changed = {**written, "metadata": {**metadata, "annotations": kept}}
-    return CorrectedPod(changed, (f"leave out its annotation {name}",))
+    text = f"write {fix.meant} as its annotation {name}" if fix.meant else f"leave out its annotation {name}"
+    changed = {**kept, name: fix.meant} if fix.meant else kept
+    return CorrectedPod({**written, "metadata": {**metadata, "annotations": changed}}, (text,))
 
 
 def _without(written: Object, unsupported: UnsupportedField) -> Object | None:

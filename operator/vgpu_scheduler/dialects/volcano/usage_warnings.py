@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import AnnotationFix, UsageWarning
 from vgpu_scheduler.dialects.values import no_card, no_such_mode, number_of
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -26,15 +26,18 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
     spread = annotations.get(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP)
     if spread != keys.SPREAD_IN_GROUP:
         yield UsageWarning(
-            f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}"
+            f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}",
+            fix=AnnotationFix(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP),
         )
     for name in (keys.USE_TYPE, keys.NO_USE_TYPE):
         value = annotations.get(name)
         if value is not None and any(part != part.strip() or not part for part in value.split(",")):
             said = f"annotation {name}: {quoted(value)} is compared with its blanks: write names and commas alone"
-            yield UsageWarning(said)
+            meant = ",".join(filter(None, map(str.strip, value.split(","))))
+            yield UsageWarning(said, fix=AnnotationFix(name, meant))
     if keys.USE_TYPE in annotations and keys.NO_USE_TYPE in annotations:
-        yield UsageWarning(f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}")
+        text = f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}"
+        yield UsageWarning(text, fix=AnnotationFix(keys.NO_USE_TYPE))
 
 
 def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarning]:
