@@ -162,6 +162,21 @@ def test_compute_goes_with_the_annotation_without_which_it_is_refused(seed: int)
     assert answer(world)[1].remedies == (said,)
 
 
+@pytest.mark.parametrize("memory", [3, 50, 95])
+def test_a_size_that_no_webhook_lets_in_is_not_told_instead_of_one_that_it_would_not(memory: int) -> None:
+    """A pod that no webhook has seen asks for no size of Moore Threads' cards, and for more than a quota leaves."""
+    asks = {f"{MTHREADS}vgpu": 1, f"{MTHREADS}sgpu-memory": memory}
+    amounts = {f"{MTHREADS}vgpu": 10, f"{MTHREADS}sgpu-core": 16, f"{MTHREADS}sgpu-memory": 96}
+    asked, limited = pod("asked", asks), quota("q", {f"{MTHREADS}sgpu-memory": memory - 1})
+    assert hooked(asked).pod is None
+    world, waiting = world_of(node({}, amounts), limited, asked)
+    assert not ask(world, waiting).node
+    changes = of_pod_alone(remedies(world, waiting))
+    assert changes
+    for written in changes:
+        assert hooked(written).pod is not None, written
+
+
 def test_a_pod_that_no_webhook_has_seen_may_stay_as_it_would_be_refused() -> None:
     """Where something else keeps it waiting, that is told: it did not meet a webhook, and need not again."""
     there = node(registered("hami.io/node-register-Ascend910B3", [65536, 65536], 20, "Ascend910B3"), {ASCEND: 8})

@@ -37,10 +37,15 @@ class AdmissionVariants:
         self._world = world
         self._written = written
 
-    def of(self, written: Object) -> tuple[Pod, ...]:
+    def of(self, written: Object, *, excused: bool = True) -> tuple[Pod, ...]:
         """Return how the scheduler may get to see a pod: as it is written, and as it is completed if that is different.
 
         Empty where it is not let in, or cannot be read.
+
+        Parameters
+        ----------
+        excused
+            Whether what the pod would be refused for as it is is not held against a change.
         """
         try:
             read = self._world.pod(written, again=True)
@@ -49,7 +54,7 @@ class AdmissionVariants:
         except WorldError:
             return ()
         except Refusal as refusal:
-            return (read,) if refusal.message == self._refusal else ()
+            return (read,) if excused and refusal.message == self._refusal else ()
 
     @cached_property
     def _refusal(self) -> str:

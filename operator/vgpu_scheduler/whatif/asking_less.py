@@ -159,6 +159,12 @@ def valid_steps(waiting: HypotheticalPod, amount: Amount, other: Object | None =
     understood: Sequence[int] = below
     if not of_memory:
         understood = [steps for steps in below if waiting.is_claim(dialect, amount.applied(base, steps))]
-    if all(waiting.is_let_in(amount.applied(base, steps)) for steps in some_of(understood)):
+
+    def is_let_in(steps: int, *, excused: bool) -> bool:
+        return waiting.is_let_in(amount.applied(base, steps), excused=excused)
+
+    # Where some amounts mend what the pod would be refused for, no other one is told.
+    excused = not any(is_let_in(steps, excused=False) for steps in some_of(understood))
+    if all(is_let_in(steps, excused=excused) for steps in some_of(understood)):
         return understood
-    return [steps for steps in understood if waiting.is_let_in(amount.applied(base, steps))]
+    return [steps for steps in understood if is_let_in(steps, excused=excused)]

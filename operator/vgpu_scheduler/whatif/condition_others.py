@@ -90,7 +90,7 @@ ADVICE_BY_REASON: Final[Mapping[str, str]] = {
     CardReason.CardUnhealthy.text: _NODES,
     CardReason.CardCordoned.text: _NODES,
     CardReason.CardTypeMismatch.text: f"ask for other cards: {_CARDS}",
-    CardReason.NumaNotFit.text: f"{WAIT}: no cards that belong together are free",
+    CardReason.NumaNotFit.text: f"{WAIT}: no free cards belong together, or are cut in slices of that size",
     CardReason.CardUuidMismatch.text: f"ask for other cards: {_CARDS}",
     CardReason.CardLabelMismatch.text: "ask for devices with other labels (device-allocate-hint)",
     CardReason.CardPartitionNotFit.text: f"{WAIT}: no free cards are a partition of a node",

@@ -180,9 +180,9 @@ class HypotheticalPod:
         except WorldError:
             return False
 
-    def is_let_in(self, written: Object) -> bool:
-        """Tell whether the pod would be let in if it were written so."""
-        return bool(self._admitted.of(written))
+    def is_let_in(self, written: Object, *, excused: bool = True) -> bool:
+        """Tell whether the pod would be let in if it were written so; see :meth:`AdmissionVariants.of`."""
+        return bool(self._admitted.of(written, excused=excused))
 
     def forms(self, written: Object) -> tuple[Pod, ...]:
         """Return the pod as it may be stored if it were written so; see :class:`AdmissionVariants`.
