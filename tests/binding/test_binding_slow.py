@@ -61,6 +61,7 @@ async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, o
             await b.binder.look_at_closed_nodes()
         assert b.submit() == 2
         assert {held.node for held in b.engine.state.reservations()} == {"node-a"}  # where somebody is already
+        await some_looks(b)  # whose turn it is begins to wait
         b.clock.ahead += 9.0
         await some_looks(b)
         assert b.binder.stats.moved == 0
@@ -101,6 +102,7 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         await b.learn()
         b.watch()
         assert b.submit() == 2
+        await some_looks(b)  # whose turn it is begins to wait
         b.clock.ahead += 9.0
         await some_looks(b)
         assert await told(b) == []
