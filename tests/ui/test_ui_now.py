@@ -19,9 +19,9 @@ from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import ClusterSnapshot, examine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.reading import facts_of_view, read_facts
+from vgpu_scheduler.reading import ClusterView, facts_of_view, read_facts
 from vgpu_scheduler.ui import PageSetup
-from vgpu_scheduler.ui.recent import RecentEvents
+from vgpu_scheduler.ui.recent import LastHour, RecentEvents
 from vgpu_scheduler.whatif import World
 
 Object = dict[str, Any]
@@ -177,8 +177,23 @@ async def test_a_pod_without_cards_is_bound_here_where_it_names_any_of_our_sched
     plain["metadata"]["annotations"] = {}
     plain["spec"] |= {"schedulerName": name, "containers": [{"name": "main"}]}
     current = current_of([node("a"), plain], settings)
-    recent = await current.ask(lambda world, view: RecentEvents(world, None).lately(world, view.read_at))
+    recent = await current.ask(lambda world, view: RecentEvents(world, None).lately(view.read_at))
     assert recent.count("bound") == (name != "another")
+
+
+async def test_times_are_read_as_objects_come_and_not_at_each_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = current_of([node("a"), scheduled(running("p", "a", "GPU-a-1", 2000), "2026-01-01T23:45:00Z")])
+
+    def looked_at_twice(world: World, view: ClusterView) -> tuple[LastHour, LastHour]:
+        recent = RecentEvents(world, None)
+        first = recent.lately(view.read_at)
+        for name in ("bound_at", "ended_at", "parse_time"):
+            monkeypatch.setattr(f"vgpu_scheduler.ui.recent.{name}", None)
+        return first, recent.lately(view.read_at)
+
+    first, again = await current.ask(looked_at_twice)
+    assert first == again
+    assert first.count("bound") == 1
 
 
 async def test_what_happens_while_the_page_is_served_is_remembered(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.kube import bound_at, ended_at, parse_time
@@ -106,6 +107,8 @@ class RecentEvents:
     def __init__(self, world: World, since: datetime | None) -> None:
         self._since = since
         self._held = {key: held for key in world.pods if (held := _held(world, key)) is not None}
+        self._of_pods = {key: told for key in world.pods if (told := _told_by_pod(world, key))}
+        self._of_nodes = {name: told for name in world.nodes if (told := _told_by_node(world, name))}
         self._nodes = set(world.nodes)
         self._sick = _unhealthy(world)
         self._seen: deque[RecentEvent] = deque(maxlen=_MOST_SEEN)
@@ -113,6 +116,7 @@ class RecentEvents:
     def note(self, world: World, pods: Iterable[str], nodes: Iterable[str], now: datetime) -> None:
         """Note what has become of some pods and nodes."""
         for key in pods:
+            _put(self._of_pods, key, _told_by_pod(world, key))
             before, after = self._held.pop(key, None), _held(world, key)
             if after is not None:
                 self._held[key] = after
@@ -121,6 +125,7 @@ class RecentEvents:
             if after is not None and before != after:
                 self._seen.append(RecentEvent(now, RecentEventKind.BOUND, key, after[1]))
         for name in nodes:
+            _put(self._of_nodes, name, _told_by_node(world, name))
             if (name in self._nodes) != (name in world.nodes):
                 self._seen.append(
                     RecentEvent(now, RecentEventKind.CAME if name in world.nodes else RecentEventKind.WENT, name)
@@ -129,17 +134,19 @@ class RecentEvents:
 
     def note_all(self, world: World, now: datetime) -> None:
         """Note what has become of everything; the world may be another one."""
-        self.note(world, {*self._held, *world.pods}, {*self._nodes, *world.nodes}, now)
+        pods, nodes = {*self._held, *self._of_pods, *world.pods}, {*self._nodes, *self._of_nodes, *world.nodes}
+        self.note(world, pods, nodes, now)
         before, self._sick = self._sick, _unhealthy(world)
         new = sorted(self._sick - before)
         self._seen += (RecentEvent(now, RecentEventKind.UNHEALTHY, card, node) for node, card in new)
 
-    def lately(self, world: World, now: datetime | None) -> LastHour:
+    def lately(self, now: datetime | None) -> LastHour:
         """Return what has happened within the last hour."""
         if now is None:
             return LastHour(self._since, ())
         first = now - LATELY
-        told = list(_told(world, first))
+        objects = chain(self._of_pods.values(), self._of_nodes.values())
+        told = [each for events in objects for each in events if each.at >= first]
         known = {(each.what, each.name) for each in told}
         seen = [each for each in self._seen if each.at >= first and (each.what, each.name) not in known]
         return LastHour(self._since, tuple(sorted([*told, *seen], key=lambda each: each.at, reverse=True)))
@@ -163,17 +170,26 @@ def _unhealthy(world: World) -> set[tuple[str, str]]:
     }
 
 
-def _told(world: World, first: datetime) -> Iterator[RecentEvent]:
-    """Yield what objects tell of, from some time on."""
-    for key, pod in world.pods.items():
-        if not pod.node_name:
-            continue
-        status = world.written(pod).get("status")
-        bound, ended = bound_at(status), ended_at(status) if pod.terminal else None
-        for what, at in ((RecentEventKind.BOUND, bound), (RecentEventKind.ENDED, ended)):
-            if at is not None and at >= first and world.is_served(pod):
-                yield RecentEvent(at, what, key, pod.node_name)
-    for name, node in world.nodes.items():
-        at = parse_time((node.get("metadata") or {}).get("creationTimestamp"))
-        if at is not None and at >= first:
-            yield RecentEvent(at, RecentEventKind.CAME, name)
+def _put(told: dict[str, tuple[RecentEvent, ...]], name: str, events: tuple[RecentEvent, ...]) -> None:
+    if events:
+        told[name] = events
+    else:
+        told.pop(name, None)
+
+
+def _told_by_pod(world: World, key: str) -> tuple[RecentEvent, ...]:
+    """Return what a pod tells of itself, whenever that was; times are read once, not at each view."""
+    pod = world.pods.get(key)
+    if pod is None or not pod.node_name or not world.is_served(pod):
+        return ()
+    status = world.written(pod).get("status")
+    times = {
+        RecentEventKind.BOUND: bound_at(status),
+        RecentEventKind.ENDED: ended_at(status) if pod.terminal else None,
+    }
+    return tuple(RecentEvent(at, what, key, pod.node_name) for what, at in times.items() if at is not None)
+
+
+def _told_by_node(world: World, name: str) -> tuple[RecentEvent, ...]:
+    at = parse_time((world.nodes.get(name, {}).get("metadata") or {}).get("creationTimestamp"))
+    return () if at is None else (RecentEvent(at, RecentEventKind.CAME, name),)

@@ -103,7 +103,7 @@ def now_page(
     cards = usage.cards(world)
     models = usage.models(world, cards)
     reasons = waiting_page(world, now, visibility=visibility, most_asked=0).reasons
-    lately = recent.lately(world, now).seen_by(visibility)
+    lately = recent.lately(now).seen_by(visibility)
     return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 
 
