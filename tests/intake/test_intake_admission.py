@@ -20,7 +20,8 @@ from tests.intake.watching import Watcher, until
 from vgpu_scheduler.admission import AdmissionRules
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, supervised
+from vgpu_scheduler.intake import supervised
+from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.model import PodClaims
 
 Obj = dict[str, Any]

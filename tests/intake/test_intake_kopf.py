@@ -10,7 +10,8 @@ import pytest
 from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
 
 from vgpu_devcluster import WRITES, Fault
-from vgpu_scheduler.intake import KopfSource, Observer, supervised
+from vgpu_scheduler.intake import Observer, supervised
+from vgpu_scheduler.intake.kopf_source import KopfSource
 
 
 @pytest.fixture

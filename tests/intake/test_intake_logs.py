@@ -13,7 +13,8 @@ import pytest
 from tests.intake.watching import NODES, Watcher, until
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.intake import KopfSource, supervised
+from vgpu_scheduler.intake import supervised
+from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.telemetry.logs import KopfMessageFilter
 
 

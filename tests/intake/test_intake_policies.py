@@ -16,7 +16,6 @@ from vgpu_scheduler.intake import (
     NAMESPACES,
     POLICIES,
     Listing,
-    PolicySource,
     list_all,
     policies,
     supervised,
@@ -24,6 +23,7 @@ from vgpu_scheduler.intake import (
 from vgpu_scheduler.intake import (
     QUOTAS as QUOTA_KIND,
 )
+from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, crds, key_of
 

@@ -13,7 +13,7 @@ import click
 import uvloop
 from kubernetes_asyncio.config import ConfigException
 
-from vgpu_scheduler.intake import end
+from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load, unknown_variables

@@ -1,6 +1,9 @@
-"""Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
+"""Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest.
 
-from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
+What runs kopf is not exported, and so not imported by commands that list and watch alone: it is in ``kopf_source``,
+``policies``, ``admission`` and ``supervised``.
+"""
+
 from vgpu_scheduler.intake.final_states import FinalStateReader
 from vgpu_scheduler.intake.kinds import (
     BOUND_PODS,
@@ -22,13 +25,10 @@ from vgpu_scheduler.intake.kinds import (
     inventory_kind,
     pod_selections,
 )
-from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, list_pods, read_one
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
-from vgpu_scheduler.intake.supervised import end
 
 __all__ = [
     "BOUND_PODS",
@@ -45,18 +45,13 @@ __all__ = [
     "SWEPT",
     "VOLUMES",
     "VOLUME_CLAIMS",
-    "AdmissionEndpoint",
-    "AdmissionServer",
     "FinalStateReader",
     "Kind",
-    "KopfSource",
     "Listing",
     "ObjectStream",
     "Observer",
     "PodSelection",
-    "PolicySource",
     "StorageStreams",
-    "end",
     "inventory_kind",
     "list_all",
     "list_changed",

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vgpu_scheduler.admission import AdmissionRules
-from vgpu_scheduler.apiclient import ApiClient, Credentials
+from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config, volcano_names
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Metrics, catalogue
 
 _LABELS_SINCE = (1, 35)
 """Kubernetes merges the labels of a Binding since this version."""
@@ -100,38 +97,3 @@ class Connection:
     def observes_generation(self) -> bool:
         """Whether conditions of pods have an ``observedGeneration``."""
         return self.version >= _GENERATIONS_SINCE
-
-
-def admission_server(
-    settings: Settings,
-    credentials: Credentials,
-    engine: Engine,
-    metrics: Metrics,
-    after_spawn: Callable[[], None],
-    restarted: Callable[[], None],
-) -> AdmissionServer | None:
-    """Return what serves the admission webhook, with its metric; None where it is off."""
-    chosen = settings.admission
-    if not chosen.enabled:
-        return None
-    assert chosen.cert_file is not None
-    assert chosen.key_file is not None
-    server = AdmissionServer(
-        credentials,
-        AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
-        AdmissionRules(
-            engine.dialects,
-            settings.scheduler_names,
-            chosen.overwrite_default_scheduler,
-            engine.policies.claim_defaults,
-            engine.usage_warnings_of,
-        ),
-        lambda namespace, claims: engine.quota_limits.refuses(namespace, claims, engine.state),
-        after_spawn=after_spawn,
-        restarted=restarted,
-    )
-    metrics.add(
-        catalogue.ADMISSION_REVIEWS,
-        lambda: [({"result": result}, float(count)) for result, count in server.stats.results.items()],
-    )
-    return server

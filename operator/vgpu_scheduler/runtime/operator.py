@@ -15,7 +15,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock
 from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import end
+from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector

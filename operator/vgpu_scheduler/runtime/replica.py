@@ -37,17 +37,18 @@ from vgpu_scheduler.intake import (
     VOLUMES,
     FinalStateReader,
     Kind,
-    KopfSource,
     ObjectStream,
     Observer,
-    PolicySource,
     StorageStreams,
-    end,
     inventory_kind,
     pod_selections,
 )
+from vgpu_scheduler.intake.kopf_source import KopfSource
+from vgpu_scheduler.intake.policies import PolicySource
+from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.kube import Encoded
-from vgpu_scheduler.runtime.assembly import Connection, admission_server
+from vgpu_scheduler.runtime.admission import admission_server
+from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests

@@ -1,0 +1,47 @@
+"""From settings to what serves the admission webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vgpu_scheduler.admission import AdmissionRules
+from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.telemetry import Metrics, catalogue
+
+
+def admission_server(
+    settings: Settings,
+    credentials: Credentials,
+    engine: Engine,
+    metrics: Metrics,
+    after_spawn: Callable[[], None],
+    restarted: Callable[[], None],
+) -> AdmissionServer | None:
+    """Return what serves the admission webhook, with its metric; None where it is off."""
+    chosen = settings.admission
+    if not chosen.enabled:
+        return None
+    assert chosen.cert_file is not None
+    assert chosen.key_file is not None
+    server = AdmissionServer(
+        credentials,
+        AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
+        AdmissionRules(
+            engine.dialects,
+            settings.scheduler_names,
+            chosen.overwrite_default_scheduler,
+            engine.policies.claim_defaults,
+            engine.usage_warnings_of,
+        ),
+        lambda namespace, claims: engine.quota_limits.refuses(namespace, claims, engine.state),
+        after_spawn=after_spawn,
+        restarted=restarted,
+    )
+    metrics.add(
+        catalogue.ADMISSION_REVIEWS,
+        lambda: [({"result": result}, float(count)) for result, count in server.stats.results.items()],
+    )
+    return server
