@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kubernetes_asyncio.config import ConfigException
 from tests.cli.live_cluster import run
 
-from vgpu_scheduler.apiclient import client, context_namespace
+from vgpu_scheduler.apiclient import ConfigException, client, context_namespace
 
 COMMANDS = (["top"], ["explain", "p"], ["doctor"], ["snapshot"], ["cordon", "card", "n/c"], ["run"])
 

@@ -1,5 +1,6 @@
 """The one way to the API server: plain HTTP with kubernetes-asyncio's configuration and authentication."""
 
+import vgpu_scheduler.apiclient.deferred  # noqa: F401  # before the first import of kubernetes-asyncio
 from vgpu_scheduler.apiclient.access_reviews import is_allowed
 from vgpu_scheduler.apiclient.client import (
     JSON_PATCH,
@@ -10,6 +11,7 @@ from vgpu_scheduler.apiclient.client import (
     ApiError,
     ApiResponse,
     ApiUnreachableError,
+    ConfigException,
     Credentials,
     connect,
     context_namespace,
@@ -32,6 +34,7 @@ __all__ = [
     "ApiUnreachableError",
     "Backoff",
     "Clock",
+    "ConfigException",
     "Credentials",
     "SystemClock",
     "collection_path",

@@ -27,6 +27,7 @@ import msgspec
 import yaml
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException as ConfigException  # noqa: PLC0414  # for whoever asks a cluster
 from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from vgpu_scheduler.kube import loads
@@ -156,13 +157,13 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
 
     Raises
     ------
-    kubernetes_asyncio.config.ConfigException
+    ConfigException
         If no usable configuration is found.
     """
     configuration = Configuration()
     if kubeconfig is None and context is None and not _kubeconfigs():
         if not os.environ.get(_IN_CLUSTER):
-            raise config.ConfigException(
+            raise ConfigException(
                 f"there is no kubeconfig ({KUBE_CONFIG_DEFAULT_LOCATION}), and this is no pod of a cluster:"
                 " name one with --kubeconfig"
             )
@@ -177,14 +178,14 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
 def _named(kubeconfig: str | None) -> Iterator[None]:
     """Name the kubeconfig in errors about it; whatever one holds that is none, that is what is said."""
     if kubeconfig is not None and not Path(kubeconfig).exists():
-        raise config.ConfigException(f"kubeconfig {kubeconfig}: there is no such file")
+        raise ConfigException(f"kubeconfig {kubeconfig}: there is no such file")
     where = f"kubeconfig {kubeconfig or os.pathsep.join(map(str, _kubeconfigs()))}"
     try:
         yield
-    except (yaml.YAMLError, config.ConfigException, UnicodeDecodeError) as error:
-        raise config.ConfigException(f"{where}: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, ConfigException, UnicodeDecodeError) as error:
+        raise ConfigException(f"{where}: {' '.join(str(error).split())}") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise config.ConfigException(f"{where}: it is no kubeconfig") from error
+        raise ConfigException(f"{where}: it is no kubeconfig") from error
 
 
 def _kubeconfigs() -> list[Path]:
@@ -203,7 +204,7 @@ def context_namespace(kubeconfig: str | None, context: str | None) -> str:
 
     Raises
     ------
-    kubernetes_asyncio.config.ConfigException
+    ConfigException
         If the kubeconfig cannot be read.
     """
     if kubeconfig is None and not _kubeconfigs():

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 import uvloop
-from kubernetes_asyncio.config import ConfigException
 
+from vgpu_scheduler.apiclient import ConfigException
 from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.runtime import Operator

@@ -17,7 +17,7 @@ def chosen_namespace(options: NamespaceOptions, cluster: ClusterOptions) -> str 
 
     Raises
     ------
-    kubernetes_asyncio.config.ConfigException
+    ConfigException
         If the kubeconfig, which says it, cannot be read.
     """
     return None if options.every else options.name or own_namespace(cluster)
@@ -28,7 +28,7 @@ def own_namespace(cluster: ClusterOptions) -> str:
 
     Raises
     ------
-    kubernetes_asyncio.config.ConfigException
+    ConfigException
         If the kubeconfig cannot be read.
     """
     return "default" if cluster.files else str(context_namespace(cluster.kubeconfig, cluster.context))

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import click
-from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import reading
-from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first

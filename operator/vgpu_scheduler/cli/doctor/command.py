@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import click
-from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiUnreachableError, connect
+from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException, connect
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
