@@ -51,6 +51,8 @@ class Claims(Protocol):
     followed_by_node
         Those of these annotations that the node side follows itself: a pod for which one of them must not be followed
         must not be placed.
+    annotation_words
+        Those of these annotations that choose among cards by one of a few words, with these.
     """
 
     @property
@@ -65,6 +67,8 @@ class Claims(Protocol):
     def completed_resources(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]: ...  # noqa: D102
+    @property
+    def annotation_words(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each container claims.

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod, Taint
+from vgpu_scheduler.whatif.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.corrections import CorrectedPod, corrected
 from vgpu_scheduler.whatif.default_remedies import lower_defaults
@@ -173,6 +174,7 @@ _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     ask_less,
     ask_within_limits,
     _drop_constraints,
+    annotated_as_others,
     _tolerate,
     uncordon_nodes,
     uncordon_cards,
@@ -185,7 +187,7 @@ _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     lower_defaults,
     add_nodes,
 )
-_OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, _tolerate)
+_OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, annotated_as_others, _tolerate)
 _OF_CLUSTER: Final = (
     uncordon_nodes,
     uncordon_cards,

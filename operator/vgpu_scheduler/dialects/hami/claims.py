@@ -89,6 +89,12 @@ class HamiClaims:
         return found
 
     @cached_property
+    def annotation_words(self) -> Mapping[str, tuple[str, ...]]:
+        """What several vendors give a choice of; those that are booleans are none."""
+        known = [vendor.options.known for vendor in self.vendors if vendor.options]
+        return {name: words for each in known for name, words in each.items() if words}
+
+    @cached_property
     def _names(self) -> Mapping[str, Vendor]:
         """The vendor whose claims a resource is about."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}

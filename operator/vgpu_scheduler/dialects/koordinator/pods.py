@@ -75,6 +75,7 @@ class KoordinatorClaims:
     pod_labels = (ISOLATION_LABEL,)
     completed_resources: ClassVar[frozenset[str]] = frozenset()
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
+    annotation_words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:

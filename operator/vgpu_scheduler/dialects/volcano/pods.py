@@ -53,6 +53,7 @@ class VolcanoClaims:
     pod_labels = ()
     completed_resources: ClassVar[frozenset[str]] = frozenset()
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
+    annotation_words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
         "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),
