@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from tests.cli.live_cluster import run
 from tests.ui.clusters import DEFINITIONS, MERGE, NODES, PODS, Lived
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
@@ -21,7 +22,7 @@ from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
 from vgpu_scheduler.cli.shadow.following import follow
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions
-from vgpu_scheduler.shadow import LogEntry, Place, Record, ShadowOptions
+from vgpu_scheduler.shadow import LogEntry, Place, Record, ShadowOptions, Watch
 from vgpu_scheduler.ui import LiveCluster
 
 HAMI = "hami-scheduler"
@@ -65,7 +66,7 @@ async def watched(
     cluster, record = Lived(api, options), keeper.load() or Record(HAMI)
     await cluster.create(*objects)
     begun = asyncio.Event()
-    watching = asyncio.create_task(follow(own, options, record, keeper, OPTIONS, None, begun.set))
+    watching = asyncio.create_task(follow(own, options, record, keeper, OPTIONS, None, lambda _: begun.set()))
     try:
         await asyncio.wait({watching, asyncio.create_task(begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
@@ -208,6 +209,52 @@ def test_what_is_asked_for_wrongly_is_said(arguments: list[str], said: str) -> N
     answer = run("shadow", *arguments)
     assert answer.exit_code == 2
     assert said in answer.stderr
+
+
+def test_a_folder_that_another_watch_writes_into_is_refused(tmp_path: Path) -> None:
+    arguments = ("shadow", "--beside", HAMI, "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
+    with ShadowFolder(tmp_path).held():
+        answer = run(*arguments)
+        assert answer.exit_code == 2
+        assert f"--state: {tmp_path}: another process watches, and writes into this folder" in answer.stderr
+    assert "another process" not in run(*arguments).stderr
+
+
+@pytest.mark.parametrize("there", [(), ("default-scheduler", "default-scheduler", "volcano")])
+def test_of_a_scheduler_that_no_pod_names_it_is_said_which_they_name(there: tuple[str, ...], tmp_path: Path) -> None:
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+
+        async def make() -> None:
+            api = await connect(kubeconfig, None, "test")
+            pods = [asking(f"p{number}") for number in range(len(there))]
+            for pod, name in zip(pods, there, strict=True):
+                pod["spec"]["schedulerName"] = name
+            await Lived(api, ClusterOptions(kubeconfig, None, "vgpu-system", None)).create(node("a"), *pods)
+            await api.close()
+
+        asyncio.run(make())
+        answer = run("shadow", "--beside", "hami-schedular", "--for", "1s", "--kubeconfig", kubeconfig)
+    told = "those with cards name default-scheduler (2), volcano (1)" if there else "there is none with cards"
+    assert f"no pod names hami-schedular yet: {told}" in answer.stderr
+    assert answer.exit_code == 0
+
+
+def test_a_cluster_is_shown_of_times_alone_at_which_somebody_watched(tmp_path: Path) -> None:
+    folder, began, ended = ShadowFolder(tmp_path), 1_767_225_600.4, 1_767_225_700.2
+    folder.write(LogEntry(began, began=True))
+    folder.write(LogEntry(began, node("a")))
+    folder.save(Record(HAMI, watches=[Watch(began, ended)]))
+
+    def shown(at: str) -> Result:
+        return run("shadow", "snapshot", "--state", str(tmp_path), "--at", at)
+
+    for at in ("2026-01-01T00:00:01Z", "2026-01-01T00:01:40Z", "2026-01-01T00:01:41Z"):
+        assert [obj["metadata"]["name"] for obj in json.loads(shown(at).stdout)["items"]] == ["a"]
+    for at in ("2025-12-31T23:59:59Z", "2026-01-01T00:01:42Z", "2026-02-01T00:00:00Z"):
+        answer = shown(at)
+        assert answer.exit_code == 2
+        assert f"nobody watched at {at}, but from 2026-01-01T00:00:00Z to 2026-01-01T00:01:41Z" in answer.stderr
 
 
 def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:

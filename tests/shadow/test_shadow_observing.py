@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from tests.seeds import seeds
 from tests.shadow.clusters import START, Cluster, FewLines, stamp
@@ -40,6 +42,17 @@ def test_a_pod_is_followed_from_its_arrival_to_its_end() -> None:
     assert course.differs
     assert course.waited(START + 99) == 3.0
     assert not watched.anew
+
+
+def test_how_the_cluster_stands_is_looked_at_closely_in_the_beginning_and_each_minute_later() -> None:
+    watched = Watched(one_node())
+    for second in range(1, 7201):
+        watched.see(START + second)
+    times = [sample.at - START for sample in watched.record.samples]
+    apart = [after - before for before, after in itertools.pairwise(times)]
+    assert len([time for time in times if time <= 120]) > 50
+    assert max(apart) == apart[-1] == 60.0
+    assert len(times) < 320
 
 
 def test_what_was_placed_before_anybody_watched_is_not_told_of() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
+
+_OF_TIME: Final = 0.02
+"""How much of the time of a watch there is between two samples, unless that is longer than they need be apart."""
 
 
 class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +32,8 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
         is noted until somebody begins anew.
     audit_every, sample_every
         Seconds between two looks at books and locks, and at how the cluster stands. Who waits is looked at whenever
-        something has moved, and as often as books are: locks grow old by themselves.
+        something has moved, and as often as books are: locks grow old by themselves. How the cluster stands is looked
+        at more often in the beginning, so that averages of a short watch are as good as those of a long one.
     """
 
     min_duration: float = 60.0
@@ -112,7 +117,8 @@ class Shadow:
             min_duration = self._options.min_duration
             found = faults.find(world, now, min_duration)
             faults.follow(self.record.faults, found, now, min_duration, lambda fault: self._was_bound(world, fault))
-        if now - self._sampled >= self._options.sample_every:
+        watched = now - self.record.watches[-1].since
+        if now - self._sampled >= min(self._options.sample_every, watched * _OF_TIME):
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +27,11 @@ from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
 from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
 from vgpu_scheduler.reading.view import DECODED_KINDS
 from vgpu_scheduler.shadow import Record, ShadowOptions, histories, one_hour, whole_time
+from vgpu_scheduler.whatif import World
 
 _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in DECODED_KINDS}
+_MOST_NAMES: Final = 5
+"""Schedulers that are told where none of their pods names the one that is watched."""
 _WRITERS: Final = {"markdown": markdown.written, "html": page.written}
 
 
@@ -42,14 +46,17 @@ def run(
 ) -> None:
     """Watch, if a scheduler is named, and report."""
     with _kept_in(state) as folder, exit_on_error():
-        record = _loaded(folder, beside)
-        if beside is not None:
-            announce_compiling()
-            try:
-                uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
-            except KeyboardInterrupt:  # before anything was seen
-                progress("")
-                raise SystemExit(INTERRUPTED) from None
+        if beside is None:
+            record = _loaded(folder, beside)
+        else:
+            with _held(folder):
+                record = _loaded(folder, beside)
+                announce_compiling()
+                try:
+                    uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
+                except KeyboardInterrupt:  # before anything was seen
+                    progress("")
+                    raise SystemExit(INTERRUPTED) from None
         options = _options(folder, cluster, record)
         progress("replaying what was seen")
         report = _reported(record, float(min_duration), folder, options)
@@ -75,6 +82,17 @@ def _kept_in(state: Path | None) -> Iterator[ShadowFolder]:
         yield ShadowFolder(Path(folder))
 
 
+@contextmanager
+def _held(folder: ShadowFolder) -> Iterator[None]:
+    """Keep others from writing into a folder."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(folder.held())
+        except StateError as error:
+            fail(f"--state: {error}")
+        yield
+
+
 def _loaded(folder: ShadowFolder, beside: str | None) -> Record:
     """Return the record that goes on, or is reported."""
     try:
@@ -96,11 +114,22 @@ async def _watch(
     async with await connect_to(cluster) as api:
         progress("reading the cluster")
 
-        def told() -> None:
+        def told(world: World) -> None:
             progress("")
             click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
+            if others := _named_instead(world, record.beside):
+                click.echo(f"no pod names {record.beside} yet: {others}", err=True)
 
         await follow(api, cluster, record, folder, options, seconds, told)
+
+
+def _named_instead(world: World, beside: str) -> str:
+    """Return which schedulers the pods with cards of a cluster name, if none of them names the one that is watched."""
+    names = Counter(pod.scheduler_name for pod in world.pods.values() if world.engine.dialects.owners(pod))
+    if names[beside]:
+        return ""
+    told = ", ".join(f"{name} ({count})" for name, count in names.most_common(_MOST_NAMES))
+    return f"those with cards name {told}" if told else "there is none with cards"
 
 
 def _options(folder: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:

@@ -6,10 +6,12 @@ last time is a member of its own, so that one that was not written whole costs n
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,6 +23,8 @@ from vgpu_scheduler.shadow.records import VERSION
 
 _RECORD: Final = "record.json"
 _SETTINGS: Final = "settings.json"
+_LOCK: Final = ".lock"
+"""Is locked by whoever writes; what dies leaves it unlocked."""
 _HISTORY: Final = "history.jsonl.gz"
 _AT_ONCE: Final = 2**16
 """Bytes that are read at once."""
@@ -52,6 +56,23 @@ class ShadowFolder:
         self._folder = folder
         self._lines: list[bytes] = []
         self.torn = 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from writing into the folder.
+
+        Raises
+        ------
+        StateError
+            If one does.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / _LOCK).open("wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateError(f"{self._folder}: another process watches, and writes into this folder") from None
+            yield
 
     def load(self) -> Record | None:
         """Return the record of the folder; None where there is none.

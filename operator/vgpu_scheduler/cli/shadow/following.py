@@ -97,14 +97,14 @@ async def follow(
     folder: ShadowFolder,
     options: ShadowOptions,
     seconds: float | None,
-    told: Callable[[], None],
+    told: Callable[[World], None],
 ) -> None:
     """Follow a cluster for some time, or until somebody ends it.
 
     Parameters
     ----------
     told
-        Is called after the first look.
+        Is called with the world after the first look.
 
     Raises
     ------
@@ -126,7 +126,7 @@ async def follow(
     current = await live.open()
     await current.ask(feed.begin)
     await current.ask(feed.look)
-    told()
+    await current.ask(lambda world, _: told(world))
     ending = asyncio.create_task(_ended(seconds))
     try:
         await _watch(live, feed, ending, lambda: folder.save(record))

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import ceil, floor
 from pathlib import Path
+from typing import Final
 
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail
-from vgpu_scheduler.cli.shadow.folder import ShadowFolder
-from vgpu_scheduler.shadow import objects_at
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
+from vgpu_scheduler.shadow import Watch, objects_at
 from vgpu_scheduler.whatif import when_read
+
+_MOST_WATCHES: Final = 3
+"""Times that are named of those in which somebody watched, the last ones."""
 
 
 def run(*, state: Path, at: datetime) -> None:
     """Write it to stdout, as ``vgpu-scheduler snapshot`` does."""
     folder, then = ShadowFolder(state), at.replace(tzinfo=UTC)
+    try:
+        record = folder.load()
+    except StateError as error:
+        fail(str(error))
+    watches = [] if record is None else record.watches
+    if not any(floor(watch.since) <= then.timestamp() <= ceil(watch.until) for watch in watches):
+        fail(f"--at: nobody watched at {_time(then.timestamp())}{_watched(watches)}")
     objects = objects_at(folder.lines(), then.timestamp())
     if not objects:
-        fail(f"--at: nobody watched at {then:%Y-%m-%dT%H:%M:%SZ}, or before")
+        fail(f"--at: nothing was written of what there was at {_time(then.timestamp())}")
     items = [*objects, *folder.settings()]
     kinds = frozenset(str(obj["kind"]) for obj in items)
     whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(then, kinds), "items": items}
     click.echo(json.dumps(whole, separators=(",", ":")))
+
+
+def _watched(watches: Sequence[Watch]) -> str:
+    """Say when somebody watched."""
+    last = [f"{_time(floor(watch.since))} to {_time(ceil(watch.until))}" for watch in watches[-_MOST_WATCHES:]]
+    before = ", and before that" if len(watches) > len(last) else ""
+    return f", but from {', from '.join(last)}{before}" if last else ""
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
