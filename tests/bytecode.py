@@ -1,18 +1,20 @@
-"""Compiled modules, kept for the many interpreters that tests and benchmarks start."""
+"""Compiled modules, kept for this interpreter's next run, and for the many that tests and benchmarks start."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 _FOLDER = Path(__file__).resolve().parents[1] / "build" / "bytecode"
 
 
 def keep_bytecode() -> None:
-    """Have processes that are started from now on keep what they compile of modules, as an image keeps it.
+    """Have this process, and those that it starts, keep what they compile of modules from now on, as an image keeps it.
 
-    An operator that has to compile all of its modules takes more than twice as long to start. Where the environment
-    names a place for them already, they go there.
+    An operator that has to compile all of its modules takes more than twice as long to start, and pytest a third of the
+    time in which it finds the tests. Where the environment names a place for them already, they go there.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_FOLDER))
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_FOLDER))

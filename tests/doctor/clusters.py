@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,16 +122,26 @@ def shipped_objects(*files: str) -> Objects:
     """Return the objects of some manifests, by kind."""
     found: Objects = {}
     for file in files:
-        for obj in yaml.safe_load_all((MANIFESTS / file).read_text()):
+        for obj in deepcopy(_read(file)):
             found.setdefault(obj["kind"], []).append(obj)
     return found
+
+
+@cache
+def _read(file: str) -> list[Obj]:
+    return list(yaml.safe_load_all((MANIFESTS / file).read_text()))
+
+
+@cache
+def _definitions() -> tuple[Obj, ...]:
+    return crds()
 
 
 def healthy() -> Objects:
     """Return the objects of a cluster in which nothing is wrong."""
     own = workload("vgpu-scheduler", "vgpu-scheduler:0.1.0", SYSTEM)
     own["metadata"]["labels"] = {"app.kubernetes.io/name": "vgpu-scheduler"}
-    definitions: list[Obj] = [deepcopy(crd) for crd in crds()]
+    definitions: list[Obj] = deepcopy(list(_definitions()))
     for definition in definitions:
         definition["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
     return {
