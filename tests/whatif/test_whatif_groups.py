@@ -20,7 +20,7 @@ from vgpu_scheduler.engine import event_note, quotas_from_event
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
-from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.queue_order import places_in_queue, pods_waiting_beside, queue_of
 
 Object = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -495,3 +495,21 @@ def test_a_pod_that_is_placed_by_itself_is_told_how_far_its_group_is(minimum: in
     assert not found.answer.node
     runs = f"It belongs to group default/team, of which at least {minimum} pods run, or none:"
     assert found.group.splitlines() == ([runs, "  1 placed or succeeded", told] if told else [])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_place_in_the_queue_is_behind_all_that_are_said_to_be_served_before(seed: int) -> None:
+    """Those of one second and one priority, and those that are placed together, included."""
+    rng = np.random.default_rng(seed)
+    pods = [
+        waits(f"p{number}", {GPU: 1}, int(rng.integers(0, 4)), priority=int(rng.integers(0, 2)))
+        for number in range(int(rng.integers(1, 7)))
+    ]
+    pods += [member(f"m{number}", int(rng.integers(0, 4)), 3) for number in range(int(rng.integers(0, 5)))]
+    world = world_of(node("a", 1), *pods)
+    places = places_in_queue(world)
+    listed = queue_of(world)
+    assert places == {each.uid: len(pods_waiting_beside(world, each).before) + 1 for each in listed}
+    assert [places[each.uid] for each in listed if not each.name.startswith("m")] == sorted(
+        places[each.uid] for each in listed if not each.name.startswith("m")
+    )

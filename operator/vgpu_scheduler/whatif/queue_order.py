@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -54,14 +55,19 @@ def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> P
     made_anew
         The pod is another one, which comes after all of its priority.
     """
-    group = world.engine.attempts.gang_standing(pod)
-    fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
+    fellows = _fellows(world, pod)
     rank = partial(_rank, world)
     listed = [each for each in queue_of(world) if each.uid not in fellows]
     mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, fellows.values()))
     return PodsWaitingBeside(
         [each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine]
     )
+
+
+def _fellows(world: World, pod: Pod) -> dict[str, Pod]:
+    """Return a pod, and those that wait and are placed together with it, by UID."""
+    group = world.engine.attempts.gang_standing(pod)
+    return {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
 
 
 def pods_as_old(world: World, pod: Pod, others: Iterable[Pod]) -> list[Pod]:
@@ -76,8 +82,21 @@ def pods_as_old(world: World, pod: Pod, others: Iterable[Pod]) -> list[Pod]:
 
 
 def places_in_queue(world: World) -> dict[str, int]:
-    """Return the places of the pods that wait for their turn, by UID, from 1 on; see :func:`pods_waiting_beside`."""
-    return {pod.uid: place for place, pod in enumerate(queue_of(world), start=1)}
+    """Return the places of the pods that wait for their turn, by UID, from 1 on: after how many others each is served.
+
+    As :func:`pods_waiting_beside` counts them: pods that came within the same second have the last place of them, and
+    pods that are placed together the same one.
+    """
+    listed, rank = queue_of(world), partial(_rank, world)
+    ranks, found = {each.uid: rank(each) for each in listed}, dict[str, int]()
+    ordered = list(ranks.values())
+    for pod in listed:
+        if pod.uid not in found:
+            fellows = _fellows(world, pod)
+            first = min(map(rank, fellows.values()))
+            others = bisect_right(ordered, first) - sum(ranks.get(uid) == first for uid in fellows)
+            found |= dict.fromkeys(fellows, others + 1)
+    return {pod.uid: found[pod.uid] for pod in listed}
 
 
 def queue_of(world: World) -> list[Pod]:
