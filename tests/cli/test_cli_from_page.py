@@ -114,7 +114,13 @@ def test_a_tenant_sees_how_full_cards_are(given: list[str]) -> None:
         ("GPU-a-0", 9000, ["blue/x"]),
         ("GPU-a-1", 9000, [OTHERS]),
     ]
-    assert "18000/32768Mi" in run("top", "nodes", *given).stdout
+    nodes = run("top", "nodes", *given).stdout
+    assert "18000/32768Mi" in nodes
+    assert "PODS" not in nodes  # of two whose names are hidden nobody can tell whether they are one
+    assert "pods" not in json.loads(run("top", "nodes", "-o", "json", *given).stdout)[0]
+    kubeconfig(Path(given[-1]).parent, {"token": f"token-of-{ADMIN}"})
+    assert "PODS" in run("top", "nodes", *given).stdout
+    kubeconfig(Path(given[-1]).parent, {"token": "token-of-tenant"})
     assert "NVIDIA-A100" in run("top", "models", *given).stdout
     assert [row["namespace"] for row in json.loads(run("top", "namespaces", "-o", "json", *given).stdout)] == ["blue"]
     assert json.loads(run("top", "cards", "a/GPU-a-1", "-o", "json", *given).stdout) == cards[1:]

@@ -283,6 +283,16 @@ async def test_pages_leave_names_out_before_the_veil_does(
             assert not found, f"{address} tells {found}: {around(answer.text, found)}"
 
 
+async def test_of_a_namespace_whose_pods_are_not_seen_it_is_not_said_that_none_waits(tmp_path: Path) -> None:
+    made = Made(0)
+    async with deployed(made.objects, people_for({made.spaces[0]}), settings=settings_in(tmp_path)) as page:
+        for space in (made.spaces[1], "there-is-none"):
+            answer = await get(page, f"/waiting?namespace={space}")
+            assert answer.status == 403
+            assert "you may see no pods of a namespace" in answer.text
+        assert (await get(page, f"/waiting?namespace={made.spaces[0]}")).status == 200
+
+
 def around(text: str, names: list[str]) -> list[str]:
     """Return what stands around names."""
     return [text[max(text.find(name) - 80, 0) : text.find(name) + 80] for name in names]

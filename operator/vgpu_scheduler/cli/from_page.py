@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote
@@ -18,11 +19,18 @@ from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
+from vgpu_scheduler.ui.visibility import OTHERS
 from vgpu_scheduler.whatif import WorldError, usage
 
 __all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "top_from_page"]
 
 _FITS_NOWHERE: Final = 1
+_PODS: Final = "pods"
+_NODES_WITHOUT_PODS: Final = replace(
+    NODES,
+    listed=[column for column in NODES.listed if column.name != _PODS],
+    plain=lambda row: {name: value for name, value in NODES.plain(row).items() if name != _PODS},
+)
 _JSON: Final = {"format": "json"}
 _FORECAST: Final = "forecast"
 """What takes long, and is asked for once."""
@@ -115,7 +123,11 @@ def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
     if subject == "namespaces":
         return NAMESPACES, msgspec.convert(answer, list[usage.NamespaceUsage])
     cards = msgspec.convert(answer, list[usage.CardUsage])
-    return (CARDS, cards) if subject == "cards" else (NODES, usage.nodes(cards))
+    if subject == "cards":
+        return CARDS, cards
+    # Nobody can tell whether two of those whose names are hidden are one pod on two cards.
+    hidden = any(OTHERS in card.pods for card in cards)
+    return _NODES_WITHOUT_PODS if hidden else NODES, usage.nodes(cards)
 
 
 def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]:

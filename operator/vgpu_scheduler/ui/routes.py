@@ -112,7 +112,9 @@ def _card(request: web.Request, _: Query, visitor: Visitor) -> Make:
 
 
 def _waiting(_: web.Request, query: Query, visitor: Visitor) -> Make:
-    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"), visitor.visibility)
+    if namespace := query.get("namespace"):
+        visitor.visibility.check(namespace)
+    return lambda world, view: waiting_page(world, view.read_at, namespace, visitor.visibility)
 
 
 def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
