@@ -282,6 +282,19 @@ def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_pat
     assert ("is vgpu-scheduler meant?" in result.stderr) == alike
 
 
+def test_that_nothing_can_be_forecast_without_nodes_is_said(api: Api) -> None:
+    api.objects += [waiting("p")]
+    api.refused = EVERYTHING
+    why = "that takes the nodes and the pods of all namespaces, which may not be listed"
+    told = run("explain", "team/p", "--forecast")
+    assert f"How long it waits cannot be known: {why}." in told.stdout
+    plain = json.loads(run("explain", "team/p", "--forecast", "-o", "json").stdout)
+    assert plain["forecast"] == {"unknown": why}
+    assert "forecast" not in json.loads(run("explain", "team/p", "-o", "json").stdout)
+    simulated = run("simulate", "--pending", "-n", "team", "--forecast")
+    assert f"--forecast: How long it waits cannot be known: {why}." in simulated.stderr
+
+
 def test_a_pod_of_the_default_scheduler_is_left_to_it(api: Api) -> None:
     asked = waiting("p")
     asked["spec"]["schedulerName"] = "default-scheduler"

@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pod_alone,
     pods_alone,
 )
-from vgpu_scheduler.cli.forecasting import forecaster_of, forecasts_of
+from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import explain_from_page, page_for
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
@@ -77,7 +77,7 @@ def run(
         except MissingRightsError as error:
             if key and output == NAME:
                 raise
-            _explain_alone(cluster, key, home, labels, error, output)
+            _explain_alone(cluster, key, home, labels, error, output, asked_forecast=forecast is not None)
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
@@ -103,14 +103,29 @@ def run(
 
 
 def _explain_alone(
-    cluster: ClusterOptions, key: str, home: str, labels: LabelSelector | None, error: MissingRightsError, output: str
+    cluster: ClusterOptions,
+    key: str,
+    home: str,
+    labels: LabelSelector | None,
+    error: MissingRightsError,
+    output: str,
+    *,
+    asked_forecast: bool,
 ) -> None:
     """Explain pods to somebody with rights in their namespace alone."""
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
         _fail_without_pods(key, home)
     names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
-    _show([explain_from_condition(cluster, pod, error) for pod in listed], key, output, names)
+    told = [explain_from_condition(cluster, pod, error) for pod in listed]
+    _show([_without_forecast(each) for each in told] if asked_forecast else told, key, output, names)
+
+
+def _without_forecast(told: PodExplanation) -> PodExplanation:
+    """Say of a pod that waits that nothing can be forecast."""
+    if told.plain.get("node"):
+        return told
+    return told._replace(plain=with_forecast(dict(told.plain), UNSEEN), lines=[*told.lines, UNSEEN.text()])
 
 
 def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.cli.cluster.messages import progress, warn
@@ -13,7 +14,10 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, Forecaster
 from vgpu_scheduler.whatif import World
 
-__all__ = ["forecaster_of", "forecasts_of"]
+__all__ = ["UNSEEN", "forecaster_of", "forecasts_of"]
+
+UNSEEN: Final = NoForecast("that takes the nodes and the pods of all namespaces, which may not be listed")
+"""What those are told who have rights in their namespace alone."""
 
 
 def forecaster_of(world: World, view: ClusterView, logs: Sequence[Path]) -> Forecaster:

@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
-from vgpu_scheduler.cli.forecasting import forecaster_of, forecasts_of
+from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
@@ -285,6 +285,8 @@ def _answer_without_nodes(
             _warn_of_groups(new)
         found += known_of_all(world, view, waiting, new, here, scenario.count)
     show_known(found, output)
+    if scenario.forecast:
+        warn(f"--forecast: {UNSEEN.text()}")
     if not found and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario))
     fail(
