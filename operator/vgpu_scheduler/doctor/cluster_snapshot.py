@@ -126,9 +126,7 @@ class ClusterEngine:
 
     def devices(self, node: str) -> dict[str, tuple[Device, ...]]:
         """Return the devices that a node lists, by dialect."""
-        row = self.engine.state.nodes.row(node)
-        matrices = self.engine.state.matrices.items()
-        return {} if row is None else {dialect: matrix.devices(row) for dialect, matrix in matrices}
+        return self.engine.state.devices_by_dialect(node)
 
     @cached_property
     def homes(self) -> Mapping[str, str]:

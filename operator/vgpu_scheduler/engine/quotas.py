@@ -346,8 +346,7 @@ def _limit(text: str, resource: QuotaResource) -> int | None:
 def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
     """Return an amount of a card in percent of it; one that is not listed now is taken for the largest there is."""
     node, uuid = where
-    row, devices = state.nodes.row(node), state.matrix(dialect)
-    listed = devices.devices(row) if row is not None else ()
+    listed = state.devices_on(node, dialect)
     total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)
-    total = total or devices.largest(resource.vendor, resource.dimension)[0]
+    total = total or state.matrix(dialect).largest(resource.vendor, resource.dimension)[0]
     return min(-(-amount * WHOLE // total), WHOLE) if total else WHOLE

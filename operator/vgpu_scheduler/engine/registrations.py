@@ -83,22 +83,18 @@ class Registrations:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
             return None, internal_error(error)
 
-    def _known(self, dialect: str, node: str) -> _Devices:
-        row = self._state.nodes.row(node)
-        return () if row is None else self._state.matrix(dialect).devices(row)
-
     def _last_good(self, dialect: Dialect, node: str, error: CodecError) -> _Devices | None:
         """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
         if not isinstance(error, RegistrationError):
             return None
         listed = {device.uuid for device in error.devices}
-        known = self._known(dialect.name, node)
+        known = self._state.devices_on(node, dialect.name)
         kept = (device for device in known if device.vendor in error.vendors and device.uuid not in listed)
         return canonical((*error.devices, *kept))
 
     def _close_shared(self, node: Node, found: dict[str, _Devices]) -> list[Problem]:
         """Close each device that several dialects list, in all of them: none knows what the others give out."""
-        listed = {d.name: self._known(d.name, node.name) for d in self._dialects if d.name not in found} | found
+        listed = self._state.devices_by_dialect(node.name) | found
         shared = registered_by_several(self._dialects, listed)
         for name in {name for names in shared.values() for name in names}:
             hardware = self._dialects[name].inventory.hardware

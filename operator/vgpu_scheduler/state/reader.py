@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
-from vgpu_scheduler.model import Amounts, Uses, WakeSet
+from vgpu_scheduler.model import Amounts, Device, Uses, WakeSet
 from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
@@ -136,6 +136,15 @@ class StateReader:
     def matrix(self, dialect: str) -> DeviceMatrix:
         """Return the devices of a dialect; of the one that is listed first for an empty name."""
         return self.matrices[dialect] if dialect else self.devices
+
+    def devices_on(self, node: str, dialect: str) -> tuple[Device, ...]:
+        """Return the devices that a node lists in a dialect, named as for :meth:`matrix`; none if it is not known."""
+        row = self.nodes.row(node)
+        return () if row is None else self.matrix(dialect).devices(row)
+
+    def devices_by_dialect(self, node: str) -> dict[str, tuple[Device, ...]]:
+        """Return the devices that a node lists, by dialect: all of them, in the order in which they are listed."""
+        return {dialect: self.devices_on(node, dialect) for dialect in self.matrices}
 
     def pod(self, uid: str) -> Pod | None:
         """Return a pod as last observed."""

@@ -87,7 +87,7 @@ def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
     """Say which nodes have cards that several dialects register: they are given to nobody, as cordoned ones are."""
     nodes: dict[str, list[str]] = {}
     for node in answer.decision.verdicts:
-        listed = {dialect.name: world.devices(node, dialect.name) for dialect in world.engine.dialects}
+        listed = world.engine.state.devices_by_dialect(node)
         for names in dict.fromkeys(registered_by_several(world.engine.dialects, listed).values()):
             nodes.setdefault(" and by ".join(names), []).append(node)
     for who, there in nodes.items():

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from vgpu_scheduler.kube import Node, Object, Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.whatif.objects import WorldError, metadata_of, read_node
 from vgpu_scheduler.whatif.world import World
 
@@ -114,13 +114,10 @@ def _node_is(world: World, obj: Object) -> ChangeResult:
     if replace(node, resource_version=known.resource_version) == known:
         world.nodes[node.name] = obj
         return ChangeResult.SAME
-    before = _devices(world, node)
+    state, before = world.engine.state, world.engine.state.devices_by_dialect(node.name)
     unreadable = world.replace_node(obj)
-    return ChangeResult.NOT if unreadable or _devices(world, node) != before else ChangeResult.CHANGED
-
-
-def _devices(world: World, node: Node) -> list[object]:
-    return [world.devices(node.name, dialect.name) for dialect in world.engine.dialects]
+    stays = not unreadable and state.devices_by_dialect(node.name) == before
+    return ChangeResult.CHANGED if stays else ChangeResult.NOT
 
 
 def _is_problem(world: World, kind: str, name: str) -> bool:

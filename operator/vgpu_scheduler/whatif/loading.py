@@ -341,9 +341,7 @@ class LoadedCluster:
 
     def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
         """Return the devices of a node in a dialect; in the first one unless it is named."""
-        row = self.engine.state.nodes.row(node)
-        matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
-        return () if row is None else matrix.devices(row)
+        return self.engine.state.devices_on(node, dialect)
 
     def is_served(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards, or names a scheduler of this world."""

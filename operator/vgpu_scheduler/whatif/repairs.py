@@ -203,8 +203,7 @@ def _plugins(world: World, name: str) -> Iterator[_Repair]:
     """Yield the device plugins that have to be restarted: the node lists their cards, and its kubelet offers none."""
     node = world.engine.state.node(name)
     assert node is not None
-    listed = {dialect.name: world.devices(name, dialect.name) for dialect in world.engine.dialects}
-    for on_node in vendors_on_node(world.engine.dialects, listed):
+    for on_node in vendors_on_node(world.engine.dialects, world.engine.state.devices_by_dialect(name)):
         if on_node.offers_none(node):
             resources = sorted(on_node.resources)
             shares = sum(device.total[0] for device in on_node.devices if device.healthy)

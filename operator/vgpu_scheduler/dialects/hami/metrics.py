@@ -144,8 +144,7 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
 def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]:
     def lines(held: Reservation) -> Iterator[str]:
         namespace, _, name = held.pod.partition("/")
-        row = state.nodes.row(held.node)
-        listed = {device.uuid: device for device in state.matrix(NAME).devices(row)} if row is not None else {}
+        listed = {device.uuid: device for device in state.devices_on(held.node, NAME)}
         for uuid, amounts in held.uses.get(NAME, NO_USAGE).charges.items():
             labels = {
                 "namespace": namespace,

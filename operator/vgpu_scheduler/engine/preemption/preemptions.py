@@ -211,11 +211,9 @@ class Preemptions:
         assert claimed is not None, f"pod {pod.key} was placed and is refused"
         usage = placement_usage(placement, claimed.claims)
         if claimed.choice.takes_idle_cards:
-            row = self._state.nodes.row(placement.node)
-            devices = () if row is None else self._state.matrix(placement.dialect).devices(row)
             whole = {
                 device.uuid: peak(usage.charges[device.uuid], device.total)
-                for device in devices
+                for device in self._state.devices_on(placement.node, placement.dialect)
                 if device.uuid in usage.charges
             }
             usage = replace(usage, charges={**usage.charges, **whole})
@@ -338,9 +336,7 @@ class Preemptions:
         )
 
     def _cards_in_service(self, dialect: str, node: str) -> set[str]:
-        row = self._state.nodes.row(node)
-        devices = () if row is None else self._state.matrix(dialect).devices(row)
-        return {device.uuid for device in devices if device.in_service}
+        return {device.uuid for device in self._state.devices_on(node, dialect) if device.in_service}
 
     def node_gone(self, node: str) -> None:
         """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""
