@@ -102,12 +102,7 @@ def _cards(world: World) -> Iterable[str]:
 
 
 def _models(world: World) -> Iterable[str]:
-    return (
-        device.type
-        for node in world.nodes
-        for each in world.engine.dialects
-        for device in world.devices(node, each.name)
-    )
+    return (device.type for _, _, device in world.listed_devices())
 
 
 _KINDS: Final = {"nodes": "Node", "namespaces": "Namespace"}

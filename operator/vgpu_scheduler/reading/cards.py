@@ -41,14 +41,10 @@ class CardPlace(NamedTuple):
 
 def card_places(world: World) -> Iterator[CardPlace]:
     """Yield all cards, by node; one that two dialects know comes twice."""
-    for node in sorted(world.nodes):
-        for dialect in world.engine.dialects:
-            cordons = dialect.inventory.cordons
-            for device in world.devices(node, dialect.name):
-                if device.part:
-                    continue
-                name = card_name(device.vendor, device.uuid)
-                yield CardPlace(node, name, device.uuid, device.vendor, cordons.get(device.vendor, ""))
+    for node, dialect, device in world.listed_devices(nodes=sorted(world.nodes)):
+        if not device.part:
+            name, annotation = card_name(device.vendor, device.uuid), dialect.inventory.cordons.get(device.vendor, "")
+            yield CardPlace(node, name, device.uuid, device.vendor, annotation)
 
 
 def find_card(world: World, name: str) -> CardPlace:

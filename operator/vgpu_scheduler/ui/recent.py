@@ -162,10 +162,8 @@ def _held(world: World, key: str) -> tuple[str, str] | None:
 
 def _unhealthy(world: World) -> set[tuple[str, str]]:
     return {
-        (name, card_name(device.vendor, device.uuid))
-        for name in world.nodes
-        for dialect in world.engine.dialects
-        for device in world.devices(name, dialect.name)
+        (node, card_name(device.vendor, device.uuid))
+        for node, _, device in world.listed_devices()
         if not device.healthy and not device.part
     }
 

@@ -45,8 +45,8 @@ def _ask_for_larger_pieces(waiting: HypotheticalPod, amount: Amount) -> Iterator
         about = dialect.inventory.device_resources.get(amount.parts[0].resource)
         if about is None or about.dimension:
             continue
-        devices = (each for node in waiting.world.nodes for each in waiting.world.devices(node, dialect.name))
-        pieces = {piece.amounts[0] for each in devices if each.vendor == about.vendor for piece in each.pieces}
+        listed = waiting.world.listed_devices(dialects=(dialect,))
+        pieces = {piece.amounts[0] for _, _, each in listed if each.vendor == about.vendor for piece in each.pieces}
         for slices in sorted(size for size in pieces if size > amount.steps):
             written = amount.applied(waiting.written, slices)
             if node := waiting.node(written):

@@ -63,11 +63,10 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
 def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
     """Say which nodes have cards in MIG mode that are given to nobody, because no geometry of them is known."""
     nodes: dict[str, set[str]] = {}
-    for dialect in world.engine.dialects.owners(answer.pod):
-        for node in answer.decision.verdicts:
-            for device in world.devices(node, dialect.name):
-                if device.lacks_geometry and _would_take(world, answer, node):
-                    nodes.setdefault(device.type, set()).add(node)
+    owners = world.engine.dialects.owners(answer.pod)
+    for node, _, device in world.listed_devices(nodes=answer.decision.verdicts, dialects=owners):
+        if device.lacks_geometry and _would_take(world, answer, node):
+            nodes.setdefault(device.type, set()).add(node)
     for model, there in sorted(nodes.items()):
         yield (
             f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and given to nobody until the"
@@ -109,13 +108,8 @@ def not_offered(world: World, answer: PodResult) -> list[str]:
 def _not_offered(world: World, answer: PodResult) -> Iterator[str]:
     """Say which resources no node offers any of, and which cards there are."""
     if names := not_offered(world, answer):
-        devices = [
-            device
-            for dialect in world.engine.dialects
-            for node in world.nodes
-            for device in world.devices(node, dialect.name)
-            if device.vendor in dialect.inventory.cards
-        ]
+        listed = world.listed_devices()
+        devices = [device for _, dialect, device in listed if device.vendor in dialect.inventory.cards]
         cards = f"the cards that there are: {_models(devices)}" if devices else "there are no cards"
         yield f"No node offers any {' or '.join(names)}; {cards}."
 

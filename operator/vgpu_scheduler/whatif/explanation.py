@@ -334,8 +334,7 @@ def _pinning(world: World, pod: Pod) -> Iterator[str]:
     ]
     wanted = {word.strip() for text in named for word in text.split(",")}
     for node in world.nodes if wanted else ():
-        devices = (device for dialect in world.engine.dialects for device in world.devices(node, dialect.name))
-        if any(device.uuid in wanted for device in devices):
+        if any(device.uuid in wanted for _, _, device in world.listed_devices(nodes=(node,))):
             yield node
 
 

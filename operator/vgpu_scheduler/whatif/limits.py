@@ -193,8 +193,8 @@ def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | N
         return None
     dialect = waiting.world.engine.dialects[claimed.dialect]
     inventory, moments = dialect.inventory, list(pod_sums(claimed.claims, dialect))
-    devices = (device for node in waiting.world.nodes for device in waiting.world.devices(node, dialect.name))
-    totals = {device.total[inventory.memory] for device in devices if device.vendor in inventory.cards}
+    listed = waiting.world.listed_devices(dialects=(dialect,))
+    totals = {device.total[inventory.memory] for _, _, device in listed if device.vendor in inventory.cards}
     wanted = sorted(
         inventory.memory_unit * max(sums.memory - -sums.percent * total // WHOLE for sums in moments)
         for total in totals

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
@@ -41,6 +43,14 @@ from vgpu_scheduler.whatif.objects import (
 )
 from vgpu_scheduler.whatif.storage import is_default_class
 from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
+
+
+class ListedDevice(NamedTuple):
+    """A device, with the node that lists it and the dialect in which it does."""
+
+    node: str
+    dialect: Dialect
+    device: Device
 
 
 class LoadedCluster:
@@ -206,11 +216,9 @@ class LoadedCluster:
 
     def _cards_of(self, node: str) -> Iterator[str]:
         """Yield the cards of a node that have ids; names of others, as of devices for RDMA, recur on other nodes."""
-        for dialect in self.engine.dialects:
-            inventory = dialect.inventory
-            for device in self.devices(node, dialect.name):
-                if device.vendor in inventory.cards and inventory.hardware(device):
-                    yield device.uuid
+        for _, dialect, device in self.listed_devices(nodes=(node,)):
+            if device.vendor in dialect.inventory.cards and dialect.inventory.hardware(device):
+                yield device.uuid
 
     def _add_device(self, name: str, obj: Object) -> None:
         self.inventory_objects[name] = obj
@@ -343,12 +351,15 @@ class LoadedCluster:
         """Return the devices of a node in a dialect; in the first one unless it is named."""
         return self.engine.state.devices_on(node, dialect)
 
+    def listed_devices(
+        self, *, nodes: Iterable[str] | None = None, dialects: Collection[Dialect] | None = None
+    ) -> Iterator[ListedDevice]:
+        """Yield the devices of all nodes in every dialect, or of some and in some: by node, and then by dialect."""
+        for node in self.nodes if nodes is None else nodes:
+            for dialect in self.engine.dialects if dialects is None else dialects:
+                for device in self.devices(node, dialect.name):
+                    yield ListedDevice(node, dialect, device)
+
     def is_served(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards, or names a scheduler of this world."""
         return pod.scheduler_name in self.engine.scheduler_names or bool(self.engine.dialects.owners(pod))
-
-    def all_devices(self) -> list[Device]:
-        """Return the devices of all nodes, in every dialect."""
-        return [
-            device for each in self.engine.dialects for node in self.nodes for device in self.devices(node, each.name)
-        ]

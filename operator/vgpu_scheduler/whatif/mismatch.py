@@ -58,7 +58,8 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
     else:
         what = f"{'of its models ' if annotations_about(world, answer.pod, MODEL_WORD) else ''}has a mode that it takes"
     with_mode = of_mode or not of_model
-    there = _listed(_devices(world, answer, nodes), with_mode=with_mode)
+    devices = world.listed_devices(nodes=nodes, dialects=world.engine.dialects.owners(answer.pod))
+    there = _listed((device for _, _, device in devices), with_mode=with_mode)
     elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
     subject = "No card of the nodes that are open to it" if elsewhere else "No card"
     return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
@@ -85,12 +86,6 @@ def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Ite
 def _listed(devices: Iterable[Device], *, with_mode: bool) -> str:
     counts = Counter(_worded(device, with_mode=with_mode) for device in devices)
     return ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
-
-
-def _devices(world: World, answer: PodResult, nodes: Collection[str]) -> Iterator[Device]:
-    for dialect in world.engine.dialects.owners(answer.pod):
-        for node in nodes:
-            yield from world.devices(node, dialect.name)
 
 
 def _worded(device: Device, *, with_mode: bool) -> str:

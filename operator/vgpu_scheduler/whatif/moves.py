@@ -76,11 +76,9 @@ class Moves:
         self._schedulers = schedulers
         self._written = dict(world.nodes)
         self._keys: dict[Spot, str] = {}
-        for dialect in world.engine.dialects:
-            for node in world.nodes:
-                for device in world.devices(node, dialect.name):
-                    if key := dialect.inventory.cordons.get(device.vendor):
-                        self._keys[node, card_name(device.vendor, device.uuid)] = key
+        for node, dialect, device in world.listed_devices():
+            if key := dialect.inventory.cordons.get(device.vendor):
+                self._keys[node, card_name(device.vendor, device.uuid)] = key
         self._exceeded = exceeded_count_quotas(world)
         self._pods = {pod.key: pod for pod in world.bound.values()}
         self._made: dict[str, tuple[Pod, str]] = {}

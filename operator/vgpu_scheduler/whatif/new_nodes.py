@@ -67,8 +67,8 @@ def _kind_of(world: World, name: str) -> object:
     node = _node(world, name)
     labels = frozenset(each for each in node.labels.items() if each[0] != _HOST_NAME)
     taints = frozenset(taint for taint in node.taints if taint.key not in TAINTS_OF_STATE)
-    listed = ((each.name, device) for each in world.engine.dialects for device in world.devices(name, each.name))
-    devices = tuple((dialect, device.type, device.total) for dialect, device in listed)
+    listed = world.listed_devices(nodes=(name,))
+    devices = tuple((dialect.name, device.type, device.total) for _, dialect, device in listed)
     forgotten = frozenset(resource for resource, amount in node.capacity.items() if not amount)
     return labels, taints, devices, forgotten, node.declared_features
 

@@ -91,7 +91,7 @@ def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]
     world, dialects = waiting.world, waiting.world.engine.dialects
     known = card_names(dialects)
     names = [name for name, amount in waiting.ours.spec.requests.items() if amount and name in known]
-    there = [each for each in dialects if any(world.devices(node, each.name) for node in world.nodes)]
+    there = [each for each in dialects if any(world.listed_devices(dialects=(each,)))]
     served = {each.name for each in dialects}
     every = (*dialects, *(made() for name, made in DIALECTS.items() if name not in served))
     knowing = [each for each in every if each.claims.resources.issuperset(names)]

@@ -81,7 +81,7 @@ def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> se
 def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
     if not (devices.get("types") or devices.get("modes")):
         return
-    listed = [d for node in world.nodes for dialect in world.engine.dialects for d in world.devices(node, dialect.name)]
+    listed = [device for _, _, device in world.listed_devices()]
     models, modes = sorted({device.type for device in listed}), {device.mode for device in listed}
     types = devices.get("types") or {}
     for field in ("allow", "deny"):

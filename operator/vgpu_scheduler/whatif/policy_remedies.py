@@ -213,8 +213,8 @@ def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[An
     if name == "deny":
         yield from ([each for each in listed if each != entry] for entry in (listed if len(listed) > 1 else ()))
         return
-    devices = world.all_devices()
-    there = sorted({device.mode if name == "modes" else device.type for device in devices} - {"", *map(str, listed)})
+    known = {device.mode if name == "modes" else device.type for _, _, device in world.listed_devices()}
+    there = sorted(known - {"", *map(str, listed)})
     yield from ([*listed, entry] for entry in there[:_MOST_ENTRIES])
 
 

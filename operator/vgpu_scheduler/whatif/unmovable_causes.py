@@ -61,8 +61,8 @@ def _least(world: World, claims: PodClaims, resource: str) -> int:
         about = dialect.allocation.quota_resources.get(resource)
         if about is None or about.of_card:
             continue
-        cards = (device for node in world.nodes for device in world.devices(node, dialect.name))
-        totals = [device.total for device in cards if device.vendor == about.vendor]
+        listed = world.listed_devices(dialects=(dialect,))
+        totals = [device.total for _, _, device in listed if device.vendor == about.vendor]
         for claim in container.claims if totals else ():
             if claim.vendor == about.vendor:
                 found = max(found, min(_amount(claim, about, total) for total in totals))

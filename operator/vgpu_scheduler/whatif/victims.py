@@ -94,12 +94,7 @@ def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
 def with_card_names(world: World, preemption: Preemption) -> Preemption:
     """Return a preemption whose victims have their cards by the names that people know."""
     nodes = dict.fromkeys((preemption.node, *(each.node for each in preemption.victims if each.node)))
-    names = {
-        device.uuid: card_name(device.vendor, device.uuid)
-        for node in nodes
-        for dialect in world.engine.dialects
-        for device in world.devices(node, dialect.name)
-    }
+    names = {device.uuid: card_name(device.vendor, device.uuid) for _, _, device in world.listed_devices(nodes=nodes)}
     victims = tuple(
         replace(each, devices=tuple(names.get(uuid, uuid) for uuid in each.devices)) for each in preemption.victims
     )
