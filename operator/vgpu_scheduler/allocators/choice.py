@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.model import MUTEX, OrderKind, policy_words
+from vgpu_scheduler.model import MUTEX, OrderKind, names_model, policy_words
 from vgpu_scheduler.state import HeldCards
 
 
@@ -60,10 +60,9 @@ class CardLimits:
 
     def allows_model(self, model: str, mode: str) -> bool:
         """Tell whether cards of a model and mode may be used."""
-        lower = model.lower()
-        if any(part.lower() in lower for part in self.deny):
+        if any(names_model(part, model) for part in self.deny):
             return False
-        if not all(any(part.lower() in lower for part in parts) for parts in self.allow):
+        if not all(any(names_model(part, model) for part in parts) for parts in self.allow):
             return False
         return not mode or all(mode in modes for modes in self.modes)
 

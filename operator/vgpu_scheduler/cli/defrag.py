@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, names_model
 from vgpu_scheduler.reading import ClusterOptions, why_no_more
 from vgpu_scheduler.whatif import MOST_MOVES, EvictionStep, Plan, RoomPlan, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
@@ -65,12 +65,12 @@ class _Chosen:
     """The cards that are to be freed."""
 
     def __init__(self, world: World, model: str, labels: LabelSelector | None) -> None:
-        self._model = model.lower()
+        self._model = model
         self._nodes = world.nodes.keys() if labels is None else nodes_with(world, labels)
 
     def __contains__(self, card: object) -> bool:
         assert isinstance(card, CardUsage)
-        return card.node in self._nodes and self._model in card.model.lower()
+        return card.node in self._nodes and names_model(self._model, card.model)
 
 
 def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Chosen:
@@ -82,9 +82,9 @@ def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Ch
         If no card is of that model; the message names the models that there are.
     """
     models = sorted({card.model for card in cards(world) if card.model})
-    if model and not any(model.lower() in each.lower() for each in models):
+    meant = [each for each in models if model and names_model(model, each)]
+    if model and not meant:
         raise WorldError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
-    meant = [each for each in models if model and model.lower() in each.lower()]
     if len(meant) > 1:
         click.echo(
             f"--model {model} is a part of {len(meant)} models, and all of them count: {', '.join(meant)}", err=True

@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
-from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
 from vgpu_scheduler.ui.visibility import OTHERS
 from vgpu_scheduler.whatif import WorldError, usage
@@ -140,7 +140,7 @@ def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]
     def is_meant(name: str, row: Any) -> bool:
         if kind == "card":
             return name in {called(row), row.card}
-        return name.lower() in called(row).lower() if kind == "model" else name == called(row)
+        return names_model(name, called(row)) if kind == "model" else name == called(row)
 
     for name in names:
         if not any(is_meant(name, row) for row in rows):

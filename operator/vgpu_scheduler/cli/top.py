@@ -19,7 +19,7 @@ from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_nam
 from vgpu_scheduler.cli.from_page import TOLD_OF, page_for, top_from_page
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import counted, did_you_mean
+from vgpu_scheduler.model import counted, did_you_mean, names_model
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -234,7 +234,7 @@ def _card_rows(world: World, question: _Question) -> list[Any]:
 
 def _model_rows(world: World, question: _Question) -> list[Any]:
     models = usage.models(world, _cards(world, question))
-    return _named(models, question, lambda row: row.model, lambda name, model: name.lower() in model.lower())
+    return _named(models, question, lambda row: row.model, names_model)
 
 
 def _pod_rows(world: World, question: _Question) -> list[Any]:

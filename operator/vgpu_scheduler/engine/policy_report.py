@@ -10,7 +10,7 @@ from enum import StrEnum
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Namespace, Pod
-from vgpu_scheduler.model import first_of
+from vgpu_scheduler.model import first_of, names_model
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
 from vgpu_scheduler.policy.preemption import describe_preemption
 from vgpu_scheduler.scorers import ReadBinpackArguments
@@ -108,7 +108,7 @@ def report_policies(policies: Policies, state: State, dialects: Dialects, ours: 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What policies may name: resources, and models of cards in lower case."""
+    """What policies may name: resources, and models of cards."""
 
     resources: frozenset[str]
     models: tuple[str, ...]
@@ -116,7 +116,7 @@ class _Known:
     @classmethod
     def of(cls, state: State, dialects: Dialects) -> _Known:
         counted = frozenset(name for dialect in dialects for name in dialect.inventory.device_resources)
-        models = {model.lower() for matrix in state.matrices.values() for model in matrix.live_models()}
+        models = {model for matrix in state.matrices.values() for model in matrix.live_models()}
         return cls(frozenset(state.nodes.offered()) | counted | _ELSEWHERE, tuple(sorted(models)))
 
 
@@ -177,7 +177,7 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
         found += [(PolicyReason.IGNORED_ARGUMENT, f"spec.nodes: {warning}") for warning in rule.warnings]
     if spec.devices is not None and spec.devices.types is not None:
         for field, parts in (("allow", spec.devices.types.allow), ("deny", spec.devices.types.deny)):
-            unknown = [part for part in parts or () if not any(part.lower() in model for model in known.models)]
+            unknown = [part for part in parts or () if not any(names_model(part, model) for model in known.models)]
             if unknown:
                 named = first_of(unknown, _MOST_NAMED)
                 found.append((PolicyReason.UNKNOWN_CARD_TYPE, f"spec.devices.types.{field}: no node has {named}"))

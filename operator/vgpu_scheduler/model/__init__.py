@@ -50,6 +50,7 @@ from vgpu_scheduler.model.devices import (
     VendorKey,
     claims_devices,
     dialect_of,
+    names_model,
 )
 from vgpu_scheduler.model.durations import duration_unit, measured_duration, rounded_duration
 from vgpu_scheduler.model.placement import (
@@ -169,6 +170,7 @@ __all__ = [
     "kinds_of",
     "measured_duration",
     "moments",
+    "names_model",
     "path_of",
     "peak",
     "policy_words",

@@ -33,6 +33,11 @@ class Dimension:
     internal: bool = False
 
 
+def names_model(part: str, model: str) -> bool:
+    """Tell whether a text names cards of a model: it is a part of the model's name, case ignored."""
+    return part.lower() in model.lower()
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One piece that a device can be cut into, at one place.

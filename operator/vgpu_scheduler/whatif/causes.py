@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.registrations import registered_by_several
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.model import CardReason, Device, names_model
 from vgpu_scheduler.policy import shown_titles
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import describe_expression
@@ -205,7 +205,7 @@ def rules_of_cards(devices: Object) -> Iterator[tuple[str, str, Callable[[Device
 
 
 def _names(parts: Sequence[str], device: Device) -> bool:
-    return any(part.lower() in device.type.lower() for part in parts)
+    return any(names_model(part, device.type) for part in parts)
 
 
 def describe_selector(selector: Object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod, compile_label_selector
-from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.nodes import nodes_with
@@ -86,7 +86,7 @@ def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
     types = devices.get("types") or {}
     for field in ("allow", "deny"):
         for part in types.get(field) or ():
-            if not any(part.lower() in model.lower() for model in models):
+            if not any(names_model(part, model) for model in models):
                 near = did_you_mean(part, models)
                 there = ", ".join(models[:_MOST_NAMED]) + (", …" if len(models) > _MOST_NAMED else "")
                 yield f"{name}: spec.devices.types.{field}: no card is a {part}{near}; there are {there or 'no cards'}"

@@ -9,6 +9,7 @@ from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MODE_MIG, NUMA_BIND
+from vgpu_scheduler.model import names_model
 
 _NOBODY = frozenset({""})
 """UUIDs of no card, where an empty set would set no rule."""
@@ -21,7 +22,7 @@ class VendorRules:
     Attributes
     ----------
     use_types, no_use_types
-        Lower-case parts of model names; an empty tuple sets no rule.
+        Parts of model names, in lower case; an empty tuple sets no rule.
     use_uuids, no_use_uuids
         Exact UUIDs; an empty set sets no rule.
     mode
@@ -36,10 +37,9 @@ class VendorRules:
 
     def allows_model(self, model: str, mode: str) -> bool:
         """Tell whether a card of this model and mode may be used (which takes in ``vgpu-mode``)."""
-        lower = model.lower()
-        if self.use_types and not any(part in lower for part in self.use_types):
+        if self.use_types and not any(names_model(part, model) for part in self.use_types):
             return False
-        if any(part in lower for part in self.no_use_types):
+        if any(names_model(part, model) for part in self.no_use_types):
             return False
         return self.mode is None or mode in self.mode
 

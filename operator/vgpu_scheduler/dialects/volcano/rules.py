@@ -9,6 +9,7 @@ from typing import ClassVar
 from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects.hami.templates import MigGeometry, geometry_of
 from vgpu_scheduler.dialects.volcano import names
+from vgpu_scheduler.model import names_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,9 @@ class VolcanoRules:
             return False
         if self.mode is not None and mode != self.mode:
             return False
-        lower = model.lower()
         if self.use_types is not None:
-            return any(part in lower for part in self.use_types)
-        return self.no_use_types is None or not any(part in lower for part in self.no_use_types)
+            return any(names_model(part, model) for part in self.use_types)
+        return self.no_use_types is None or not any(names_model(part, model) for part in self.no_use_types)
 
     @property
     def named(self) -> Mapping[str, NamedCards]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.model import names_model
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, heat_map, labels_of
 from vgpu_scheduler.ui.query import Query
@@ -98,4 +99,4 @@ def cards_page(world: World, view: CardsView, visibility: Visibility = EVERYTHIN
 
 
 def _is_meant(card: usage.CardUsage, view: CardsView) -> bool:
-    return view.node in {"", card.node} and view.model.lower() in card.model.lower() and view.state in {"", card.state}
+    return view.node in {"", card.node} and names_model(view.model, card.model) and view.state in {"", card.state}
