@@ -104,6 +104,7 @@ from vgpu_scheduler.kube.taints import (
     Taint,
     Toleration,
     taint,
+    untolerated,
 )
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 
@@ -224,6 +225,7 @@ __all__ = [
     "to_exact_int",
     "to_int",
     "to_milli",
+    "untolerated",
     "violated_budgets",
     "violating_budgets",
 ]

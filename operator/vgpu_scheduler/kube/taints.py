@@ -1,15 +1,26 @@
 """Taints and tolerations."""
 
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "PREFER_NO_SCHEDULE", "UNSCHEDULABLE_TAINT", "Taint", "Toleration", "taint"]
+__all__ = [
+    "NO_EXECUTE",
+    "NO_SCHEDULE",
+    "PREFER_NO_SCHEDULE",
+    "UNSCHEDULABLE_TAINT",
+    "Taint",
+    "Toleration",
+    "taint",
+    "untolerated",
+]
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+_REPELLING: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
 
 class Taint(msgspec.Struct, frozen=True):
@@ -18,6 +29,11 @@ class Taint(msgspec.Struct, frozen=True):
     key: str
     value: str
     effect: str
+
+    @property
+    def repels(self) -> bool:
+        """Whether it keeps pods away that do not tolerate it; PreferNoSchedule does not."""
+        return self.effect in _REPELLING
 
 
 class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,6 +63,11 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
 def taint(key: str, value: str, effect: str) -> Taint:
     """Taint with these parts; the same object for the same parts."""
     return Taint(key, value, effect)
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> tuple[Taint, ...]:
+    """Return the taints of a node that keep pods with these tolerations away."""
+    return tuple(each for each in taints if each.repels and not any(one.tolerates(each) for one in tolerations))
 
 
 UNSCHEDULABLE_TAINT: Final = taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)

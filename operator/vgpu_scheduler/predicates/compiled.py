@@ -23,6 +23,7 @@ from vgpu_scheduler.kube import (
     LabelSelector,
     Pod,
     Taint,
+    untolerated,
 )
 from vgpu_scheduler.predicates.lookups import (
     LabelLookup,
@@ -30,7 +31,6 @@ from vgpu_scheduler.predicates.lookups import (
     NumberLookup,
     TermLookup,
     ValueLookup,
-    tolerates,
 )
 from vgpu_scheduler.predicates.reasons import (
     AFFINITY,
@@ -130,7 +130,7 @@ class CompiledPredicates:
         self._node_name = pod.node_name
         self._tolerates_cordon = any(t.tolerates(UNSCHEDULABLE_TAINT) for t in tolerations)
         self._taints: ValueLookup[tuple[Taint, ...]] = ValueLookup(
-            absent=True, accepts=lambda taints: tolerates(tolerations, taints)
+            absent=True, accepts=lambda taints: not untolerated(taints, tolerations)
         )
         self._affinity = NodeAffinityLookup(spec)
         self._policy = [

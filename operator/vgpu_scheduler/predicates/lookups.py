@@ -1,22 +1,19 @@
 """Conditions on interned columns: asked once per distinct value, then looked up per row."""
 
 from collections.abc import Callable, Hashable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import NodeSelectorTerm, Operator, PodSpec, Requirement, Taint, Toleration
+from vgpu_scheduler.kube import NodeSelectorTerm, Operator, PodSpec, Requirement
 from vgpu_scheduler.kube.selectors import FieldRequirement, label_equals
-from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE
 from vgpu_scheduler.state import NodeTable
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["LabelLookup", "NodeAffinityLookup", "NumberLookup", "TermLookup", "ValueLookup", "tolerates"]
+__all__ = ["LabelLookup", "NodeAffinityLookup", "NumberLookup", "TermLookup", "ValueLookup"]
 
 _Value = TypeVar("_Value", bound=Hashable)
-
-_HARD: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
 
 class ValueLookup(Generic[_Value]):
@@ -99,11 +96,6 @@ class NumberLookup(Generic[_Value]):
         self._table += [self._number(value) for value in column.values[len(self._table) :]]
         # Absence comes last, where the id -1 finds it.
         return np.array([*self._table, 0], dtype=np.int64).take(column.ids.take(rows))
-
-
-def tolerates(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
-    """Whether a pod puts up with all taints of a node that keep pods away (NoSchedule and NoExecute)."""
-    return all(taint.effect not in _HARD or any(t.tolerates(taint) for t in tolerations) for taint in taints)
 
 
 class LabelLookup:

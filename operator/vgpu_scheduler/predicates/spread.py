@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint
+from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint, untolerated
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
-from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup, tolerates
+from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup
 from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCodes
 from vgpu_scheduler.predicates.scores import MOST_POINTS, PodScore, ScorePlugin, Scores
 from vgpu_scheduler.state import NodeTable, PodCounter, State
@@ -56,7 +56,7 @@ class EligibleNodes:
     def __init__(self, spec: PodSpec) -> None:
         self._affinity = NodeAffinityLookup(spec)
         self._taints: ValueLookup[tuple[Taint, ...]] = ValueLookup(
-            absent=True, accepts=lambda taints: tolerates(spec.tolerations, taints)
+            absent=True, accepts=lambda taints: not untolerated(taints, spec.tolerations)
         )
 
     def __call__(self, constraint: SpreadConstraint, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

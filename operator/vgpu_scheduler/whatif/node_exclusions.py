@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Object, Pod, Taint
+from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT, Object, Pod, Taint, untolerated
 from vgpu_scheduler.model import NodeVerdict
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.world import World
@@ -22,12 +22,7 @@ _OF_LABELS: Final = frozenset({filters.AFFINITY.text, filters.NOT_NAMED.text, fi
 def repelling_taints(world: World, pod: Pod, node: str) -> tuple[Taint, ...]:
     """Return the taints of a node that keep a pod from it."""
     known = world.engine.state.node(node)
-    return tuple(
-        taint
-        for taint in (() if known is None else known.taints)
-        if taint.effect != PREFER_NO_SCHEDULE
-        and not any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
-    )
+    return () if known is None else untolerated(known.taints, pod.spec.tolerations)
 
 
 def tolerating(written: Object, taints: Iterable[Taint]) -> Object:

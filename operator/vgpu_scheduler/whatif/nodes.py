@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kernels import SLOTS
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, Pod, decode_node
+from vgpu_scheduler.kube import LabelSelector, Object, Pod, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.objects import WorldError
@@ -36,7 +36,7 @@ def is_closed(world: World, name: str) -> bool:
     """Tell whether the state of a node keeps all pods away but those that tolerate just that."""
     known = world.engine.state.node(name)
     taints = () if known is None else known.taints
-    keys = {taint.key for taint in taints if taint.effect != PREFER_NO_SCHEDULE}
+    keys = {taint.key for taint in taints if taint.repels}
     return is_cordoned(world.nodes[name]) or not TAINTS_OF_STATE.isdisjoint(keys)
 
 

@@ -16,7 +16,7 @@ from vgpu_scheduler.doctor.checks.software import (
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, Unknown, listed_nodes
 from vgpu_scheduler.doctor.objects import Workload
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Node, Pod
+from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT, Node, Pod, untolerated
 from vgpu_scheduler.model import counted
 
 HAMI = Diagnosis(
@@ -140,7 +140,7 @@ def _may_go(pod: Pod, node: Node) -> bool:
     """Tell whether neither taints nor what a pod says of nodes keep it off a node."""
     spec, taints = pod.spec, [*node.taints, *([UNSCHEDULABLE_TAINT] if node.unschedulable else [])]
     return (
-        all(t.effect == PREFER_NO_SCHEDULE or any(each.tolerates(t) for each in spec.tolerations) for t in taints)
+        not untolerated(taints, spec.tolerations)
         and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
         and (spec.node_affinity is None or spec.node_affinity.matches(node.name, node.labels))
     )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from vgpu_scheduler.kube import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PODS, Node
+from vgpu_scheduler.kube import CPU, MEMORY, PODS, Node
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
 from vgpu_scheduler.whatif.world import World
-
-_KEEPS_AWAY: Final = frozenset({NO_EXECUTE, NO_SCHEDULE})
 
 
 def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
@@ -26,7 +22,7 @@ def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
         models, memory = _cards(world, name)
         if node.unschedulable:
             left_out.append(f"node {name} is cordoned")
-        elif not models and any(taint.effect in _KEEPS_AWAY for taint in node.taints):
+        elif not models and any(taint.repels for taint in node.taints):
             left_out.append(f"node {name} has no cards, and taints")
         elif len(models) > MOST_CARDS:
             left_out.append(f"node {name} has {len(models)} cards, more than {MOST_CARDS}")
