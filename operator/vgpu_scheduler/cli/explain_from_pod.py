@@ -22,8 +22,8 @@ from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
     MissingRightsError,
-    announced_for,
-    describe_record,
+    describe_decision,
+    describe_place,
     describe_terminating,
     get_object,
     is_ours,
@@ -223,26 +223,24 @@ def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None
 def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation | None:
     """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
     world = World(error.scheduler.options)
-    pod = world.pod(found)
-    if node := world.home_of(pod) if not pod.node_name else "":
-        where, record = announced_for(pod, node), {}
-        said: dict[str, Any] = {"announcedBy": pod.scheduler_name}
-        lines = []
-    elif node := pod.node_name:
-        record, said = record_of(pod.annotations), {}
-        where, lines = f"{key} is bound to {node}.", describe_record(record)
-    else:
+    read = world.pod(found)
+    pod = replace(read, node_name=world.home_of(read))
+    if not pod.node_name:
         return None
-    held = held_cards(world, replace(pod, node_name=node))
+    is_announced = not read.node_name
+    said: dict[str, Any] = {"announcedBy": pod.scheduler_name} if is_announced else {}
+    record = {} if is_announced else record_of(pod.annotations)
+    held, lines = held_cards(world, pod), describe_decision(pod, is_announced=is_announced)
     if disruption := _disruption(found):
         said |= {"disruption": disruption}
         lines = [*lines, f"It is going: its condition DisruptionTarget says {disruption}."]
     elif ending := describe_terminating(pod):
         said |= {"deleting": True}
         lines = [*lines, ending]
+    where = describe_place(pod, is_announced=is_announced)
     told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
-    plain = {"pod": key, "node": node, "held": held, "decided": record, **said, "missing": str(error)}
-    return PodExplanation(plain, told, _WAITS if "announcedBy" in said else 0)
+    plain = {"pod": key, "node": pod.node_name, "held": held, "decided": record, **said, "missing": str(error)}
+    return PodExplanation(plain, told, _WAITS if is_announced else 0)
 
 
 def _disruption(found: Object) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import (
         ExplainedPod,
-        describe_record,
+        describe_decision,
+        describe_place,
         describe_terminating,
         explain_one,
         record_of,
@@ -103,7 +104,8 @@ __all__ = [
     "change_nodes",
     "connect_to",
     "creation_warnings",
-    "describe_record",
+    "describe_decision",
+    "describe_place",
     "describe_terminating",
     "documents",
     "documents_of",

@@ -14,7 +14,15 @@ from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_wh
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, awaited_volumes, explain_bound, explain_pod
 
-__all__ = ["ExplainedPod", "describe_record", "describe_terminating", "explain_one", "record_of", "why_no_more"]
+__all__ = [
+    "ExplainedPod",
+    "describe_decision",
+    "describe_place",
+    "describe_terminating",
+    "explain_one",
+    "record_of",
+    "why_no_more",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,7 @@ class ExplainedPod:
     @property
     def where(self) -> str:
         """Where a bound pod is, in a sentence."""
-        pod = self.pod
-        return announced_for(pod, pod.node_name) if self.is_announced else f"{pod.key} is bound to {pod.node_name}."
+        return describe_place(self.pod, is_announced=self.is_announced)
 
     @property
     def ending(self) -> str:
@@ -82,7 +89,7 @@ class ExplainedPod:
     @property
     def record(self) -> list[str]:
         """What was written down when a bound pod was decided, in lines."""
-        return [] if self.is_announced else describe_record(record_of(self.pod.annotations))
+        return describe_decision(self.pod, is_announced=self.is_announced)
 
     def without_others(self, mine: Collection[str]) -> ExplainedPod:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -155,6 +162,16 @@ def explain_one(
     return ExplainedPod(pod, found, scheduler, ended, is_announced, awaited if found.answer.node else ())
 
 
+def describe_place(pod: Pod, *, is_announced: bool) -> str:
+    """Say where a pod is that is bound, or announced for its node by another scheduler, in a sentence."""
+    return announced_for(pod, pod.node_name) if is_announced else f"{pod.key} is bound to {pod.node_name}."
+
+
+def describe_decision(pod: Pod, *, is_announced: bool) -> list[str]:
+    """Word what was written down when a bound pod was decided; nothing is of one that is only announced."""
+    return [] if is_announced else _describe_record(record_of(pod.annotations))
+
+
 def describe_terminating(pod: Pod) -> str:
     """Say that a bound pod is being deleted, in a sentence; empty where it is not."""
     return "It is being deleted: what it has counts as used until it has ended." if pod.deleting else ""
@@ -178,7 +195,7 @@ def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def describe_record(record: Mapping[str, Any]) -> list[str]:
+def _describe_record(record: Mapping[str, Any]) -> list[str]:
     """Word what was written down when a pod was decided."""
     if not record:
         return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
