@@ -20,7 +20,7 @@ from vgpu_scheduler.apiclient.client import (
 from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import collection_path, node_path, object_path, pod_path
-from vgpu_scheduler.apiclient.tasks import end_tasks
+from vgpu_scheduler.apiclient.tasks import end_tasks, map_concurrently
 from vgpu_scheduler.apiclient.watching import watch, watch_backoff
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "end_tasks",
     "is_allowed",
     "list_pages",
+    "map_concurrently",
     "node_path",
     "object_path",
     "pod_path",

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from vgpu_scheduler.apiclient import map_concurrently
 from vgpu_scheduler.binding.context import BindContext, BindStats
 from vgpu_scheduler.binding.lanes import BindGroup, BindTask
 from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
@@ -65,25 +66,23 @@ class BindingDryRuns:
         async with group.dry_run_lock:
             if group.are_dry_runs_sent or group.has_sent_bindings:
                 return
-            gate = asyncio.Semaphore(_AT_ONCE)
-            tried = await asyncio.gather(*(self._try(item, gate) for item in group.items))
+            tried = await map_concurrently(self._try, group.items, _AT_ONCE)
             group.are_dry_runs_sent = True
             for item, pod, result in filter(None, tried):
                 await self._fail(item, pod, result)
 
-    async def _try(self, item: BindTask, gate: asyncio.Semaphore) -> _Failure | None:
+    async def _try(self, item: BindTask) -> _Failure | None:
         """Try the Binding of one pod; None if it would be bound, or must not be any more, which its turn shows."""
-        async with gate:
-            placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
-            pod = self._engine.state.pod(item.uid)
-            if placement is None or pod is None:
-                return None
-            decision = self._engine.after_recheck(item.decision, placement)
-            for number in range(_TRIES):
-                result = await self._sender.send_dry_run(pod, placement, decision)
-                if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:
-                    break
-                await asyncio.sleep(result.retry_after or _AGAIN)
+        placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
+        pod = self._engine.state.pod(item.uid)
+        if placement is None or pod is None:
+            return None
+        decision = self._engine.after_recheck(item.decision, placement)
+        for number in range(_TRIES):
+            result = await self._sender.send_dry_run(pod, placement, decision)
+            if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:
+                break
+            await asyncio.sleep(result.retry_after or _AGAIN)
         return None if result.answer is BindingAnswer.BOUND else (item, pod, result)
 
     async def _fail(self, item: BindTask, pod: Pod, result: BindResult) -> None:

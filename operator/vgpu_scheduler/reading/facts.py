@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, is_allowed, served_version
+from vgpu_scheduler.apiclient import (
+    ApiClient,
+    ApiError,
+    ApiUnreachableError,
+    is_allowed,
+    map_concurrently,
+    served_version,
+)
 from vgpu_scheduler.doctor import (
     FACTS,
     OF_A_NAMESPACE,
@@ -36,8 +43,6 @@ from vgpu_scheduler.whatif.objects import with_uid
 
 __all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of_view", "read_facts"]
 
-_AT_ONCE = 8
-"""Requests under way at a time."""
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
 _REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
 
@@ -209,18 +214,16 @@ async def _server(api: ApiClient) -> Server:
 
 async def _list_all(api: ApiClient, facts: Iterable[ListedKind], collected: _Collected) -> None:
     """List every kind, some at a time; what cannot be listed is missing, with the reason."""
-    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(fact: ListedKind) -> None:
-        async with gate:
-            try:
-                missing = await (_get(api, fact, collected) if fact.names else _list(api, fact, collected))
-            except ApiUnreachableError as error:
-                missing = str(error)
+        try:
+            missing = await (_get(api, fact, collected) if fact.names else _list(api, fact, collected))
+        except ApiUnreachableError as error:
+            missing = str(error)
         if missing is not None:
             collected.missing[fact.kind] = missing
 
-    await asyncio.gather(*(one(fact) for fact in facts))
+    await map_concurrently(one, facts)
 
 
 async def _list(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
@@ -257,15 +260,13 @@ async def _may_review(api: ApiClient) -> bool:
 
 async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Collected) -> AccessReviews | None:
     """Ask who may do what; None if a question was not answered."""
-    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(question: Question) -> tuple[Question, bool]:
-        async with gate:
-            account = question.account
-            return question, await is_allowed(api, question.attributes, (account.user, account.groups))
+        account = question.account
+        return question, await is_allowed(api, question.attributes, (account.user, account.groups))
 
     try:
-        return AccessReviews(dict(await asyncio.gather(*(one(question) for question in asked))))
+        return AccessReviews(dict(await map_concurrently(one, asked)))
     except (ApiError, ApiUnreachableError) as error:
         collected.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, collection_path, connect
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, collection_path, connect, map_concurrently
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
@@ -43,7 +43,6 @@ from vgpu_scheduler.whatif import FileObject, WorldError, flatten, kinds_read, n
 OnProgress = Callable[[str], None]
 """Is called with what is being read, for a user who waits."""
 
-_AT_ONCE: Final = 8
 _OBSERVED: Final[Sequence[Kind[Any]]] = [
     CLUSTER_POLICIES,
     POLICIES,
@@ -269,11 +268,10 @@ async def read_live_cluster(
     objects: dict[str, list[Object]] = {}
     missing: dict[str, MissingList] = {}
     times: list[datetime] = []
-    gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def read_kind(kind: str, path: str) -> None:
-        async with gate:
-            listed = await list_objects(api, [path])
+    async def read_kind(at: tuple[str, str]) -> None:
+        kind, path = at
+        listed = await list_objects(api, [path])
         if is_optional(kind) and (listed.refusal is not None or not listed.served):
             return
         if listed.refusal is not None:
@@ -286,7 +284,7 @@ async def read_live_cluster(
     wanted = {kind: path for kind, path in list_paths(settings).items() if kind in kinds or kind not in ALL_KINDS}
     if namespace:
         wanted |= {kind: collection_path(path, namespace) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
-    await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
+    await map_concurrently(read_kind, wanted.items())
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     now = max(times, default=None)
     return ClusterView(

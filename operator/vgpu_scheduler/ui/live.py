@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, end_tasks
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, end_tasks, map_concurrently
 from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import (
     ClusterOptions,
@@ -36,7 +36,6 @@ from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
 """Kinds whose changes are taken in."""
-_AT_ONCE: Final = 8
 _MOST_CHANGES: Final = 500
 """Changes that are taken in before somebody else may ask."""
 _PAUSE: Final = 2.0
@@ -262,13 +261,7 @@ class LiveCluster:
         settings, self._installed = await read_scheduler(self._api, self._options)
         self._scheduler = self._adapt(settings)
         watches = {kind: KindWatch(self._api, kind, path) for kind, path in list_paths(self._scheduler).items()}
-        gate = asyncio.Semaphore(_AT_ONCE)
-
-        async def list_one(watch: KindWatch) -> None:
-            async with gate:
-                await watch.list()
-
-        await asyncio.gather(*(list_one(watch) for watch in watches.values()))
+        await map_concurrently(KindWatch.list, watches.values())
         self._watches = watches
         self._note(*watches.values())
 
