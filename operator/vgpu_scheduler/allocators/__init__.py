@@ -11,7 +11,7 @@ from vgpu_scheduler.allocators.choice import (
     Weights,
 )
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, WholeCardRule
-from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards
+from vgpu_scheduler.allocators.hami import HamiAllocator, NamedCards
 from vgpu_scheduler.allocators.order import (
     CardOrder,
     card_order,
@@ -30,7 +30,6 @@ __all__ = [
     "CardLimits",
     "CardNeed",
     "CardOrder",
-    "CardRules",
     "Check",
     "DeviceShareAllocator",
     "DeviceWish",

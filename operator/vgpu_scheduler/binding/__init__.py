@@ -8,15 +8,7 @@ from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import (
-    BindAttempt,
-    BinderHooks,
-    BindingAnswer,
-    BindResult,
-    BindStep,
-    Sender,
-    classify,
-)
+from vgpu_scheduler.binding.sender import BindAttempt, BinderHooks, BindingAnswer, BindStep, classify
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,
@@ -28,7 +20,6 @@ from vgpu_scheduler.binding.writes import (
 __all__ = [
     "BindAttempt",
     "BindContext",
-    "BindResult",
     "BindStep",
     "Binder",
     "BinderHooks",
@@ -42,7 +33,6 @@ __all__ = [
     "LockChange",
     "PolicyStatusWriter",
     "Reporter",
-    "Sender",
     "TokenPatch",
     "binding_body",
     "classify",

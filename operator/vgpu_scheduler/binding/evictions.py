@@ -25,7 +25,6 @@ __all__ = [
     "EvictionResult",
     "EvictionSender",
     "classify_eviction",
-    "delete_options",
     "eviction_body",
     "eviction_path",
 ]

@@ -21,7 +21,7 @@ from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
-__all__ = ["AllocationFence", "new_version"]
+__all__ = ["AllocationFence"]
 
 log = logging.getLogger(__name__)
 

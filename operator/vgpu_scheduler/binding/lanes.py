@@ -29,7 +29,6 @@ __all__ = [
     "BindStateError",
     "BindTask",
     "Lane",
-    "Rank",
     "SentBinding",
     "checked",
 ]

@@ -51,13 +51,7 @@ from vgpu_scheduler.whatif.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_from_condition
 
-__all__ = [
-    "PodExplanation",
-    "explain_from_condition",
-    "pod_alone",
-    "pods_alone",
-    "scheduled_condition",
-]
+__all__ = ["PodExplanation", "explain_from_condition", "pod_alone", "pods_alone"]
 
 
 _WAITS: Final = 1

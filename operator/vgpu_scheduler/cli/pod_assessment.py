@@ -34,7 +34,7 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.tables import few
 
-__all__ = ["PodAssessment", "known_of", "known_of_all", "show_known"]
+__all__ = ["known_of_all", "show_known"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 The dialects themselves are the packages beside this file; only those who choose among them import one.
 """
 
-from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, is_text_of, placement_usage, stamped
-from vgpu_scheduler.dialects.claims import Claims, NodeSideAnnotation, Scorers
+from vgpu_scheduler.dialects.allocation import TimestampText, is_text_of, placement_usage, stamped
+from vgpu_scheduler.dialects.claims import Claims, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import (
     ClaimError,
@@ -15,18 +15,10 @@ from vgpu_scheduler.dialects.errors import (
 )
 from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, UsageWarning
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
-from vgpu_scheduler.dialects.node_side import (
-    LocklessNodeSide,
-    LockValue,
-    NodeLock,
-    NodeSide,
-    UnservedPod,
-    is_sign_of_life,
-)
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod, is_sign_of_life
 from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
-    "Allocation",
     "AmountFix",
     "AnnotationFix",
     "AskForCard",
@@ -42,10 +34,8 @@ __all__ = [
     "LeaveOutResource",
     "LimitedResource",
     "LockValue",
-    "LocklessNodeSide",
     "NodeLock",
     "NodeSide",
-    "NodeSideAnnotation",
     "Refusal",
     "RegistrationError",
     "Scorers",

@@ -9,13 +9,13 @@ A check is a function from what was seen to findings, in a file of ``checks`` th
 a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.
 """
 
-from vgpu_scheduler.doctor.access import AccessReviews, Account, Question, Rbac, Rights
-from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.access import AccessReviews, Question, Rbac, Rights
+from vgpu_scheduler.doctor.check import RIGHTS
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings, Server
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, objects_of, questions
 from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, ListedKind, beside_fact, take_in
-from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
+from vgpu_scheduler.doctor.findings import Finding, ObjectRef, Report, Severity
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
 
 __all__ = [
@@ -23,16 +23,12 @@ __all__ = [
     "DIAGNOSES",
     "FACTS",
     "OF_A_NAMESPACE",
-    "PAGE",
     "RIGHTS",
     "ROLE_FACTS",
     "SETTINGS_UNREADABLE",
     "AccessReviews",
-    "Account",
-    "Check",
     "ClusterSnapshot",
     "ContainerSpec",
-    "Diagnosis",
     "ExpectedSettings",
     "Finding",
     "ListedKind",
@@ -43,7 +39,6 @@ __all__ = [
     "Rights",
     "Server",
     "Severity",
-    "Skipped",
     "beside_fact",
     "decode_workload",
     "examine",

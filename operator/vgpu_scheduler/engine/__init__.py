@@ -1,32 +1,31 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, card_verdicts
-from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
+from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
-from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditions
+from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_owners import owner_of, taker_of
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.engine.observing import ObservedKind, Sweep
+from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
-from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
+from vgpu_scheduler.engine.pools import RESOURCES, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.storage import VOLUME_CLAIMS, VOLUMES
-from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held, part_of_card
-from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
+from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
+from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 
 __all__ = [
     "ANY_CARD",
@@ -42,7 +41,6 @@ __all__ = [
     "Candidates",
     "CardVerdict",
     "Cause",
-    "ClosedNodes",
     "ConditionReport",
     "Cycle",
     "Engine",
@@ -51,22 +49,16 @@ __all__ = [
     "ExceededLimit",
     "FoundLock",
     "GroupCondition",
-    "GroupConditions",
     "GroupMembers",
     "GroupProgress",
     "GroupStanding",
     "LockJudge",
     "LockStatus",
-    "Metered",
     "NodeClosure",
     "ObservationSignals",
-    "ObservedKind",
-    "PodGroups",
     "PodSums",
     "PolicyReason",
     "PolicyReport",
-    "Pool",
-    "PoolAmounts",
     "Problem",
     "QueueEvent",
     "QueueName",
@@ -77,7 +69,6 @@ __all__ = [
     "StaleGroup",
     "Sweep",
     "UsageMeter",
-    "VendorOnNode",
     "breaches",
     "card_verdicts",
     "cards_held",

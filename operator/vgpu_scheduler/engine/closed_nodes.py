@@ -31,7 +31,6 @@ __all__ = [
     "ClosedNodes",
     "KubeletRejections",
     "NodeClosure",
-    "UnservedPods",
     "replaced_with",
 ]
 

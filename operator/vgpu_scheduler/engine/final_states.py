@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-__all__ = ["FinalStateUnknown", "UnknownFinalStates"]
+__all__ = ["UnknownFinalStates"]
 
 
 _MOST_LEFTOVERS: Final = 64

@@ -18,7 +18,7 @@ from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
 
-__all__ = ["GroupMembers", "UnplacedMembers"]
+__all__ = ["GroupMembers"]
 
 _MANY: Final = 1_000_000
 """How many pods a node has room for at most where nothing bounds that."""

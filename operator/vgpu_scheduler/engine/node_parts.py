@@ -23,7 +23,7 @@ from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import PeerKeys, State
 
-__all__ = ["ColumnCache", "NodeParts", "without_node"]
+__all__ = ["NodeParts", "without_node"]
 
 
 class ColumnCache:

@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import Compute
 from vgpu_scheduler.state import DeviceMatrix, State
 
-__all__ = ["RESOURCES", "Pool", "PoolAmounts", "held_by_namespace", "pools"]
+__all__ = ["RESOURCES", "held_by_namespace", "pools"]
 
 MEMORY, CORES, SHARES = "memory", "cores", "shares"
 RESOURCES: Final[Mapping[str, str]] = {MEMORY: "byte", CORES: "percent", SHARES: "share"}

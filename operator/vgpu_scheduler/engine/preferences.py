@@ -27,7 +27,7 @@ from vgpu_scheduler.model import ScorePart
 from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, RejectionCodes, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
-__all__ = ["DEVICE", "Filtered", "Preferences", "RankedNodes"]
+__all__ = ["Filtered", "Preferences", "RankedNodes"]
 
 
 DEVICE: Final = "device"

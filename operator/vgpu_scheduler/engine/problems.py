@@ -8,7 +8,7 @@ from typing import Generic, ParamSpec
 
 from vgpu_scheduler.model import EventReason
 
-__all__ = ["ObservationSignals", "Signal"]
+__all__ = ["ObservationSignals"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ __all__ = [
     "QueueEvent",
     "QueueName",
     "QueuedPod",
-    "Rank",
     "Requeue",
     "UnschedulableClass",
     "UnschedulablePods",

@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.model import ClusterEvent, NodeVerdict
 from vgpu_scheduler.state import NodeTable
 
-__all__ = ["OF_ONE_NODE", "RejectionCounts", "count_rejections", "verdicts"]
+__all__ = ["OF_ONE_NODE", "count_rejections", "verdicts"]
 
 OF_ONE_NODE = (
     ClusterEvent.NODE

@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import WHOLE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held", "part_of_card"]
+__all__ = ["PARTS", "UsageMeter", "cards_held", "part_of_card"]
 
 PARTS: Final = 1_000_000_000
 """Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""

@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device
 
-__all__ = ["VendorOnNode", "vendors_on_node"]
+__all__ = ["vendors_on_node"]
 
 
 @dataclass(frozen=True, slots=True)

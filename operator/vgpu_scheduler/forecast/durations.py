@@ -21,7 +21,7 @@ from vgpu_scheduler.forecast.lifetimes import ObservedLifetime
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["HALF_BELIEVED", "Duration", "DurationClass", "Durations"]
+__all__ = ["Duration", "DurationClass", "Durations"]
 
 HALF_BELIEVED: Final = 5
 """With so many pods that have grown as old, a class decides half of the draws, and wider ones the others."""

@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 
-__all__ = ["BUDGET", "SimulatedWaits", "beside_past", "forecast", "interval", "replay_waits"]
+__all__ = ["BUDGET", "beside_past", "forecast", "interval", "replay_waits"]
 
 _ROUNDS: Final = (9, 10, 10, 20, 50)
 """How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""

@@ -15,7 +15,7 @@ from vgpu_scheduler.forecast.lifetimes import lifetimes_of
 from vgpu_scheduler.history import Arrived, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["FutureArrival", "WorkloadHistory"]
+__all__ = ["WorkloadHistory"]
 
 _LOOKS_BACK: Final = 7 * 86400.0
 """Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""

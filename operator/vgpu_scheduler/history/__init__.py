@@ -28,9 +28,9 @@ from vgpu_scheduler.history.log import (
 from vgpu_scheduler.history.objects_at_time import ObjectsAtTime
 from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.replay_result import PodCourse, ReplayedEviction, ReplayResult, Series
-from vgpu_scheduler.history.replaying import replay, with_policies
+from vgpu_scheduler.history.replaying import replay
 from vgpu_scheduler.history.retention import Retention, prune
-from vgpu_scheduler.history.virtual import VirtualCluster, as_bound, known_objects
+from vgpu_scheduler.history.virtual import as_bound, known_objects
 
 __all__ = [
     "CLOSED",
@@ -57,7 +57,6 @@ __all__ = [
     "Retention",
     "Row",
     "Series",
-    "VirtualCluster",
     "Withdrawn",
     "as_bound",
     "check_arrow",
@@ -68,5 +67,4 @@ __all__ = [
     "read_part",
     "replay",
     "rows_of",
-    "with_policies",
 ]

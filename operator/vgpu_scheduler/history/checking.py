@@ -16,7 +16,7 @@ from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 
-__all__ = ["Agreement", "Difference", "check"]
+__all__ = ["Agreement", "check"]
 
 _IDLE_AFTER: Final = 0.05
 """Seconds without an event after which a scheduler has tried whoever was to be tried."""

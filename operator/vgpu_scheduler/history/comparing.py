@@ -21,12 +21,10 @@ from vgpu_scheduler.history.statistics import integrals, quantiles
 __all__ = [
     "LEVEL",
     "MEASURES",
-    "Interval",
     "Measure",
     "MeasureComparison",
     "bounds",
     "compared",
-    "groups_of",
     "measured",
 ]
 

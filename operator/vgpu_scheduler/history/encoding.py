@@ -26,7 +26,7 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
 from vgpu_scheduler.state import STORAGE_KINDS
 
-__all__ = ["FIRST", "FORMAT", "KINDS", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
+__all__ = ["FIRST", "FORMAT", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
 
 FIRST: Final = frozenset({"first", "waiting"})
 """Rows that say what was there in the beginning."""

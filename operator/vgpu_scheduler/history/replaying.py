@@ -30,7 +30,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
 
-__all__ = ["replay", "with_policies"]
+__all__ = ["replay"]
 
 _NOTHING: Final = PodLifetime()
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Withdrawn
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["LEAST_BLOCKS", "Blocks", "resampled"]
+__all__ = ["Blocks", "resampled"]
 
 LEAST_BLOCKS: Final = 12
 """Into so many blocks a history is divided at least: of fewer there is little to draw."""

@@ -16,7 +16,7 @@ from kopf._cogs.clients import api
 
 from vgpu_scheduler.kube import ObjectIdentity, loads
 
-__all__ = ["IsKnown", "read_any_depth", "skip_known"]
+__all__ = ["read_any_depth", "skip_known"]
 
 IsKnown = Callable[[str, ObjectIdentity], bool]
 """Tells whether an object of a kind is known in its version."""

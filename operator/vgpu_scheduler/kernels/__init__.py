@@ -22,7 +22,7 @@ from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
 from vgpu_scheduler.kernels.pieces import explain_devices, is_explained
 from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
-from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, price_scratch, price_shares
+from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
     BARRED_BY_MODE,
     BARRED_BY_POLICY,
@@ -47,7 +47,6 @@ from vgpu_scheduler.kernels.request import (
     CardClaim,
     ClaimRules,
     FitResult,
-    LinkScratch,
     PodDemand,
     Request,
     Scratch,
@@ -66,12 +65,11 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_PAIRS,
     NO_PIECE,
     NO_PRIORITY,
-    NO_ROW,
     NO_TABLE,
     NO_VENDOR,
 )
 from vgpu_scheduler.kernels.share_request import ChoiceScratch, ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch
-from vgpu_scheduler.kernels.shares import fit_choosy_shares, fit_shares, score_devices
+from vgpu_scheduler.kernels.shares import fit_choosy_shares, fit_shares
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
@@ -115,7 +113,6 @@ __all__ = [
     "NO_PIECE",
     "NO_PRIORITY",
     "NO_QUOTA",
-    "NO_ROW",
     "NO_SHARE",
     "NO_TABLE",
     "NO_VENDOR",
@@ -146,14 +143,12 @@ __all__ = [
     "EvictionCosts",
     "FitResult",
     "JointTerms",
-    "LinkScratch",
     "NodeCpu",
     "Occupants",
     "PartitionTables",
     "PartitionTerms",
     "PodDemand",
     "PodRequests",
-    "PriceScratch",
     "PricedScratch",
     "Request",
     "Role",
@@ -187,7 +182,6 @@ __all__ = [
     "priced_nodes",
     "role_row",
     "score_cards",
-    "score_devices",
     "select_best",
     "share_score",
     "stale_rows",

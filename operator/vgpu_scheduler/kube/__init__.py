@@ -14,8 +14,6 @@ from vgpu_scheduler.kube.decoding import (
     Encoded,
     ListPage,
     Object,
-    WatchEvent,
-    WatchStatus,
     decode_event,
     decode_items,
     decode_object,
@@ -24,14 +22,13 @@ from vgpu_scheduler.kube.decoding import (
 from vgpu_scheduler.kube.metadata import (
     MANAGER,
     ObjectIdentity,
-    PodWhereabouts,
     decode_identity,
     decode_whereabouts,
     managers_of,
     nominators_of,
 )
 from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
-from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads, of_any_depth
+from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads
 from vgpu_scheduler.kube.nodedecoding import decode_inventory, decode_node
 from vgpu_scheduler.kube.objects import (
     ANY_ADDRESS,
@@ -46,7 +43,7 @@ from vgpu_scheduler.kube.objects import (
 )
 from vgpu_scheduler.kube.podgroups import VOLCANO_GROUP_ANNOTATIONS, PodGroup, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.kube.podspecs import decode_pod
-from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, PreferredNodes, PreferredPods, TopologyTerm
+from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
 from vgpu_scheduler.kube.quantities import (
     CPU,
@@ -96,16 +93,7 @@ from vgpu_scheduler.kube.storage import (
 )
 from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_volume, decode_volume_claim
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
-from vgpu_scheduler.kube.taints import (
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    PREFER_NO_SCHEDULE,
-    UNSCHEDULABLE_TAINT,
-    Taint,
-    Toleration,
-    taint,
-    untolerated,
-)
+from vgpu_scheduler.kube.taints import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint, untolerated
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 
 __all__ = [
@@ -118,8 +106,6 @@ __all__ = [
     "MANAGER",
     "MAX_INT64",
     "MEMORY",
-    "NO_EXECUTE",
-    "NO_SCHEDULE",
     "PODS",
     "PREFER_NO_SCHEDULE",
     "READ_WRITE_ONCE_POD",
@@ -162,9 +148,6 @@ __all__ = [
     "PodSelector",
     "PodSpec",
     "PodTerm",
-    "PodWhereabouts",
-    "PreferredNodes",
-    "PreferredPods",
     "QuantityError",
     "Requirement",
     "ResourceQuota",
@@ -181,8 +164,6 @@ __all__ = [
     "VersionedStore",
     "Volume",
     "VolumeAttachment",
-    "WatchEvent",
-    "WatchStatus",
     "bound_at",
     "compile_label_selector",
     "decode_attachment",
@@ -216,7 +197,6 @@ __all__ = [
     "loads",
     "managers_of",
     "nominators_of",
-    "of_any_depth",
     "parse_label_selector",
     "parse_quantity",
     "parse_time",

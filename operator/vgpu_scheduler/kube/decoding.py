@@ -21,8 +21,6 @@ from vgpu_scheduler.model import MESSAGE, BoundedCache, bytes_of, cut
 __all__ = [
     "DecodeError",
     "ListPage",
-    "WatchEvent",
-    "WatchStatus",
     "decode_event",
     "decode_items",
     "decode_object",

@@ -19,7 +19,6 @@ from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
 from vgpu_scheduler.model import quoted
 
 __all__ = [
-    "ZONE_DELIMITER",
     "InTreeDisk",
     "WireAzureDisk",
     "WireGceDisk",

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
-__all__ = ["DEEPEST", "decode_json", "loads", "of_any_depth", "shallow"]
+__all__ = ["DEEPEST", "decode_json", "loads", "shallow"]
 
 DEEPEST: Final = 200
 """Levels that are kept; no field of a list of definitions, the deepest objects that are read, lies below 100."""

@@ -29,7 +29,6 @@ __all__ = [
     "Node",
     "Pod",
     "PodSpec",
-    "image_name",
     "node_images",
     "pod_images",
 ]

@@ -33,7 +33,7 @@ from vgpu_scheduler.kube.wire import (
 )
 from vgpu_scheduler.model import BoundedCache
 
-__all__ = ["decode_pod", "intern_pod_spec", "resized_requests"]
+__all__ = ["decode_pod"]
 
 
 _MOST_BYTES: Final = 32 * 2**20

@@ -12,7 +12,6 @@ from vgpu_scheduler.kube.selectors import LabelSelector, NodeSelector
 
 __all__ = [
     "BOUND_BY_CONTROLLER",
-    "NO_PROVISIONER",
     "READ_WRITE_ONCE_POD",
     "SELECTED_NODE",
     "WAIT_FOR_FIRST_CONSUMER",

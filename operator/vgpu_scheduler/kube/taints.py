@@ -7,8 +7,6 @@ from typing import Final
 import msgspec
 
 __all__ = [
-    "NO_EXECUTE",
-    "NO_SCHEDULE",
     "PREFER_NO_SCHEDULE",
     "UNSCHEDULABLE_TAINT",
     "Taint",

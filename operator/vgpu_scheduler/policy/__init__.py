@@ -1,6 +1,6 @@
 """Policies: what is in force for a pod, and where each part of it came from."""
 
-from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights, refused_as_strict
+from vgpu_scheduler.policy.annotations import OVERRIDES, parse_weights, refused_as_strict
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.evictions import (
     HOUR,
@@ -10,7 +10,7 @@ from vgpu_scheduler.policy.evictions import (
     with_eviction,
     without_eviction,
 )
-from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, WhenStale
+from vgpu_scheduler.policy.groups import NO_GROUP_RULES, WhenStale
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
     GROUP,
@@ -58,11 +58,9 @@ __all__ = [
     "DisruptionBudgetMode",
     "EffectivePolicy",
     "EvictionLimit",
-    "GroupRules",
     "PodLimits",
     "Policies",
     "PolicyDefaults",
-    "PolicyError",
     "PolicyKey",
     "PolicyRefusal",
     "PolicyRefusalKind",

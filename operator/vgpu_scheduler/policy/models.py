@@ -18,7 +18,7 @@ from vgpu_scheduler.model import cut
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, RecordedEviction, read_evictions
 from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
-from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
+from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy
 from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
 from vgpu_scheduler.policy.rules import (
     MOST,
@@ -34,10 +34,8 @@ from vgpu_scheduler.policy.rules import (
 from vgpu_scheduler.policy.spec import (
     DefaultsSection,
     DevicesSection,
-    DeviceWeights,
     LimitsSection,
     PodOverrides,
-    TypesRule,
 )
 
 __all__ = [
@@ -49,20 +47,13 @@ __all__ = [
     "VERSION",
     "ClusterVGPUPolicySpec",
     "DefaultsSection",
-    "DeviceWeights",
     "DevicesSection",
-    "GroupsSection",
-    "LimitsSection",
     "NodesSection",
     "PodOverrides",
     "PolicyCondition",
     "PolicyResource",
     "PolicyStatus",
-    "PreemptionSection",
     "ScorerEntry",
-    "ScoringStrategy",
-    "StrategyResource",
-    "TypesRule",
     "VGPUPolicySpec",
     "decode_policy",
 ]

@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates
-from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
+from vgpu_scheduler.predicates.filters import ClusterFilter, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, RejectionCodes, unschedulable_message
 from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
@@ -13,7 +13,6 @@ __all__ = [
     "CLUSTER_PLUGINS",
     "SCORE_PLUGINS",
     "ClusterFilter",
-    "ClusterPlugin",
     "CompiledPredicates",
     "FilterError",
     "MissingClaim",

@@ -51,13 +51,7 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_largest
 from vgpu_scheduler.state import InUse, NodeTable, State
 
-__all__ = [
-    "NODE_AFFINITY_SCORE",
-    "TAINT_TOLERATION_SCORE",
-    "CompiledPredicates",
-    "PreferredNodesScore",
-    "SoftTaintsScore",
-]
+__all__ = ["NODE_AFFINITY_SCORE", "TAINT_TOLERATION_SCORE", "CompiledPredicates"]
 
 
 _BASE: Final = (

@@ -19,7 +19,7 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_range
 from vgpu_scheduler.state import NodeCounts, State
 
-__all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodFilter", "PreferredPodsScore"]
+__all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodFilter"]
 
 
 _REJECTIONS: Final = RejectionCodes((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))

@@ -16,14 +16,7 @@ from vgpu_scheduler.predicates.lookups import ValueLookup
 from vgpu_scheduler.predicates.reasons import FEATURES, RejectionCodes
 from vgpu_scheduler.state import State
 
-__all__ = [
-    "NODE_DECLARED_FEATURES_PLUGIN",
-    "FeaturesFilter",
-    "UnsupportedField",
-    "gated",
-    "refusals",
-    "unsupported_fields",
-]
+__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "UnsupportedField", "gated", "refusals", "unsupported_fields"]
 
 
 def gated(pod: Pod) -> str | None:

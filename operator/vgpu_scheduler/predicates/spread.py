@@ -16,17 +16,7 @@ from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCod
 from vgpu_scheduler.predicates.scores import MOST_POINTS, PodScore, ScorePlugin, Scores
 from vgpu_scheduler.state import NodeTable, PodCounter, State
 
-__all__ = [
-    "POD_TOPOLOGY_SPREAD_PLUGIN",
-    "POD_TOPOLOGY_SPREAD_SCORE",
-    "CountedConstraint",
-    "EligibleNodes",
-    "SoftConstraints",
-    "SpreadFilter",
-    "SpreadScore",
-    "label_values",
-    "system_defaults",
-]
+__all__ = ["POD_TOPOLOGY_SPREAD_PLUGIN", "POD_TOPOLOGY_SPREAD_SCORE", "SpreadFilter", "SpreadScore", "system_defaults"]
 
 
 _REJECTIONS: Final = RejectionCodes((SPREAD, SPREAD_LABEL))

@@ -27,29 +27,17 @@ if TYPE_CHECKING:
         facts_of_view,
         read_facts,
     )
-    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
+    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, yaml_files
     from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
-    from vgpu_scheduler.reading.lists import ListResult, list_objects
+    from vgpu_scheduler.reading.lists import list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
     from vgpu_scheduler.reading.page import ask_page
-    from vgpu_scheduler.reading.policies import policies_among, read_policies, title
+    from vgpu_scheduler.reading.policies import policies_among, read_policies
     from vgpu_scheduler.reading.prometheus import hours_in_prometheus
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
-    from vgpu_scheduler.reading.schedulers import (
-        announced_for,
-        assumed_scheduler_note,
-        is_ours,
-        left_to_whom,
-        named_anew,
-    )
-    from vgpu_scheduler.reading.settings import (
-        DEFAULTS,
-        SchedulerSettings,
-        SettingsObjects,
-        read_settings,
-        settings_from_file,
-    )
+    from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom, named_anew
+    from vgpu_scheduler.reading.settings import SchedulerSettings, SettingsObjects, settings_from_file
     from vgpu_scheduler.reading.view import (
         ALL_KINDS,
         LIST_PATHS,
@@ -74,7 +62,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_KINDS",
-    "DEFAULTS",
     "LIST_PATHS",
     "NAMESPACED_KINDS",
     "REQUIRED_KINDS",
@@ -87,7 +74,6 @@ __all__ = [
     "ExplainedPod",
     "FileError",
     "Forecaster",
-    "ListResult",
     "MissingRightsError",
     "PageOptions",
     "SchedulerSettings",
@@ -95,10 +81,8 @@ __all__ = [
     "SimulatedPods",
     "UnauthorizedError",
     "add_copies",
-    "announced_for",
     "answers_to",
     "ask_page",
-    "assumed_scheduler_note",
     "at_home",
     "card_places",
     "change_nodes",
@@ -108,7 +92,6 @@ __all__ = [
     "describe_place",
     "describe_terminating",
     "documents",
-    "documents_of",
     "explain_one",
     "facts_beside_view",
     "facts_of_files",
@@ -141,11 +124,9 @@ __all__ = [
     "read_namespace",
     "read_policies",
     "read_scheduler",
-    "read_settings",
     "read_text",
     "record_of",
     "settings_from_file",
-    "title",
     "view_warnings",
     "waits_for_volumes",
     "why_no_more",

@@ -32,7 +32,7 @@ from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import CLUSTER_KIND, PolicyDefaults, decode_policy
 from vgpu_scheduler.scorers import LEAST_SEEN, RequestClass, learn_prices
 
-__all__ = ["is_compiled", "warm_up"]
+__all__ = ["warm_up"]
 
 _POLICIES = (
     {"nodes": {"policy": "binpack"}},

@@ -12,12 +12,11 @@ A question about what would be is asked in one of these ways, each for the time 
 """
 
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
-from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.device_lists import canonical, distinct
 from vgpu_scheduler.state.free_volumes import VolumeRequirement
-from vgpu_scheduler.state.holds import Hold, Holds
+from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.in_use import InUse
-from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
+from vgpu_scheduler.state.interpod import PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
@@ -34,14 +33,11 @@ from vgpu_scheduler.state.volumes import Volumes
 
 __all__ = [
     "STORAGE_KINDS",
-    "UNLIMITED",
     "DeviceMatrix",
     "HeldCards",
     "Hold",
-    "Holds",
     "HostPorts",
     "InUse",
-    "InterPodCounts",
     "Item",
     "NodeCounts",
     "NodeTable",

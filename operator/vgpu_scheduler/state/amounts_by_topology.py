@@ -19,7 +19,7 @@ from vgpu_scheduler.kube import NodeSelector, Operator
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.nodes import NodeTable
 
-__all__ = ["AmountsByTopology", "Item", "Matches", "from_size"]
+__all__ = ["AmountsByTopology", "Item", "from_size"]
 
 Item = tuple[int, str]
 """An amount, and the name of the thing."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import AttachedVolume, CSINode
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["UNLIMITED", "AttachedVolumes", "DriverColumns"]
+__all__ = ["AttachedVolumes"]
 
 UNLIMITED: Final = 1 << 31
 """Stands for no limit; limits are int32."""

@@ -14,7 +14,7 @@ from vgpu_scheduler.state.columns import InternedColumn, NodeLabels
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
 
-__all__ = ["NodeTable", "changes"]
+__all__ = ["NodeTable"]
 
 
 def changes(before: Node, after: Node) -> ClusterEvent:

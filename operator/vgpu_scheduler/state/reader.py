@@ -20,7 +20,7 @@ from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 
-__all__ = ["KnownPod", "StateReader", "UsedAmounts", "differences", "over_capacity", "read_ledger"]
+__all__ = ["KnownPod", "StateReader", "UsedAmounts", "differences"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 
-__all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
+__all__ = ["STORAGE_KINDS", "StorageObjects", "helps", "same"]
 
 STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
     "PersistentVolumeClaim": PersistentVolumeClaim,

@@ -30,7 +30,7 @@ from vgpu_scheduler.state.attached import AttachedVolumes
 from vgpu_scheduler.state.free_volumes import FreeVolumes, VolumeRequirement
 from vgpu_scheduler.state.storage import StorageObjects, helps, same
 
-__all__ = ["DiskUse", "VolumeRequirement", "Volumes"]
+__all__ = ["Volumes"]
 
 
 class DiskUse(NamedTuple):

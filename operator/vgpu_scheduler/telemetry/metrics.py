@@ -20,7 +20,7 @@ from vgpu_scheduler.telemetry import catalogue
 from vgpu_scheduler.telemetry.catalogue import Kind, Metric
 from vgpu_scheduler.telemetry.logs import guarded
 
-__all__ = ["OTHER", "AttemptMetrics", "Labels", "Metrics", "Value", "bounded"]
+__all__ = ["OTHER", "AttemptMetrics", "Metrics", "Value", "bounded"]
 
 log = logging.getLogger(__name__)
 

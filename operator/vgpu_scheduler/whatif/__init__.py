@@ -4,14 +4,12 @@ from vgpu_scheduler.whatif.admission import refusals
 from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
-from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
 from vgpu_scheduler.whatif.changes import ChangeResult, take_in
 from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
-from vgpu_scheduler.whatif.moves import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import FileObject, WorldError, flatten
 from vgpu_scheduler.whatif.options import make_dialect
@@ -60,7 +58,6 @@ __all__ = [
     "Explanation",
     "FileObject",
     "HeldHours",
-    "Move",
     "NamespaceObjects",
     "Plan",
     "PodResult",
@@ -92,7 +89,6 @@ __all__ = [
     "is_workload",
     "kinds_read",
     "known_problems",
-    "leaves_memory_to_cards",
     "left_to_cards",
     "lets_in_nothing",
     "listed_cards",

@@ -10,7 +10,7 @@ from vgpu_scheduler.kube import Pod, QuantityError, to_int
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["CountQuota", "count_quotas", "exceeded_count_quotas"]
+__all__ = ["count_quotas", "exceeded_count_quotas"]
 
 _REQUESTS: Final = "requests."
 _PODS: Final = frozenset({"pods", "count/pods"})

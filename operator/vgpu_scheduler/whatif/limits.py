@@ -16,14 +16,7 @@ from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = [
-    "ask_within_limits",
-    "breaches_of",
-    "gets_around_limits",
-    "most_at_once",
-    "only_shares_more",
-    "raise_limits",
-]
+__all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shares_more", "raise_limits"]
 
 Object = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import PodResult
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["describe_labels", "labelled_otherwise", "labels_of_claims", "labels_to_change"]
+__all__ = ["describe_labels", "labelled_otherwise", "labels_to_change"]
 
 
 def labelled_otherwise(world: World, pod: Pod, written: Object) -> Iterator[Remedy]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["ProgressBar", "progress_bar"]
+__all__ = ["progress_bar"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from vgpu_scheduler.dialects.allocation import realign
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import (
-    LOCK_ANNOTATION,
     AssignedDevice,
     RegisteredDevice,
     decode_assignments,
@@ -17,18 +16,14 @@ from vgpu_scheduler.dialects.hami.codec import (
 from vgpu_scheduler.dialects.hami.dialect import hami_dialect
 from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Vendor, VendorSection, configured, vendors
-from vgpu_scheduler.dialects.hami.vendors.draft import ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
     "HAMI_ZONE",
-    "LOCK_ANNOTATION",
     "AssignedDevice",
     "CodecError",
     "ConfigError",
-    "ContainerDraft",
     "NvidiaNames",
-    "Refusal",
     "RegisteredDevice",
     "Vendor",
     "VendorSection",

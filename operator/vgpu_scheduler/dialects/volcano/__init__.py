@@ -1,12 +1,7 @@
 """Volcano's ecosystem: what its vGPU device plugin writes on nodes and reads on pods."""
 
 from vgpu_scheduler.dialects.volcano.arguments import parse_binpack_arguments
-from vgpu_scheduler.dialects.volcano.codec import (
-    RegisteredCard,
-    decode_assignments,
-    decode_register,
-    encode_assignments,
-)
+from vgpu_scheduler.dialects.volcano.codec import decode_assignments
 from vgpu_scheduler.dialects.volcano.config import configured_names
 from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -14,12 +9,9 @@ from vgpu_scheduler.dialects.volcano.node_side import PluginVersion
 
 __all__ = [
     "PluginVersion",
-    "RegisteredCard",
     "VolcanoNames",
     "configured_names",
     "decode_assignments",
-    "decode_register",
-    "encode_assignments",
     "parse_binpack_arguments",
     "volcano_dialect",
 ]

@@ -12,14 +12,7 @@ from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignment
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import quoted
 
-__all__ = [
-    "AssignedDevice",
-    "RegisteredCard",
-    "all_healthy",
-    "decode_assignments",
-    "decode_register",
-    "encode_assignments",
-]
+__all__ = ["AssignedDevice", "all_healthy", "decode_assignments", "decode_register", "encode_assignments"]
 
 _FIELDS = 6
 _MOST_DIGITS = 10

@@ -26,7 +26,7 @@ from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRule
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase
 
-__all__ = ["Evaluator", "PartialGroupPlan", "PreemptionResult"]
+__all__ = ["Evaluator", "PartialGroupPlan"]
 
 
 _Covering = tuple[str, LabelSelector | None, int]

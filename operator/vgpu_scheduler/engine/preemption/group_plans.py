@@ -27,7 +27,7 @@ from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
 from vgpu_scheduler.state import StateBeforeRollback
 
-__all__ = ["GroupPlan", "GroupPlanner", "Member"]
+__all__ = ["GroupPlan", "GroupPlanner"]
 
 
 @dataclass(frozen=True, slots=True)

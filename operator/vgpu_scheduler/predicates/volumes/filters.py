@@ -44,7 +44,6 @@ __all__ = [
     "VOLUME_RESTRICTIONS_PLUGIN",
     "VOLUME_ZONE_PLUGIN",
     "NamedClaim",
-    "SelectedNodes",
     "VolumeFilter",
     "existing_volume_claims",
     "has_volume_claims",

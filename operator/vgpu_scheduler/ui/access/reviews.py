@@ -17,7 +17,7 @@ from vgpu_scheduler.ui.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Api", "Reviews", "Right"]
+__all__ = ["Reviews", "Right"]
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _RIGHTS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.ui.access.guard import User
 
-__all__ = ["Session", "Sessions", "expiry_of"]
+__all__ = ["Sessions", "expiry_of"]
 
 _BYTES: Final = 32
 _LONGEST: Final = 12 * 3600.0

@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
 
-__all__ = ["MOST_PODS", "FieldReader", "Object", "workload"]
+__all__ = ["MOST_PODS", "FieldReader", "workload"]
 
 
 MOST_PODS: Final = 10_000

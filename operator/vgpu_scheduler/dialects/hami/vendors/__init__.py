@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
 from vgpu_scheduler.dialects.hami.vendors.aws_neuron import aws_neuron
-from vgpu_scheduler.dialects.hami.vendors.base import Cards, Record, RuleKeys, Vendor, VendorPlacement, VendorResources
+from vgpu_scheduler.dialects.hami.vendors.base import Cards, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
@@ -24,18 +24,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
 from vgpu_scheduler.dialects.hami.vendors.vastai import vastai
 
-__all__ = [
-    "Cards",
-    "ConfigError",
-    "Record",
-    "RuleKeys",
-    "Vendor",
-    "VendorPlacement",
-    "VendorResources",
-    "VendorSection",
-    "configured",
-    "vendors",
-]  # fmt: skip
+__all__ = ["Cards", "ConfigError", "RuleKeys", "Vendor", "VendorPlacement", "VendorSection", "configured", "vendors"]
 
 _Factory = Callable[[VendorSection], tuple[Vendor, ...]]
 
