@@ -74,8 +74,7 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
         return []
     claimed, dialect = pod_class.claimed, cycle.dialect(pod_class.claimed.dialect)
     devices = cycle.state.matrix(dialect.name)
-    used = dict(devices.usage(row))
-    listed = [(device, used[device.uuid]) for device in devices.devices(row)]
+    listed = list(cycle.state.usage_on(node, dialect.name))
     found: list[CardVerdict] = []
     for container in claimed.claims:
         for claim in container.claims:

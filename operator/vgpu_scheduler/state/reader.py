@@ -142,6 +142,12 @@ class StateReader:
         row = self.nodes.row(node)
         return () if row is None else self.matrix(dialect).devices(row)
 
+    def usage_on(self, node: str, dialect: str) -> Iterator[tuple[Device, Amounts]]:
+        """Yield the devices that a node lists in a dialect with what is used of them; none if it is not known."""
+        row, matrix = self.nodes.row(node), self.matrix(dialect)
+        if row is not None:
+            yield from zip(matrix.devices(row), (used for _, used in matrix.usage(row)), strict=True)
+
     def devices_by_dialect(self, node: str) -> dict[str, tuple[Device, ...]]:
         """Return the devices that a node lists, by dialect: all of them, in the order in which they are listed."""
         return {dialect: self.devices_on(node, dialect) for dialect in self.matrices}

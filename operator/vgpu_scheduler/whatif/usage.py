@@ -212,14 +212,9 @@ def cards(world: World) -> list[CardUsage]:
 def _cards_of(
     world: World, dialect: Dialect, node: str, held_by: dict[tuple[str, str, str], list[str]]
 ) -> Iterable[CardUsage]:
-    row = world.engine.state.nodes.row(node)
-    if row is None:
-        return
-    used = dict(world.engine.state.matrix(dialect.name).usage(row))
-    for device in world.devices(node, dialect.name):
+    for device, amounts in world.engine.state.usage_on(node, dialect.name):
         if device.part:
             continue
-        amounts = used[device.uuid]
         in_service = device.state == "ready"
         parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts), _slots(device, amounts))
         memory, cores, slots = (UsedAmount.of_card(*part, in_service=in_service) for part in parts)
@@ -241,12 +236,9 @@ def _cards_of(
 
 def is_idle(world: World, card: CardUsage) -> bool:
     """Tell whether nobody has anything of a card now."""
-    row = world.engine.state.nodes.row(card.node)
-    if row is None:
-        return False
-    used = dict(world.engine.state.matrix(card.dialect).usage(row))
-    uuids = [device.uuid for device in world.devices(card.node, card.dialect)]
-    return not any(any(used[uuid]) for uuid in uuids if card_name(card.vendor, uuid) == card.card)
+    on_node = world.engine.state.usage_on(card.node, card.dialect)
+    in_use = (any(used) for device, used in on_node if card_name(card.vendor, device.uuid) == card.card)
+    return world.has_node(card.node) and not any(in_use)
 
 
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
