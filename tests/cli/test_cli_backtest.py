@@ -228,6 +228,48 @@ def test_a_snapshot_stands_for_a_log(log: Path) -> None:
     assert "warning: pods that were deleted before the snapshot are not in it" in result.stderr
 
 
+def test_namespaces_that_a_snapshot_leaves_out_are_taken_to_have_no_labels(log: Path) -> None:
+    objects = [
+        {**node_object("node-0", cards("node-0", 2)), "kind": "Node", "apiVersion": "v1"},
+        snapshot_pod("done-0", 0, 10, 600),
+        snapshot_pod("waits-0", 120, None, None),
+    ]
+    content = {"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {}}, "items": objects}
+    Path("snapshot.json").write_text(json.dumps(content))
+    selector = {"matchExpressions": [{"key": "x", "operator": "Exists"}]}
+    selecting = {**SPREAD, "spec": {"nodes": {"policy": "spread"}, "namespaceSelector": selector}}
+    Path("labelled.yaml").write_text(json.dumps(selecting))
+    result = run("--snapshot", "snapshot.json", "--policy", "labelled.yaml", "-o", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["replayed"]["never"] == 0.0
+    never = [each["after"] for each in found["policies"][0]["measures"] if each["measure"] == "never"]
+    assert never
+    assert all(each == [0.0, 0.0, 0.0] for each in never)
+    assert "namespaces are not in it: default are taken to have no labels" in result.stderr
+    assert "warning: ClusterVGPUPolicy pack is about no pod of the log" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "is_told"),
+    [
+        ("VGPUPolicy", {}, False),
+        ("VGPUPolicy", {"selector": {"matchLabels": {"app": "nobody"}}}, True),
+        ("ClusterVGPUPolicy", {}, False),
+        ("ClusterVGPUPolicy", {"namespaceSelector": {"matchLabels": {"team": "nobody"}}}, True),
+    ],
+)
+def test_a_policy_that_is_about_no_pod_of_the_log_is_told(
+    log: Path, kind: str, more: dict[str, Any], *, is_told: bool
+) -> None:
+    metadata = {"name": "x", **({} if kind.startswith("Cluster") else {"namespace": "default"})}
+    asked = {**SPREAD, "kind": kind, "metadata": metadata, "spec": {"nodes": {"policy": "spread"}, **more}}
+    Path("asked.yaml").write_text(json.dumps(asked))
+    result = run("--log", "log", "--policy", "asked.yaml", "--resamples", "0")
+    assert result.exit_code == 0, result.output
+    assert ("is about no pod of the log" in result.stderr) is is_told
+
+
 def test_what_is_replayed_is_what_the_log_says(log: Path) -> None:
     """The command's replay is that of the history, settings of the log included."""
     found = find(Source((log,)))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
 from vgpu_scheduler.history.virtual import POD, known_objects
 from vgpu_scheduler.kube import Object, Pod, bound_at, ended_at
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, first_of
 from vgpu_scheduler.whatif import World
 
 __all__ = ["placed_at", "rebuilt"]
+
+_MOST_NAMED: Final = 5
+"""Namespaces that are named of those that are not known."""
 
 
 def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
@@ -35,16 +39,22 @@ def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
     names = world.engine.scheduler_names
     ours = [pod for pod in world.pods.values() if pod.scheduler_name in names]
     others = [pod for pod in world.pods.values() if pod.scheduler_name not in names and pod.node_name]
+    unnamed = sorted({pod.namespace for pod in ours} - world.namespaces.keys())
+    for namespace in unnamed:
+        world.ensure_namespace(namespace)
     ended = read_at.timestamp()
     began = min((_made(pod, ended) for pod in ours), default=ended)
     objects = [Changed(began, kind, value) for kind, value in known_objects(world.engine) if kind != POD]
     events = [event for pod in ours for event in _of_ours(world, pod, ended)]
     events += [event for pod in others for event in _of_others(world, pod, began, ended)]
     events.sort(key=lambda event: event.at)
-    return History(began, ended, tuple(objects), tuple(events)), list(_lacks(world, ours))
+    return History(began, ended, tuple(objects), tuple(events)), list(_lacks(world, ours, unnamed))
 
 
-def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
+def _lacks(world: World, ours: list[Pod], unnamed: Sequence[str]) -> Iterator[str]:
+    if unnamed:
+        named = first_of(unnamed, _MOST_NAMED)
+        yield f"namespaces are not in it: {named} are taken to have no labels, which policies may select by"
     yield "pods that were deleted before the snapshot are not in it: the queue was longer than it shows"
     yield "nodes, policies and quotas are taken to have been as they are in it all the time"
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)

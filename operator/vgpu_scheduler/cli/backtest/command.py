@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +18,10 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.progress_bar import progress_bar
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
-from vgpu_scheduler.history import ReplayResult
+from vgpu_scheduler.history import Arrived, Changed, History, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
+from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
 from vgpu_scheduler.reading import FileError, read_policies
 
@@ -43,6 +45,8 @@ def run(  # noqa: PLR0913 - one for each option of the command
         contenders = {name: _read(path) for name, path in _named(policies).items()}
         progress("the log is read")
         found = find(source)
+        nobodys = [text for theirs in contenders.values() for text in _about_nobody(theirs, found.history)]
+        found = replace(found, problems=[*found.problems, *nobodys])
         progress("")
         for problem in found.problems:
             warn(problem)
@@ -93,3 +97,21 @@ def _read(path: Path) -> tuple[PolicyResource, ...]:
             raise FileError(f"{obj.origin}: {title(policy)}: {policy.error}")
         found.append(policy)
     return tuple(found)
+
+
+def _about_nobody(policies: Sequence[PolicyResource], history: History) -> Iterator[str]:
+    """Yield a sentence for each policy that selects none of the pods that arrived."""
+    events = (*history.first, *history.events)
+    values = [event.value for event in events if isinstance(event, Changed)]
+    labels = {value.name: value.labels for value in values if isinstance(value, Namespace)}
+    came = [event.pod for event in events if isinstance(event, Arrived)]
+    pods = {(pod.namespace, *pod.labels.items()): pod for pod in came}.values()
+    for policy in policies:
+        homes = [
+            pod
+            for pod in pods
+            if policy.namespace in {"", pod.namespace}
+            and (policy.namespace_selector is None or policy.namespace_selector.matches(labels.get(pod.namespace, {})))
+        ]
+        if not any(policy.selector is None or policy.selector.matches(pod.labels) for pod in homes):
+            yield f"{title(policy)} is about no pod of the log"
