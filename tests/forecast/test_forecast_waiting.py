@@ -214,6 +214,22 @@ def test_where_nobody_is_known_to_end_it_is_said() -> None:
     assert "nobody can say of any pod that runs when it ends" in unknown(asked(scene, past([100.0] * 20)))
 
 
+@pytest.mark.parametrize("of_unknown_kind", [0, 1, 2])
+def test_those_before_it_of_which_nobody_can_say_how_long_they_will_run_are_told(of_unknown_kind: int) -> None:
+    """Pods of one kind of controller say nothing of those of another."""
+    before = [waits(f"first-{number}", 20.0 + number) for number in range(2)]
+    before[:of_unknown_kind] = [
+        msgspec.structs.replace(each, owner="web", owner_kind="ReplicaSet") for each in before[:of_unknown_kind]
+    ]
+    scene = present(1, [runs("old", 0, 40.0)], [*before, waits("new"), waits("later", 0.0)])
+    found = asked(scene, past([100.0] * 20))
+    if not of_unknown_kind:
+        assert isinstance(found, Forecast)
+        return
+    pods = "1 pod will run that is" if of_unknown_kind == 1 else "2 pods will run that are"
+    assert unknown(found).endswith(f": nobody can say how long {pods} served before it")
+
+
 def test_a_pod_that_no_node_could_ever_take_is_told_so() -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new", resources=asks(1, 9000))])
 

@@ -21,7 +21,7 @@ from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, replay
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod, rfc3339
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.predicates import gated
 
 __all__ = ["BUDGET", "beside_past", "forecast", "interval", "replay_waits"]
@@ -71,7 +71,7 @@ def forecast(
             found[pod.uid] = NoForecast(why)
     told = [pod for pod in asked if pod.uid not in found]
     courses = replay_waits(present, past, options, [pod.uid for pod in told], seed, budget, on_course)
-    return found | {pod.uid: _answer(pod, present.at, courses, past) for pod in told}
+    return found | {pod.uid: _answer(pod, present, courses, past) for pod in told}
 
 
 def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
@@ -112,11 +112,14 @@ class SimulatedWaits:
         Whose lifetimes, and of how many pods, said when pods end, and how often.
     ended
         How often a pod that runs now was to end.
+    unending
+        How often a pod that waits now was not to end once it runs, since nobody can say when, by UID.
     """
 
     waits: dict[str, list[float]]
     known_from: Counter[tuple[DurationClass, int]] = field(default_factory=Counter)
     ended: int = 0
+    unending: Counter[str] = field(default_factory=Counter)
 
 
 def replay_waits(
@@ -179,7 +182,9 @@ def _drawn(
             found.known_from[rest.known_from, durations.ended(each.pod, rest.known_from)] += 1
     for pod in present.waiting:
         first.append(Arrived(now, pod))
-        events += _stay(now, pod, durations.draw(pod, 0.0, rng).seconds)
+        stays = durations.draw(pod, 0.0, rng).seconds
+        found.unending[pod.uid] += stays == inf
+        events += _stay(now, pod, stays)
     groups = {_group(pod) for pod in (*present.waiting, *(each.pod for each in present.running))} - {None}
     for coming in past.draw(horizon, rng):
         if _group(coming.pod) in groups:
@@ -228,7 +233,7 @@ def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) ->
     return sorted([*drawn, *past.rest_of_waits(waited, max(round(len(drawn) / 3), 1))])
 
 
-def _answer(pod: Pod, now: float, courses: SimulatedWaits, past: WorkloadHistory) -> Forecast | NoForecast:
+def _answer(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory) -> Forecast | NoForecast:
     """Return what the courses say of a pod, and the past."""
     found, durations = courses.waits[pod.uid], past.durations
     least, most = interval(found)
@@ -241,13 +246,23 @@ def _answer(pod: Pod, now: float, courses: SimulatedWaits, past: WorkloadHistory
             return NoForecast("it does not fit now, and nobody can say of any pod that runs when it ends")
         never = sum(wait == inf for wait in found)
         told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
+        unknown = sum(courses.unending[each.uid] == len(found) for each in _served_before(pod, present.waiting))
+        if unknown:
+            are = "is" if unknown == 1 else "are"
+            told += f": nobody can say how long {counted(unknown, 'pod')} will run that {are} served before it"
         return NoForecast(told)
-    waited = 0.0 if pod.created_at is None else max(now - pod.created_at, 0.0)
+    waited = 0.0 if pod.created_at is None else max(present.at - pod.created_at, 0.0)
     least, most = interval(beside_past(found, past, waited))
     if not courses.known_from:  # all that go are being deleted
         return Forecast(least, most, draws=len(found))
     (of_whom, pods), _ = max(courses.known_from.items(), key=lambda each: (each[1], each[0][1]))
     return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
+
+
+def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
+    """Return the pods of higher priority, and those of the same that came earlier."""
+    rank = -pod.priority, pod.created_at or 0.0
+    return [each for each in waiting if each.uid != pod.uid and (-each.priority, each.created_at or 0.0) < rank]
 
 
 def interval(found: Sequence[float], probability: float = PROBABILITY) -> tuple[float, float]:
