@@ -169,5 +169,7 @@ def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
 def test_there_is_a_report_before_anything_has_happened(write: object) -> None:
     nothing = ShadowDocument(Record("x", watches=[Watch(START, START)]), 60.0)
     assert callable(write)
-    assert "None for 60 s or more." in write(nothing.blocks())
+    text = write(nothing.blocks())
+    assert "None for 60 s or more." in text
+    assert "a bound pod had waited" not in text
     assert nothing.as_json()["summary"]["arrived"] == 0

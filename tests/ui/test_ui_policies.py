@@ -13,6 +13,7 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import Browser, current_of, served
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.kube import LAST_APPLIED
 from vgpu_scheduler.reading import ClusterOptions, read_cluster
 
 Object = dict[str, Any]
@@ -188,6 +189,15 @@ async def test_an_edited_version_is_compared_with_the_one_in_force(tmp_path: Pat
         sent = {"compare": "ClusterVGPUPolicy/small", "edited": edited.read_text()}
         answer = await browser.get("/policies", method="POST", data=sent, headers={"Origin": browser.home})
         assert (answer.status, "edited=" in answer.headers["Location"]) == (303, True)
+
+
+async def test_a_policy_to_be_edited_is_without_what_kubectl_keeps_of_it() -> None:
+    annotations = {LAST_APPLIED: "what-kubectl-keeps", "example.com/owner": "whoever-wrote-it"}
+    kept = {**SMALL, "metadata": {**SMALL["metadata"], "annotations": annotations}}
+    async with served([kept if each is SMALL else each for each in objects()]) as browser:
+        form = (await browser.get("/policies?compare=ClusterVGPUPolicy%2Fsmall")).text
+        assert "what-kubectl-keeps" not in form
+        assert "whoever-wrote-it" in form
 
 
 BAD = {

@@ -11,7 +11,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.world import exit_on_error
-from vgpu_scheduler.kube import SELECTING_KINDS, Object, nominators_of
+from vgpu_scheduler.kube import LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import (
     REQUIRED_KINDS,
@@ -30,7 +30,6 @@ _OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
 _OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})
 _MANAGED: Final = "managedFields"
 _PREFIX: Final = "VGPU_"
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def run(*, file: Path | None, cluster: ClusterOptions) -> None:
@@ -64,7 +63,7 @@ def without_private_parts(obj: Object) -> dict[str, Any]:
     if obj.get("kind") == "Pod" and (nominators := _nominators(obj)):
         metadata[_MANAGED] = nominators
     if annotations := metadata.get("annotations"):
-        metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     found = {**obj, "metadata": metadata}
     spec = obj.get("spec")
     if obj.get("kind") == "Pod" and isinstance(spec, Mapping):

@@ -20,6 +20,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_page,
 )
 from vgpu_scheduler.kube.metadata import (
+    LAST_APPLIED,
     MANAGER,
     ObjectIdentity,
     decode_identity,
@@ -103,6 +104,7 @@ __all__ = [
     "DEEPEST",
     "EPHEMERAL_STORAGE",
     "HUGE_PAGES",
+    "LAST_APPLIED",
     "MANAGER",
     "MAX_INT64",
     "MEMORY",

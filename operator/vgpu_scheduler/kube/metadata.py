@@ -9,7 +9,11 @@ import msgspec
 from vgpu_scheduler.kube.decoding import DecodeError, Encoded, decode_object
 from vgpu_scheduler.kube.wire import Wire, WirePartial, WirePlacedPod
 
-__all__ = ["MANAGER", "managers_of", "nominators_of"]
+__all__ = ["LAST_APPLIED", "MANAGER", "managers_of", "nominators_of"]
+
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps what was applied."""
 
 
 class ObjectIdentity(msgspec.Struct, frozen=True, gc=False):

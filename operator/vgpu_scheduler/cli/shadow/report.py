@@ -172,6 +172,13 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
     waited, stand = summary.waited, summary.stand
     less = f"a pod would have waited less, on average (with {LEVEL} % interval)"
     averages: tuple[tuple[str, str], ...] = ()
+    waits: tuple[tuple[str, str], ...] = ()
+    if waited.pods:
+        waits = (
+            ("a bound pod had waited: half of them at most", measured_duration(waited.median)),
+            ("nine of ten at most", measured_duration(waited.most_of_ten)),
+            ("the longest", measured_duration(waited.longest)),
+        )
     if stand is not None:
         averages = (
             ("cards in service, on average", number(stand.cards)),
@@ -183,9 +190,7 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
         ("in this time", "value"),
         (
             *averages,
-            ("a bound pod had waited: half of them at most", measured_duration(waited.median)),
-            ("nine of ten at most", measured_duration(waited.most_of_ten)),
-            ("the longest", measured_duration(waited.longest)),
+            *waits,
             (f"pods that waited for {measured_duration(summary.min_duration)} or more although they would have fitted",
              str(len({each.uid for each in summary.missed}))),
             ("cards that were over", str(len({(each.object, each.about) for each in summary.over}))),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.kube import LAST_APPLIED, Object
 from vgpu_scheduler.model import did_you_mean, quoted
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, decode_policy, title
 from vgpu_scheduler.reading import (
@@ -228,6 +228,10 @@ def _title(obj: Object) -> str:
 def _text(written: Object) -> str:
     """Return a policy as somebody would write it."""
     metadata = {name: value for name, value in (written.get("metadata") or {}).items() if name not in _MADE_BY_SERVER}
+    annotations = {
+        name: text for name, text in (metadata.pop("annotations", None) or {}).items() if name != LAST_APPLIED
+    }
+    metadata |= {"annotations": annotations} if annotations else {}
     api_version = f"{GROUP}/{VERSION}"
     policy = {"apiVersion": api_version, "kind": written["kind"], "metadata": metadata, "spec": written.get("spec")}
     return yaml.safe_dump(policy, sort_keys=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.kube import LAST_APPLIED, Object
 from vgpu_scheduler.ui.errors import BadQueryError
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.whatif import World
@@ -16,7 +16,6 @@ AMOUNT: Final = "ask/"
 EDITED: Final = ("edit", "annotations")
 _KINDS: Final = ("containers", "initContainers")
 _PLACES: Final = ("limits", "requests")
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def fields_of(world: World, written: Object) -> list[Field]:
 def annotations_of(written: Object) -> str:
     """Return the annotations of a pod, a line each."""
     annotations = (written.get("metadata") or {}).get("annotations") or {}
-    return "\n".join(f"{key}={text}" for key, text in annotations.items() if key != _LAST_APPLIED)
+    return "\n".join(f"{key}={text}" for key, text in annotations.items() if key != LAST_APPLIED)
 
 
 def edited(world: World, written: Object, query: Query) -> Object:
