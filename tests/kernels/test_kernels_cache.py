@@ -16,7 +16,8 @@ from vgpu_scheduler.kernels.cache import digest_of
 
 CALL = """
 import numpy as np
-from vgpu_scheduler.kernels import score_devices, PodDemand, ShareRequest, ShareTerms
+from vgpu_scheduler.kernels import PodDemand, ShareRequest, ShareTerms
+from vgpu_scheduler.kernels.shares import score_devices
 from vgpu_scheduler.state import DeviceMatrix
 from vgpu_scheduler.model import Device
 

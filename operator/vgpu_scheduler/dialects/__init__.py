@@ -15,7 +15,14 @@ from vgpu_scheduler.dialects.errors import (
 )
 from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, UsageWarning
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
-from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod, is_sign_of_life
+from vgpu_scheduler.dialects.node_side import (
+    LocklessNodeSide,
+    LockValue,
+    NodeLock,
+    NodeSide,
+    UnservedPod,
+    is_sign_of_life,
+)
 from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "LeaveOutResource",
     "LimitedResource",
     "LockValue",
+    "LocklessNodeSide",
     "NodeLock",
     "NodeSide",
     "Refusal",
