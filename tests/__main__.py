@@ -23,8 +23,8 @@ from vgpu_scheduler.runtime.warmup import warm_up
 
 _ROOT = Path(__file__).resolve().parents[1]
 _REPORTS = _ROOT / "build" / "tests"
-_WORKERS = min((os.cpu_count() or 1) + 1, 4)
-"""One more than there are cores, since some tests wait for seconds; each takes more than a GB."""
+_WORKERS = min(len(os.sched_getaffinity(0)) + 1, 4)
+"""One more than there are cores to be used, since some tests wait for seconds; each takes more than a GB."""
 _NO_TESTS = 5
 
 

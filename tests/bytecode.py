@@ -17,4 +17,4 @@ def keep_bytecode() -> None:
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_FOLDER))
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = os.environ.get("PYTHONPYCACHEPREFIX") or str(_FOLDER)

@@ -246,7 +246,7 @@ def test_namespaces_that_a_snapshot_leaves_out_are_taken_to_have_no_labels(log: 
     never = [each["after"] for each in found["policies"][0]["measures"] if each["measure"] == "never"]
     assert never
     assert all(each == [0.0, 0.0, 0.0] for each in never)
-    assert "namespaces are not in it: default are taken to have no labels" in result.stderr
+    assert "it has no Namespace default: taken to have no labels but the name" in result.stderr
     assert "warning: ClusterVGPUPolicy pack is about no pod of the log" in result.stderr
 
 
@@ -257,6 +257,11 @@ def test_namespaces_that_a_snapshot_leaves_out_are_taken_to_have_no_labels(log: 
         ("VGPUPolicy", {"selector": {"matchLabels": {"app": "nobody"}}}, True),
         ("ClusterVGPUPolicy", {}, False),
         ("ClusterVGPUPolicy", {"namespaceSelector": {"matchLabels": {"team": "nobody"}}}, True),
+        (
+            "ClusterVGPUPolicy",
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}},
+            False,
+        ),
     ],
 )
 def test_a_policy_that_is_about_no_pod_of_the_log_is_told(

@@ -21,8 +21,8 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, w
 from vgpu_scheduler.cli.from_page import simulate_from_page
 from vgpu_scheduler.cli.simulated import show_capacities
 from vgpu_scheduler.reading import ClusterOptions, PageOptions
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.access import Certificate
-from vgpu_scheduler.ui.visibility import OTHERS
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, ask
 
 Object = dict[str, Any]
@@ -116,10 +116,12 @@ def test_a_tenant_sees_how_full_cards_are(given: list[str]) -> None:
     ]
     nodes = run("top", "nodes", *given).stdout
     assert "18000/32768Mi" in nodes
-    assert "PODS" not in nodes  # of two whose names are hidden nobody can tell whether they are one
-    assert "pods" not in json.loads(run("top", "nodes", "-o", "json", *given).stdout)[0]
+    head, row = (line.split() for line in nodes.splitlines())
+    assert row[head.index("PODS")] == "-"  # of two whose names are hidden nobody can tell whether they are one
+    assert json.loads(run("top", "nodes", "-o", "json", *given).stdout)[0]["pods"] is None
+    assert run("top", "nodes", "--sort-by", "pods", *given).exit_code == 0
     kubeconfig(Path(given[-1]).parent, {"token": f"token-of-{ADMIN}"})
-    assert "PODS" in run("top", "nodes", *given).stdout
+    assert json.loads(run("top", "nodes", "-o", "json", *given).stdout)[0]["pods"] == 2
     kubeconfig(Path(given[-1]).parent, {"token": "token-of-tenant"})
     assert "NVIDIA-A100" in run("top", "models", *given).stdout
     assert [row["namespace"] for row in json.loads(run("top", "namespaces", "-o", "json", *given).stdout)] == ["blue"]

@@ -19,6 +19,7 @@ def printed(program: str) -> str:
 def test_whatever_asks_a_cluster_imports_no_classes_of_the_kubernetes_client_and_no_kopf(module: str) -> None:
     loaded = printed(f"import sys, vgpu_scheduler.{module}; print(*sys.modules)").split()
     assert "kopf" not in loaded
+    assert module.startswith("ui") or not {"aiohttp.web", "jinja2"}.intersection(loaded)
     assert f"{CLIENT}.models.v1_pod" not in loaded
     assert f"{CLIENT}.api.core_v1_api" not in loaded
 
@@ -37,6 +38,34 @@ assert not hasattr(kubernetes_asyncio.client, "nothing") and not hasattr(kuberne
 print(CoreV1Api.__name__, watch.Watch.__name__)
 """
     assert printed(program) == "CoreV1Api Watch"
+
+
+def test_several_threads_that_ask_at_once_get_it_and_so_does_whoever_asks_after_an_interruption() -> None:
+    program = f"""
+import vgpu_scheduler.apiclient, kubernetes_asyncio.client as client, sys
+from concurrent.futures import ThreadPoolExecutor
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{CLIENT}.models.v1_pod":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+try:
+    client.V1Pod
+except KeyboardInterrupt:
+    sys.meta_path.pop(0)
+names = ["V1Pod", "V1Node", "CoreV1Api", "V1Secret"] * 4
+with ThreadPoolExecutor(len(names)) as pool:
+    found = list(pool.map(lambda name: getattr(client, name).__name__, names))
+assert found == names, found
+from {CLIENT}.models import V1Service
+from {CLIENT} import *
+print(V1Service.__name__, CoreV1Api.__name__)
+import kubernetes_asyncio
+assert kubernetes_asyncio.__version__ and client.__version__
+"""
+    assert printed(program) == "V1Service CoreV1Api"
 
 
 def test_where_the_client_was_imported_before_it_stays_as_it_is() -> None:

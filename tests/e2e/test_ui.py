@@ -24,7 +24,7 @@ from tests.ui.test_ui_access import cookie
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from yarl import URL
 
-from vgpu_scheduler.ui.visibility import OTHERS
+from vgpu_scheduler.reading.page import OTHERS
 
 Object = dict[str, Any]
 ACCOUNT = "system:serviceaccount:vgpu-system:vgpu-scheduler-ui"

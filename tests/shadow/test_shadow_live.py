@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -220,6 +221,16 @@ def test_a_folder_that_another_watch_writes_into_is_refused(tmp_path: Path) -> N
     assert "another process" not in run(*arguments).stderr
 
 
+def test_where_a_file_system_has_no_locks_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.folder.fcntl.flock", without_locks)
+    answer = run("shadow", "--beside", HAMI, "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
+    assert "--state: its file system has no locks" in answer.stderr
+    assert "there is no such file" in answer.stderr  # that is what ends it
+
+
 @pytest.mark.parametrize("there", [(), ("default-scheduler", "default-scheduler", "volcano")])
 def test_of_a_scheduler_that_no_pod_names_it_is_said_which_they_name(there: tuple[str, ...], tmp_path: Path) -> None:
     with DevCluster.thread() as devcluster:
@@ -235,8 +246,8 @@ def test_of_a_scheduler_that_no_pod_names_it_is_said_which_they_name(there: tupl
 
         asyncio.run(make())
         answer = run("shadow", "--beside", "hami-schedular", "--for", "1s", "--kubeconfig", kubeconfig)
-    told = "those with cards name default-scheduler (2), volcano (1)" if there else "there is none with cards"
-    assert f"no pod names hami-schedular yet: {told}" in answer.stderr
+    told = "they name default-scheduler (2), volcano (1)" if there else "there is none"
+    assert f"no pod with cards names hami-schedular yet: {told}" in answer.stderr
     assert answer.exit_code == 0
 
 
@@ -251,10 +262,10 @@ def test_a_cluster_is_shown_of_times_alone_at_which_somebody_watched(tmp_path: P
 
     for at in ("2026-01-01T00:00:01Z", "2026-01-01T00:01:40Z", "2026-01-01T00:01:41Z"):
         assert [obj["metadata"]["name"] for obj in json.loads(shown(at).stdout)["items"]] == ["a"]
-    for at in ("2025-12-31T23:59:59Z", "2026-01-01T00:01:42Z", "2026-02-01T00:00:00Z"):
+    for at in ("2026-01-01T00:00:00Z", "2026-01-01T00:01:42Z", "2026-02-01T00:00:00Z"):
         answer = shown(at)
         assert answer.exit_code == 2
-        assert f"nobody watched at {at}, but from 2026-01-01T00:00:00Z to 2026-01-01T00:01:41Z" in answer.stderr
+        assert f"nobody watched at {at}, but from 2026-01-01T00:00:01Z to 2026-01-01T00:01:41Z" in answer.stderr
 
 
 def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:

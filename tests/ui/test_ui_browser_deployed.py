@@ -14,8 +14,8 @@ from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.ui.test_ui_browser import PICTURES, RULES, SCHEMES, SIZES, Shown, chromium, needed
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.access import Certificate
-from vgpu_scheduler.ui.visibility import OTHERS
 
 __all__ = ["chromium"]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.name_redaction import NameRedactor, Names, words_of_messages
 from vgpu_scheduler.ui.templating import render
-from vgpu_scheduler.ui.visibility import OTHERS, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 
 Object = dict[str, Any]
 MINE = Visibility(frozenset({"blue"}))

@@ -17,8 +17,8 @@ from tests.ui.browsers import Answer
 from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.name_redaction import NameRedactor, words_of_messages
-from vgpu_scheduler.ui.visibility import OTHERS
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"

@@ -14,12 +14,12 @@ import msgspec
 import yaml
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
-from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.output import Column, dump, table
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
-from vgpu_scheduler.ui.visibility import OTHERS
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import WorldError, usage
 
 __all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "top_from_page"]
@@ -28,9 +28,10 @@ _FITS_NOWHERE: Final = 1
 _PODS: Final = "pods"
 _NODES_WITHOUT_PODS: Final = replace(
     NODES,
-    listed=[column for column in NODES.listed if column.name != _PODS],
-    plain=lambda row: {name: value for name, value in NODES.plain(row).items() if name != _PODS},
+    listed=[Column(_PODS, lambda _: "") if column.name == _PODS else column for column in NODES.listed],
+    plain=lambda row: {**NODES.plain(row), _PODS: None},
 )
+"""Where the names of some pods are hidden: nobody can tell whether two of them are one pod on two cards."""
 _JSON: Final = {"format": "json"}
 _FORECAST: Final = "forecast"
 """What takes long, and is asked for once."""
@@ -125,7 +126,6 @@ def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
     cards = msgspec.convert(answer, list[usage.CardUsage])
     if subject == "cards":
         return CARDS, cards
-    # Nobody can tell whether two of those whose names are hidden are one pod on two cards.
     hidden = any(OTHERS in card.pods for card in cards)
     return _NODES_WITHOUT_PODS if hidden else NODES, usage.nodes(cards)
 

@@ -113,7 +113,7 @@ class SimulatedWaits:
     ended
         How often a pod that runs now was to end.
     unending
-        How often a pod that waits now was not to end once it runs, since nobody can say when, by UID.
+        How often a pod that waits now ran and was not to end, since nobody can say when, by UID.
     """
 
     waits: dict[str, list[float]]
@@ -152,11 +152,12 @@ def replay_waits(
         for number in range(drawn, drawn + size):
             on_course(number)
             rng = np.random.default_rng((seed, number))
-            future = _drawn(present, past, horizon, rng, found)
+            future, unending = _drawn(present, past, horizon, rng, found)
             most = budget / _ROUNDS[0]
             course = replay(future, options, asked=asked, most_work=most)
             spent += objects + course.work
             for pod in course.pods:
+                found.unending[pod.uid] += pod.uid in unending and pod.started is not None
                 if pod.uid in found.waits:
                     found.waits[pod.uid].append(inf if pod.started is None else pod.started - present.at)
         drawn += size
@@ -167,11 +168,12 @@ def replay_waits(
 
 def _drawn(
     present: CurrentCluster, past: WorkloadHistory, horizon: float, rng: np.random.Generator, found: SimulatedWaits
-) -> History:
-    """Return what may happen from now on."""
+) -> tuple[History, set[str]]:
+    """Return what may happen from now on, and the UIDs of the pods that wait and would not end."""
     now, durations = present.at, past.durations
     first: list[Changed | Arrived] = list(present.objects)
     events: list[Event] = []
+    unending: set[str] = set()
     for each in present.running:
         first.append(Changed(now, POD, each.pod))
         rest = _rest(each, now, durations, rng)
@@ -183,7 +185,7 @@ def _drawn(
     for pod in present.waiting:
         first.append(Arrived(now, pod))
         stays = durations.draw(pod, 0.0, rng).seconds
-        found.unending[pod.uid] += stays == inf
+        unending |= {pod.uid} if stays == inf else set()
         events += _stay(now, pod, stays)
     groups = {_group(pod) for pod in (*present.waiting, *(each.pod for each in present.running))} - {None}
     for coming in past.draw(horizon, rng):
@@ -193,7 +195,7 @@ def _drawn(
         pod = msgspec.structs.replace(coming.pod, creation_timestamp=rfc3339(datetime.fromtimestamp(at, UTC)))
         events += [Arrived(at, pod), *_stay(at, pod, coming.runs)]
     events.sort(key=lambda event: event.at)
-    return History(now, now + horizon, tuple(first), tuple(events))
+    return History(now, now + horizon, tuple(first), tuple(events)), unending
 
 
 def _group(pod: Pod) -> GroupKey | None:
@@ -260,9 +262,13 @@ def _answer(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: Wo
 
 
 def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
-    """Return the pods of higher priority, and those of the same that came earlier."""
-    rank = -pod.priority, pod.created_at or 0.0
-    return [each for each in waiting if each.uid != pod.uid and (-each.priority, each.created_at or 0.0) < rank]
+    """Return the pods of higher priority, and those of the same that came earlier or at the same time.
+
+    Those of its group are placed with it.
+    """
+    rank, group = (-pod.priority, pod.created_at or 0.0), _group(pod)
+    others = (each for each in waiting if each.uid != pod.uid and (group is None or _group(each) != group))
+    return [each for each in others if (-each.priority, each.created_at or 0.0) <= rank]
 
 
 def interval(found: Sequence[float], probability: float = PROBABILITY) -> tuple[float, float]:

@@ -15,6 +15,7 @@ import msgspec
 
 from vgpu_scheduler.history.events import Arrived, Changed, Event, Removed
 from vgpu_scheduler.kube import (
+    NAMESPACE_NAME,
     DisruptionBudget,
     LabelSelector,
     Namespace,
@@ -30,7 +31,6 @@ from vgpu_scheduler.policy import PolicyResource
 
 __all__ = ["Hasher"]
 
-_NAME: Final = "kubernetes.io/metadata.name"
 """The label of a namespace that says its name."""
 _BYTES: Final = 8
 _Value = TypeVar("_Value")
@@ -79,7 +79,9 @@ class Hasher:
         if isinstance(value, Pod):
             return self._pod(value)
         if isinstance(value, Namespace):
-            labels = {name: self.namespace(text) if name == _NAME else text for name, text in value.labels.items()}
+            labels = {
+                name: self.namespace(text) if name == NAMESPACE_NAME else text for name, text in value.labels.items()
+            }
             return replace(value, name=self.namespace(value.name), labels=labels)
         if isinstance(value, PolicyResource):
             return self._policy(value)
@@ -133,7 +135,7 @@ class Hasher:
             return None
         requirements = tuple(
             msgspec.structs.replace(each, values=frozenset(map(self.namespace, each.values)))
-            if each.key == _NAME
+            if each.key == NAMESPACE_NAME
             else each
             for each in selector.requirements
         )
@@ -157,15 +159,15 @@ class Hasher:
             return selector
         found = {**selector}
         labels, expressions = found.get("matchLabels"), found.get("matchExpressions")
-        if isinstance(labels, Mapping) and isinstance(labels.get(_NAME), str):
-            found["matchLabels"] = {**labels, _NAME: self.namespace(labels[_NAME])}
+        if isinstance(labels, Mapping) and isinstance(labels.get(NAMESPACE_NAME), str):
+            found["matchLabels"] = {**labels, NAMESPACE_NAME: self.namespace(labels[NAMESPACE_NAME])}
         if isinstance(expressions, list):
             found["matchExpressions"] = [self._written_expression(each) for each in expressions]
         return found
 
     def _written_expression(self, expression: Any) -> Any:
         values = expression.get("values") if isinstance(expression, Mapping) else None
-        if not isinstance(values, list) or expression.get("key") != _NAME:
+        if not isinstance(values, list) or expression.get("key") != NAMESPACE_NAME:
             return expression
         return {**expression, "values": [self.namespace(str(each)) for each in values]}
 

@@ -53,8 +53,7 @@ def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
 
 def _lacks(world: World, ours: list[Pod], unnamed: Sequence[str]) -> Iterator[str]:
     if unnamed:
-        named = first_of(unnamed, _MOST_NAMED)
-        yield f"namespaces are not in it: {named} are taken to have no labels, which policies may select by"
+        yield f"it has no Namespace {first_of(unnamed, _MOST_NAMED)}: taken to have no labels but the name"
     yield "pods that were deleted before the snapshot are not in it: the queue was longer than it shows"
     yield "nodes, policies and quotas are taken to have been as they are in it all the time"
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)

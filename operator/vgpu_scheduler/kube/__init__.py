@@ -28,7 +28,7 @@ from vgpu_scheduler.kube.metadata import (
     managers_of,
     nominators_of,
 )
-from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
+from vgpu_scheduler.kube.namespaces import NAMESPACE_NAME, Namespace, ResourceQuota, decode_namespace, decode_quota
 from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads
 from vgpu_scheduler.kube.nodedecoding import decode_inventory, decode_node
 from vgpu_scheduler.kube.objects import (
@@ -108,6 +108,7 @@ __all__ = [
     "MANAGER",
     "MAX_INT64",
     "MEMORY",
+    "NAMESPACE_NAME",
     "PODS",
     "PREFER_NO_SCHEDULE",
     "READ_WRITE_ONCE_POD",

@@ -9,6 +9,9 @@ from typing import Final
 from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The label that each namespace has with its name, whatever else it has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Namespace:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
+from vgpu_scheduler.kube import NAMESPACE_NAME, LabelSelector, Namespace, Requirement, VersionedStore
 from vgpu_scheduler.model import BoundedCache, WakeSet
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
-
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 _MOST_BYTES = 8 * 2**20
 """What may be kept of which policies may select the pods of a namespace: about 15,000 namespaces."""
@@ -169,7 +167,7 @@ class Catalogue:
     def _find_candidates(self, namespace: str) -> CandidatePolicies:
         known = self._namespaces.get(namespace)
         # Every namespace carries its name as a label, also while it has not been seen.
-        labels = {**(known.labels if known else {}), _NAMESPACE_NAME: namespace}
+        labels = {**(known.labels if known else {}), NAMESPACE_NAME: namespace}
         found = [*self._own.get(namespace, {}).values()]
         found += [policy for policy in self._cluster.values() if _selects(policy.namespace_selector, labels)]
         undecided = None
@@ -228,7 +226,7 @@ def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 def _by_name_only(selector: LabelSelector | None) -> bool:
     """Tell whether a selector can be decided from a namespace's name."""
-    return selector is None or all(requirement.key == _NAMESPACE_NAME for requirement in selector.requirements)
+    return selector is None or all(requirement.key == NAMESPACE_NAME for requirement in selector.requirements)
 
 
 def _rank_key(policy: PolicyResource) -> tuple[bool, int, str]:

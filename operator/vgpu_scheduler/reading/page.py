@@ -17,8 +17,10 @@ from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
 from vgpu_scheduler.reading.view import connect_to
 from vgpu_scheduler.whatif import WorldError
 
-__all__ = ["ask_page"]
+__all__ = ["OTHERS", "ask_page"]
 
+OTHERS: Final = "(of another namespace)"
+"""What the page says instead of the name of a pod that is not seen."""
 _TIMEOUT: Final = 60.0
 """Seconds that an answer may take."""
 _MOST_SHOWN: Final = 300

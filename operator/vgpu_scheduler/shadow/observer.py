@@ -17,7 +17,7 @@ from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
 
 _OF_TIME: Final = 0.02
-"""How much of the time of a watch there is between two samples, unless that is longer than they need be apart."""
+"""How much of the time that was watched there is between two samples, unless they need not be as far apart."""
 
 
 class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     audit_every, sample_every
         Seconds between two looks at books and locks, and at how the cluster stands. Who waits is looked at whenever
         something has moved, and as often as books are: locks grow old by themselves. How the cluster stands is looked
-        at more often in the beginning, so that averages of a short watch are as good as those of a long one.
+        at more often in the beginning, so that there are averages of a short watch, too.
     """
 
     min_duration: float = 60.0
@@ -117,8 +117,7 @@ class Shadow:
             min_duration = self._options.min_duration
             found = faults.find(world, now, min_duration)
             faults.follow(self.record.faults, found, now, min_duration, lambda fault: self._was_bound(world, fault))
-        watched = now - self.record.watches[-1].since
-        if now - self._sampled >= min(self._options.sample_every, watched * _OF_TIME):
+        if now - self._sampled >= min(self._options.sample_every, self.record.watched * _OF_TIME):
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))
 

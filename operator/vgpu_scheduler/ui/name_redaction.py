@@ -14,7 +14,8 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from vgpu_scheduler.model.untyped import mapping_of, mappings_in
-from vgpu_scheduler.ui.visibility import OTHERS, Visibility
+from vgpu_scheduler.reading.page import OTHERS
+from vgpu_scheduler.ui.visibility import Visibility
 
 __all__ = ["NameRedactor", "Names"]
 

@@ -8,13 +8,11 @@ from http import HTTPStatus
 from typing import Final
 
 from vgpu_scheduler.model import quoted
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.whatif import usage
 
-__all__ = ["EVERYTHING", "OTHERS", "Visibility"]
-
-OTHERS: Final = "(of another namespace)"
-"""Stands for the name of a pod that is not seen."""
+__all__ = ["EVERYTHING", "Visibility"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.history import Arrived, Changed, History, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
-from vgpu_scheduler.kube import Namespace
+from vgpu_scheduler.kube import NAMESPACE_NAME, Namespace
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
 from vgpu_scheduler.reading import FileError, read_policies
 
@@ -103,15 +103,20 @@ def _about_nobody(policies: Sequence[PolicyResource], history: History) -> Itera
     """Yield a sentence for each policy that selects none of the pods that arrived."""
     events = (*history.first, *history.events)
     values = [event.value for event in events if isinstance(event, Changed)]
-    labels = {value.name: value.labels for value in values if isinstance(value, Namespace)}
+    versions = [value for value in values if isinstance(value, Namespace)]
     came = [event.pod for event in events if isinstance(event, Arrived)]
+    labels = {pod.namespace: [{NAMESPACE_NAME: pod.namespace}] for pod in came}
+    for value in versions:
+        labels.setdefault(value.name, []).append({**value.labels, NAMESPACE_NAME: value.name})
     pods = {(pod.namespace, *pod.labels.items()): pod for pod in came}.values()
     for policy in policies:
         homes = [
             pod
             for pod in pods
             if policy.namespace in {"", pod.namespace}
-            and (policy.namespace_selector is None or policy.namespace_selector.matches(labels.get(pod.namespace, {})))
+            and (
+                policy.namespace_selector is None or any(map(policy.namespace_selector.matches, labels[pod.namespace]))
+            )
         ]
         if not any(policy.selector is None or policy.selector.matches(pod.labels) for pod in homes):
             yield f"{title(policy)} is about no pod of the log"

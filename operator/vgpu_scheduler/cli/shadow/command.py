@@ -14,7 +14,7 @@ import click
 import msgspec
 import uvloop
 
-from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress
+from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress, warn
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
@@ -45,18 +45,17 @@ def run(
     output: str,
 ) -> None:
     """Watch, if a scheduler is named, and report."""
-    with _kept_in(state) as folder, exit_on_error():
+    with _kept_in(state) as folder, ExitStack() as writing, exit_on_error():
         if beside is None:
             record = _loaded(folder, beside)
         else:
-            with _held(folder):
-                record = _loaded(folder, beside)
-                announce_compiling()
-                try:
-                    uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
-                except KeyboardInterrupt:  # before anything was seen
-                    progress("")
-                    raise SystemExit(INTERRUPTED) from None
+            record = writing.enter_context(_held(folder, beside))
+            announce_compiling()
+            try:
+                uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
+            except KeyboardInterrupt:  # before anything was seen
+                progress("")
+                raise SystemExit(INTERRUPTED) from None
         options = _options(folder, cluster, record)
         progress("replaying what was seen")
         report = _reported(record, float(min_duration), folder, options)
@@ -83,14 +82,16 @@ def _kept_in(state: Path | None) -> Iterator[ShadowFolder]:
 
 
 @contextmanager
-def _held(folder: ShadowFolder) -> Iterator[None]:
-    """Keep others from writing into a folder."""
+def _held(folder: ShadowFolder, beside: str) -> Iterator[Record]:
+    """Keep others from writing into a folder, and return the record that goes on."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(folder.held())
+            is_locked = stack.enter_context(folder.held())
         except StateError as error:
             fail(f"--state: {error}")
-        yield
+        if not is_locked:
+            warn("--state: its file system has no locks: see to it that no other process writes into the folder")
+        yield _loaded(folder, beside)
 
 
 def _loaded(folder: ShadowFolder, beside: str | None) -> Record:
@@ -118,7 +119,7 @@ async def _watch(
             progress("")
             click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
             if others := _named_instead(world, record.beside):
-                click.echo(f"no pod names {record.beside} yet: {others}", err=True)
+                click.echo(f"no pod with cards names {record.beside} yet: {others}", err=True)
 
         await follow(api, cluster, record, folder, options, seconds, told)
 
@@ -129,7 +130,7 @@ def _named_instead(world: World, beside: str) -> str:
     if names[beside]:
         return ""
     told = ", ".join(f"{name} ({count})" for name, count in names.most_common(_MOST_NAMES))
-    return f"those with cards name {told}" if told else "there is none with cards"
+    return f"they name {told}" if told else "there is none"
 
 
 def _options(folder: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:

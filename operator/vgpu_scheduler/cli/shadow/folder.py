@@ -6,6 +6,7 @@ last time is a member of its own, so that one that was not written whole costs n
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
@@ -25,6 +26,7 @@ _RECORD: Final = "record.json"
 _SETTINGS: Final = "settings.json"
 _LOCK: Final = ".lock"
 """Is locked by whoever writes; what dies leaves it unlocked."""
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _HISTORY: Final = "history.jsonl.gz"
 _AT_ONCE: Final = 2**16
 """Bytes that are read at once."""
@@ -58,8 +60,8 @@ class ShadowFolder:
         self.torn = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from writing into the folder.
+    def held(self) -> Iterator[bool]:
+        """Keep other processes from writing into the folder; tell whether its file system can do that.
 
         Raises
         ------
@@ -72,7 +74,13 @@ class ShadowFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StateError(f"{self._folder}: another process watches, and writes into this folder") from None
-            yield
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                is_locked = False
+            else:
+                is_locked = True
+            yield is_locked
 
     def load(self) -> Record | None:
         """Return the record of the folder; None where there is none.

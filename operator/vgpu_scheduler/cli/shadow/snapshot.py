@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import ceil, floor
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ def run(*, state: Path, at: datetime) -> None:
     except StateError as error:
         fail(str(error))
     watches = [] if record is None else record.watches
-    if not any(floor(watch.since) <= then.timestamp() <= ceil(watch.until) for watch in watches):
+    if not any(ceil(watch.since) <= then.timestamp() <= ceil(watch.until) for watch in watches):
         fail(f"--at: nobody watched at {_time(then.timestamp())}{_watched(watches)}")
     objects = objects_at(folder.lines(), then.timestamp())
     if not objects:
@@ -41,7 +41,7 @@ def run(*, state: Path, at: datetime) -> None:
 
 def _watched(watches: Sequence[Watch]) -> str:
     """Say when somebody watched."""
-    last = [f"{_time(floor(watch.since))} to {_time(ceil(watch.until))}" for watch in watches[-_MOST_WATCHES:]]
+    last = [f"{_time(ceil(watch.since))} to {_time(ceil(watch.until))}" for watch in watches[-_MOST_WATCHES:]]
     before = ", and before that" if len(watches) > len(last) else ""
     return f", but from {', from '.join(last)}{before}" if last else ""
 
