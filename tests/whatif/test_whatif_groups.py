@@ -513,3 +513,18 @@ def test_a_place_in_the_queue_is_behind_all_that_are_said_to_be_served_before(se
     assert [places[each.uid] for each in listed if not each.name.startswith("m")] == sorted(
         places[each.uid] for each in listed if not each.name.startswith("m")
     )
+
+
+@pytest.mark.parametrize("minimum", [40, 60], ids=["with a quorum", "without"])
+def test_places_in_the_queue_take_one_question_about_each_group(minimum: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(node("a", 1), *(member(f"m{number}", number, minimum) for number in range(50)))
+    attempts, asked = world.engine.attempts, list[str]()
+    as_it_is = attempts.gang_standing
+
+    def counted(pod: Pod) -> object:
+        asked.append(pod.name)
+        return as_it_is(pod)
+
+    monkeypatch.setattr(attempts, "gang_standing", counted)
+    assert len(places_in_queue(world)) == 50
+    assert len(asked) == 1

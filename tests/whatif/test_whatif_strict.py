@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.whatif.test_whatif_remedies import pod
+from tests.whatif.test_whatif_remedies import node, pod, running
 from tests.whatif.test_whatif_remedies_dialects import MEMORY, NUMBER, cluster
 
 from vgpu_scheduler.dialects.volcano import names as keys
@@ -114,3 +114,26 @@ def check_correction(dialect: str, written: Object, annotations: dict[str, str],
     mended = strict_world(dialect, *cluster(dialect, [[], [], []]), found.pod)
     (waiting,) = mended.pending.values()
     assert ask(mended, waiting).decision.outcome is not Outcome.REFUSED
+
+
+def test_less_of_one_amount_is_told_beside_another_one_that_is_to_be_left_out() -> None:
+    """Neither alone would do: the pod is refused for the one, and does not fit for the other."""
+    limits = {
+        "nvidia.com/gpu": 1,
+        "nvidia.com/gpumem": 1000,
+        "nvidia.com/gpumem-percentage": 5,
+        "nvidia.com/gpucores": 80,
+    }
+    asked = pod("asked", limits, schedulerName="vgpu-scheduler")
+    objects = [node("a", 1), running("x", "a", "GPU-a-0", 1000, 60)]
+    world = strict_world("hami", *objects, asked)
+    (waiting,) = world.pending.values()
+    assert ask(world, waiting).decision.outcome is Outcome.REFUSED
+    found = {each.text: each for each in remedies(world, waiting)}
+    for left in ("gpumem", "gpumem-percentage"):
+        less = "ask 40 of nvidia.com/gpucores instead of 80 in container main, 40 less"
+        remedy = found[f"leave out nvidia.com/{left} in container main and {less}"]
+        assert remedy.pod is not None
+        mended = strict_world("hami", *objects, remedy.pod)
+        (waiting,) = mended.pending.values()
+        assert ask(mended, waiting).node == "a"

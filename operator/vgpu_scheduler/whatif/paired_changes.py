@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.amounts import Amount
-from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
+from vgpu_scheduler.whatif.asking_less import ask_less, largest_amount, valid_steps
 from vgpu_scheduler.whatif.dropping import droppable_constraints
 from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import unmanaged_nodes
 from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
@@ -223,15 +225,18 @@ def _smaller_request_with_another(
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
 
     Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
-    An amount that has nothing to do with what the pod is refused for is found beside the one that has.
+    Of two amounts of which one has nothing to do with what the pod is refused for, it is found beside the other one.
     """
     refusal = waiting.refusal
+    of_no_amount: list[Search] = [
+        partial(leave_out, but=frozenset()),
+        *(search for search in searches if search is not ask_less),
+    ]
     for amount in _unlike(waiting):
         least = next(iter(valid_steps(waiting, amount)), None)
         changed = _with_least(waiting, amount)
-        if refusal and changed.refusal == refusal:
-            continue
-        for other in (remedy for search in searches for remedy in search(changed)):
+        others = of_no_amount if refusal and changed.refusal == refusal else searches
+        for other in (remedy for search in others for remedy in search(changed)):
             if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
                 continue  # it asks for fewer cards, and so for less of the same
             found = largest_amount(waiting, amount, other.pod)
@@ -243,12 +248,13 @@ def _smaller_request_with_another(
 
 def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
     """Yield the amounts of a pod, of containers that ask for the same only those of the first one."""
-    firsts: list[tuple[str, object, int]] = []
+    firsts: list[tuple[Any, ...]] = []
     for amount in waiting.amounts():
-        resources = waiting.written["spec"][amount.field][amount.index].get("resources")
-        first = next((index for *asked, index in firsts if asked == [amount.field, resources]), None)
+        container = waiting.written["spec"][amount.field][amount.index]
+        asks = [amount.field, {name: container.get(name) for name in ("resources", "restartPolicy")}]
+        first = next((index for *asked, index in firsts if asked == asks), None)
         if first is None:
-            firsts.append((amount.field, resources, amount.index))
+            firsts.append((*asks, amount.index))
         if first in (None, amount.index):
             yield amount
 

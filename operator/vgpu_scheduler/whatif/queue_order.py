@@ -90,9 +90,12 @@ def places_in_queue(world: World) -> dict[str, int]:
     listed, rank = queue_of(world), partial(_rank, world)
     ranks, found = {each.uid: rank(each) for each in listed}, dict[str, int]()
     ordered = list(ranks.values())
+    alone: set[Hashable] = set()
     for pod in listed:
         if pod.uid not in found:
-            fellows = _fellows(world, pod)
+            key = world.engine.groups.key_of(pod.uid)
+            fellows = {pod.uid: pod} if key in alone else _fellows(world, pod)
+            alone |= {key} if len(fellows) == 1 else set()
             first = min(map(rank, fellows.values()))
             others = bisect_right(ordered, first) - sum(ranks.get(uid) == first for uid in fellows)
             found |= dict.fromkeys(fellows, others + 1)
