@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
-from vgpu_scheduler.whatif.tenant import NamespaceObjects
+from vgpu_scheduler.whatif.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.tenant_policies import policy_remedies
 
 SHARE = f"{MEMORY}-percentage"

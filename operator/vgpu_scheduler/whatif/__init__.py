@@ -10,6 +10,7 @@ from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
+from vgpu_scheduler.whatif.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import FileObject, WorldError, flatten
 from vgpu_scheduler.whatif.options import make_dialect
@@ -21,7 +22,6 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_preempted
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
-    NamespaceObjects,
     counted_for_quotas,
     known_problems,
     left_to_cards,

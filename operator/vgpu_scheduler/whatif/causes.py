@@ -12,10 +12,10 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device, names_model
 from vgpu_scheduler.policy import shown_titles
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.claim_labels import describe_labels
 from vgpu_scheduler.whatif.expressions import describe_expression
-from vgpu_scheduler.whatif.managing import describe_managed_nodes
 from vgpu_scheduler.whatif.mismatch import MODEL_WORD, annotations_about
-from vgpu_scheduler.whatif.pod_labels import describe_labels
+from vgpu_scheduler.whatif.node_exclusions import describe_managed_nodes
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from vgpu_scheduler.kube import LabelSelector, Object, Operator, Pod, Requirement
-from vgpu_scheduler.whatif.expressions import describe_expression
+from vgpu_scheduler.kube import Object, Operator, Requirement
 from vgpu_scheduler.whatif.nodes import nodes_for
 from vgpu_scheduler.whatif.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.uncordoning import helping
-from vgpu_scheduler.whatif.world import World
 
-__all__ = ["describe_managed_nodes", "manage_nodes", "unmanaged_nodes"]
+__all__ = ["manage_nodes", "unmanaged_nodes"]
 
 _MOST_TRIED: Final = 64
 """Nodes that are tried, those with cards of the pod's dialect first."""
@@ -46,12 +44,6 @@ def unmanaged_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
             yield Remedy(RemedyKind.MANAGE_NODE, text, "", objects=(_labelled(node, labels, changes),))
 
 
-def describe_managed_nodes(world: World, pod: Pod) -> str:
-    """Say which nodes are managed, in a sentence; empty where all are."""
-    managed = world.engine.policies.resolve(pod).managed
-    return "" if managed is None else f"This scheduler manages nodes with {_worded(managed)} (setting managed_nodes)."
-
-
 def _is_of_kubernetes(key: str) -> bool:
     domain = key.rpartition("/")[0]
     return any(domain == each or domain.endswith(f".{each}") for each in _OF_KUBERNETES)
@@ -71,16 +63,3 @@ def _labelled(node: Object, labels: Mapping[str, str], changes: Mapping[str, str
     others = {key: value for key, value in labels.items() if key not in changes}
     given = {key: value for key, value in changes.items() if value is not None}
     return {**node, "metadata": {**node["metadata"], "labels": others | given}}
-
-
-def _worded(selector: LabelSelector) -> str:
-    return ",".join(_expressions(selector.requirements))
-
-
-def _expressions(requirements: Iterable[Requirement]) -> Iterator[str]:
-    equal = {Operator.IN: "=", Operator.NOT_IN: "!="}
-    for each in requirements:
-        if each.operator in equal and len(each.values) == 1:
-            yield f"{each.key}{equal[each.operator]}{min(each.values)}"
-        else:
-            yield describe_expression({"key": each.key, "operator": each.operator.value, "values": sorted(each.values)})

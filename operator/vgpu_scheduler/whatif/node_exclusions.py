@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT, Object, Pod, Taint, untolerated
+from vgpu_scheduler.kube import (
+    UNSCHEDULABLE_TAINT,
+    LabelSelector,
+    Object,
+    Operator,
+    Pod,
+    Requirement,
+    Taint,
+    untolerated,
+)
 from vgpu_scheduler.model import NodeVerdict
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["SAYS", "closing_of", "describe_taints", "repelling_taints", "tolerating", "tolerating_all"]
+__all__ = [
+    "SAYS",
+    "closing_of",
+    "describe_managed_nodes",
+    "describe_taints",
+    "repelling_taints",
+    "tolerating",
+    "tolerating_all",
+]
 
 
 SAYS: Final = "says "
@@ -60,3 +78,22 @@ def closing_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Seque
     if not _OF_LABELS.isdisjoint(verdict.reasons):
         return ["does not match its node selector or affinity"]
     return [f"{SAYS}{reason}" for reason in verdict.reasons]
+
+
+def describe_managed_nodes(world: World, pod: Pod) -> str:
+    """Say which nodes are managed, in a sentence; empty where all are."""
+    managed = world.engine.policies.resolve(pod).managed
+    return "" if managed is None else f"This scheduler manages nodes with {_worded(managed)} (setting managed_nodes)."
+
+
+def _worded(selector: LabelSelector) -> str:
+    return ",".join(_expressions(selector.requirements))
+
+
+def _expressions(requirements: Iterable[Requirement]) -> Iterator[str]:
+    equal = {Operator.IN: "=", Operator.NOT_IN: "!="}
+    for each in requirements:
+        if each.operator in equal and len(each.values) == 1:
+            yield f"{each.key}{equal[each.operator]}{min(each.values)}"
+        else:
+            yield describe_expression({"key": each.key, "operator": each.operator.value, "values": sorted(each.values)})

@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
+from vgpu_scheduler.whatif.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.new_nodes import add_nodes
 from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
@@ -34,7 +35,6 @@ from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
-from vgpu_scheduler.whatif.tenant import NamespaceObjects
 from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World
 

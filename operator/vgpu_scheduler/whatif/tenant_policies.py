@@ -15,8 +15,8 @@ from vgpu_scheduler.whatif.causes import describe_selector, leaves_memory_to_car
 from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODEL_WORD
+from vgpu_scheduler.whatif.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.needs import PodRequest, instead_of_percent
-from vgpu_scheduler.whatif.tenant import NamespaceObjects
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["policy_remedies"]
