@@ -46,9 +46,9 @@ from vgpu_scheduler.history import (
 from vgpu_scheduler.history.virtual import POD
 from vgpu_scheduler.kube import Pod, decode_node, rfc3339
 from vgpu_scheduler.whatif import World
-from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.traces import Fleet, TraceNode, parse_pods
 from vgpu_scheduler.whatif.traces.placing import node_object, pod_object
+from vgpu_scheduler.whatif.world.options import plain_options
 
 MARK: Final = "<!-- forecast -->"
 LIST: Final = "openb_pod_list_default.csv"

@@ -34,7 +34,7 @@ from vgpu_scheduler.reading.settings import settings_from_file
 from vgpu_scheduler.shadow import ChangeLog, Clock, Record, Shadow, ShadowOptions
 from vgpu_scheduler.shadow.comparing import choose
 from vgpu_scheduler.whatif import ChangeResult, World
-from vgpu_scheduler.whatif.changes import key_of
+from vgpu_scheduler.whatif.world.changes import key_of
 
 MARK: Final = "<!-- shadow -->"
 BESIDE: Final = "hami-scheduler"

@@ -14,7 +14,7 @@ from tests.kube import storage_objects as storage
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.apiclient import client
-from vgpu_scheduler.whatif.cards import Card, KoordinatorCards
+from vgpu_scheduler.whatif.objects.cards import Card, KoordinatorCards
 
 
 def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:

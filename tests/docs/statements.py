@@ -37,7 +37,7 @@ RULES = yaml.safe_load((MANIFESTS / "monitoring" / "rules.yaml").read_text())
 ALERTS = {rule["alert"]: rule for group in RULES["spec"]["groups"] for rule in group["rules"]}
 DASHBOARD = (MANIFESTS / "monitoring" / "dashboard.yaml").read_text()
 SOURCES = "\n".join(path.read_text() for path in (ROOT / "operator").rglob("*.py"))
-POD_FIELDS = json.loads((ROOT / "operator" / "vgpu_scheduler" / "whatif" / "pod_fields.json").read_text())
+POD_FIELDS = json.loads((ROOT / "operator" / "vgpu_scheduler" / "whatif" / "objects" / "pod_fields.json").read_text())
 DIALECTS = Dialects([make_dialect(name) for name in ("hami", "volcano", "koordinator")])
 INSTALLED = list(yaml.safe_load_all((MANIFESTS / "install.yaml").read_text()))
 

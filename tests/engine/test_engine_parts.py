@@ -25,8 +25,9 @@ from vgpu_scheduler.engine.usage_meter import PARTS, cards_held
 from vgpu_scheduler.kube import decode_node as decode
 from vgpu_scheduler.model import CardReason, Decision
 from vgpu_scheduler.reading.cards import card_places
-from vgpu_scheduler.whatif import World, make_dialect, usage
-from vgpu_scheduler.whatif.explanation import held_cards
+from vgpu_scheduler.whatif import World, make_dialect
+from vgpu_scheduler.whatif.explanation.explanation import held_cards
+from vgpu_scheduler.whatif.world import usage
 
 Obj = dict[str, Any]
 RDMA, GPU = "koordinator.sh/rdma", "nvidia.com/gpu"

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.policy_tests import run_document
 from vgpu_scheduler.policy import decode_policy
-from vgpu_scheduler.whatif.cases import Case, CaseSettings
-from vgpu_scheduler.whatif.expectation import Expectation
-from vgpu_scheduler.whatif.forms import Cards, CardShareForm, RunningPod, ShortNode, ShortPod
+from vgpu_scheduler.whatif.policy_checks.cases import Case, CaseSettings
+from vgpu_scheduler.whatif.policy_checks.expectation import Expectation
+from vgpu_scheduler.whatif.policy_checks.forms import Cards, CardShareForm, RunningPod, ShortNode, ShortPod
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "policies.md"

@@ -15,7 +15,7 @@ from vgpu_scheduler.cli import main
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import decode_policy
 from vgpu_scheduler.whatif import World, make_dialect
-from vgpu_scheduler.whatif.forms import ShortNode
+from vgpu_scheduler.whatif.policy_checks.forms import ShortNode
 
 if TYPE_CHECKING:
     from tests.apiserver.control_plane import ControlPlane

@@ -11,7 +11,7 @@ from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.shadow import MissedPlacement, Place, faults, objects_at
 from vgpu_scheduler.whatif import World, simulate
-from vgpu_scheduler.whatif.queue_order import queue_of
+from vgpu_scheduler.whatif.world.queue_order import queue_of
 
 MIN_DURATION = 60.0
 

@@ -17,7 +17,7 @@ from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions, make_world, read_live_cluster
 from vgpu_scheduler.ui import LiveCluster, PageSetup, serve
-from vgpu_scheduler.whatif import usage
+from vgpu_scheduler.whatif.world import usage
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"

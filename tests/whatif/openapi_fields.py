@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.apiserver.control_plane import ControlPlane
 
-TARGET = Path(__file__).parents[2] / "operator" / "vgpu_scheduler" / "whatif" / "pod_fields.json"
+TARGET = Path(__file__).parents[2] / "operator" / "vgpu_scheduler" / "whatif" / "objects" / "pod_fields.json"
 _POD = "io.k8s.api.core.v1.Pod"
 
 Types = dict[str, dict[str, str]]

@@ -13,7 +13,8 @@ from tests.whatif.test_whatif_remedies_dialects import cluster
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.whatif import World, ask, explain_pod, make_dialect, usage
+from vgpu_scheduler.whatif import World, ask, explain_pod, make_dialect
+from vgpu_scheduler.whatif.world import usage
 
 Object = dict[str, Any]
 

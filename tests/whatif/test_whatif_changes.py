@@ -11,7 +11,8 @@ from tests.cli.listed_clusters import cluster
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import ChangeResult, World, explain_bound, explain_pod, make_dialect, take_in, usage
+from vgpu_scheduler.whatif import ChangeResult, World, explain_bound, explain_pod, make_dialect, take_in
+from vgpu_scheduler.whatif.world import usage
 
 Object = dict[str, Any]
 OURS, HAMI = "vgpu-scheduler", "hami-scheduler"

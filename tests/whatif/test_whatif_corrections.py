@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.koordinator import names as koordinator
 from vgpu_scheduler.whatif import RemedyKind, ask, remedies
-from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected
 
 Object = dict[str, Any]
 

@@ -11,8 +11,9 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, make_room, simulate, usage
-from vgpu_scheduler.whatif.nodes import with_annotation
+from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, make_room, simulate
+from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 CORDON = "hami.io/device-cordon"
 REPLICA_SET = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}

@@ -16,7 +16,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, run
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies, simulate
-from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world.simulation import created
 
 Object = dict[str, Any]
 

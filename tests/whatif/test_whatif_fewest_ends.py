@@ -192,7 +192,7 @@ def test_the_end_of_one_pod_is_found_where_that_of_more_leaves_nobody_to_be_near
     seed: int, questions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However few questions there are for a search of the fewest."""
-    monkeypatch.setattr("vgpu_scheduler.whatif.fewest_ends._MOST_QUESTIONS", questions)
+    monkeypatch.setattr("vgpu_scheduler.whatif.advice.fewest_ends._MOST_QUESTIONS", questions)
     rng = np.random.default_rng(seed)
     objects = [node("n0", cards := int(rng.integers(2, 5)), labels={"kubernetes.io/hostname": "n0"})]
     for number in range(cards):

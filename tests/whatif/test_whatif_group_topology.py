@@ -14,7 +14,7 @@ from tests.whatif.test_whatif_turns import waits
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Explanation, RemedyKind, World, explain_pod, make_dialect, simulate
-from vgpu_scheduler.whatif.condition_others import remedies_of_other_reasons
+from vgpu_scheduler.whatif.conditions.others import remedies_of_other_reasons
 
 Object = dict[str, Any]
 

@@ -20,7 +20,7 @@ from vgpu_scheduler.engine import event_note, quotas_from_event
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
-from vgpu_scheduler.whatif.queue_order import places_in_queue, pods_waiting_beside, queue_of
+from vgpu_scheduler.whatif.world.queue_order import places_in_queue, pods_waiting_beside, queue_of
 
 Object = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"

@@ -11,7 +11,7 @@ from tests.whatif.test_whatif_making_room import _random, waiting
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, _quota, node, pod
 
 from vgpu_scheduler.whatif import make_room
-from vgpu_scheduler.whatif.room_search import RoomSearch
+from vgpu_scheduler.whatif.moves.room_search import RoomSearch
 
 Object = dict[str, Any]
 

@@ -13,9 +13,10 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, room_search, simulate
-from vgpu_scheduler.whatif.moves import Moves
-from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, simulate
+from vgpu_scheduler.whatif.moves import room_search
+from vgpu_scheduler.whatif.moves.moves import Moves
+from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
 
 CARD = 16384
 Spots = tuple[tuple[str, str], ...]
@@ -204,7 +205,7 @@ def test_a_port_of_the_node_is_room_too() -> None:
 
 @pytest.mark.parametrize("most", [1, 5, 20, 60, 200])
 def test_a_search_that_takes_too_long_ends_and_says_so(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("vgpu_scheduler.whatif.room_search._MOST_QUESTIONS", most)
+    monkeypatch.setattr("vgpu_scheduler.whatif.moves.room_search._MOST_QUESTIONS", most)
     nodes = "abcdefgh"
     full = [holding(f"{name}{number}", name, [0], 2300) for name in nodes for number in range(7)]
     world = world_of(*(node(name, cards=1) for name in nodes), *full, new(CARD))

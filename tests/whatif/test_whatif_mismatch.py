@@ -11,7 +11,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
 
 from vgpu_scheduler.whatif import explain_pod, remedies_from_condition
-from vgpu_scheduler.whatif.cards import Card, VolcanoCards
+from vgpu_scheduler.whatif.objects.cards import Card, VolcanoCards
 
 Object = dict[str, Any]
 

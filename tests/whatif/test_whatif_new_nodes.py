@@ -15,7 +15,7 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Device
 from vgpu_scheduler.whatif import RemedyKind, World, WorldError, ask, copy_of, make_dialect, remedies
-from vgpu_scheduler.whatif.cards import WRITERS, Card
+from vgpu_scheduler.whatif.objects.cards import WRITERS, Card
 
 Object = dict[str, Any]
 

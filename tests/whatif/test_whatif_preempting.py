@@ -25,7 +25,7 @@ from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate, take_up_preemptions
-from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
 
 
 def explained(made: World, name: str = "high") -> Explanation:

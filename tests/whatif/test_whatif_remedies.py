@@ -14,8 +14,8 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, WorldError, ask, make_dialect, remedies
-from vgpu_scheduler.whatif.amounts import amounts_of
-from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.objects.amounts import amounts_of
+from vgpu_scheduler.whatif.world.simulation import created
 
 GPU, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
 PERCENT = "nvidia.com/gpumem-percentage"

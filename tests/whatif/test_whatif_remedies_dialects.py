@@ -11,8 +11,8 @@ from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect, remedies
-from vgpu_scheduler.whatif.cards import WRITERS, Card, CardShare
-from vgpu_scheduler.whatif.forms import annotations_of, device_of
+from vgpu_scheduler.whatif.objects.cards import WRITERS, Card, CardShare
+from vgpu_scheduler.whatif.policy_checks.forms import annotations_of, device_of
 
 Object = dict[str, Any]
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{name}" for name in ("number", "memory", "cores"))

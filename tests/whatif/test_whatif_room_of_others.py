@@ -11,8 +11,8 @@ from tests.whatif.test_whatif_making_room import CARD, follow, holding, new, wai
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 from vgpu_scheduler.whatif import StepKind, make_room, simulate
-from vgpu_scheduler.whatif.moves import Moves
-from vgpu_scheduler.whatif.queue_order import queue_of
+from vgpu_scheduler.whatif.moves.moves import Moves
+from vgpu_scheduler.whatif.world.queue_order import queue_of
 
 
 @pytest.mark.parametrize("is_own", [True, False])

@@ -12,8 +12,8 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node,
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
-from vgpu_scheduler.whatif.amounts import Amount, AmountChange, ResourceStep
-from vgpu_scheduler.whatif.condition_quotas import QuotaStanding
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
 

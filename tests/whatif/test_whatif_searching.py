@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.advice.searching import largest_that_fits
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.queued_pods import INITIAL_BACKOFF, MAX_BACKOFF
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
 
 Object = dict[str, Any]
 

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine import EngineOptions, held_by_namespace, pools
 from vgpu_scheduler.engine.pools import CORES, MEMORY, SHARES
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif import World, make_dialect
-from vgpu_scheduler.whatif.usage import cards, models, namespaces, nodes
+from vgpu_scheduler.whatif.world.usage import cards, models, namespaces, nodes
 
 
 @pytest.mark.parametrize("seed", range(40))

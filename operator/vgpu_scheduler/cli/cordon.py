@@ -26,7 +26,7 @@ from vgpu_scheduler.reading import (
     read_live_cluster,
 )
 from vgpu_scheduler.whatif import World, WorldError, listed_cards
-from vgpu_scheduler.whatif.nodes import nodes_with
+from vgpu_scheduler.whatif.world.nodes import nodes_with
 
 _ATTEMPTS: Final = 5
 _KINDS: Final = frozenset({"Node"})

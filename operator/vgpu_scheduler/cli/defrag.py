@@ -18,9 +18,9 @@ from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, names_model
 from vgpu_scheduler.reading import ClusterOptions, why_no_more
 from vgpu_scheduler.whatif import MOST_MOVES, EvictionStep, Plan, RoomPlan, World, WorldError, defrag, make_room
-from vgpu_scheduler.whatif.nodes import nodes_with
-from vgpu_scheduler.whatif.tables import few
-from vgpu_scheduler.whatif.usage import CardUsage, cards
+from vgpu_scheduler.whatif.world.nodes import nodes_with
+from vgpu_scheduler.whatif.world.tables import few
+from vgpu_scheduler.whatif.world.usage import CardUsage, cards
 
 
 def run(

@@ -20,7 +20,8 @@ from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
 from vgpu_scheduler.reading.page import OTHERS
-from vgpu_scheduler.whatif import WorldError, usage
+from vgpu_scheduler.whatif import WorldError
+from vgpu_scheduler.whatif.world import usage
 
 __all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "top_from_page"]
 

@@ -29,10 +29,10 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
-from vgpu_scheduler.whatif.group_quotas import fellows_of
-from vgpu_scheduler.whatif.groups import group_remedies
-from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.tables import few
+from vgpu_scheduler.whatif.conditions.group_quotas import fellows_of
+from vgpu_scheduler.whatif.reasons.groups import group_remedies
+from vgpu_scheduler.whatif.world.simulation import created
+from vgpu_scheduler.whatif.world.tables import few
 
 __all__ = ["known_of_all", "show_known"]
 

@@ -58,7 +58,7 @@ from vgpu_scheduler.whatif import (
     matches_nothing,
     nameless,
 )
-from vgpu_scheduler.whatif.groups import group_named_by
+from vgpu_scheduler.whatif.reasons.groups import group_named_by
 
 _NO_PLACE: Final = 1
 _AS_MANY_AS_FIT: Final = "max"

@@ -28,7 +28,8 @@ from vgpu_scheduler.reading import (
     read_cluster,
     view_warnings,
 )
-from vgpu_scheduler.whatif import World, WorldError, usage
+from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif.world import usage
 
 _ALL: Final = "all"
 _NAMESPACED: Final = frozenset({"pods", "namespaces"})

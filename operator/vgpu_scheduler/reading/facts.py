@@ -39,7 +39,7 @@ from vgpu_scheduler.reading.expected_settings import expectations, expected_of
 from vgpu_scheduler.reading.lists import ListResult, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import ClusterView, read_cluster
-from vgpu_scheduler.whatif.objects import with_uid
+from vgpu_scheduler.whatif.objects.objects import with_uid
 
 __all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of_view", "read_facts"]
 

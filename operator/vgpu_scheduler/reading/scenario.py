@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif import (
     simulate,
     with_preempted,
 )
-from vgpu_scheduler.whatif.controllers import controller_of
+from vgpu_scheduler.whatif.objects.controllers import controller_of
 
 __all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
 

@@ -9,7 +9,7 @@ from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World
-from vgpu_scheduler.whatif.schedulers import meant_scheduler
+from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 
 
 def is_ours(named: str, settings: Settings) -> bool:

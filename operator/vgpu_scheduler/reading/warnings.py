@@ -12,7 +12,7 @@ from vgpu_scheduler.reading.settings import DEFAULTS
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
-from vgpu_scheduler.whatif.count_quotas import count_quotas
+from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas
 
 _MOST_PROBLEMS: Final = 10
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}

@@ -14,7 +14,7 @@ import msgspec
 from vgpu_scheduler.dialects import is_sign_of_life
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Removed
 from vgpu_scheduler.kube import DecodeError, Object, Pod
-from vgpu_scheduler.whatif.changes import NODE, POD
+from vgpu_scheduler.whatif.world.changes import NODE, POD
 
 _Key = tuple[str, str, str]
 _OF_STATUS: Final = frozenset({"images", "conditions"})

@@ -11,8 +11,8 @@ from vgpu_scheduler.model import Placement
 from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow.records import Choice, Place
 from vgpu_scheduler.whatif import World
-from vgpu_scheduler.whatif.queue_order import placed, queue_of
-from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world.queue_order import placed, queue_of
+from vgpu_scheduler.whatif.world.simulation import created
 
 
 def concerns(world: World, pod: Pod, beside: str) -> bool:

@@ -31,7 +31,7 @@ from vgpu_scheduler.history import (
 from vgpu_scheduler.history.comparing import bounds
 from vgpu_scheduler.history.statistics import integrals
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.changes import POD
+from vgpu_scheduler.whatif.world.changes import POD
 
 HOUR: Final = 3600.0
 _MOST_HOURS: Final = 48

@@ -14,7 +14,7 @@ from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
-from vgpu_scheduler.whatif.changes import POD, key_of
+from vgpu_scheduler.whatif.world.changes import POD, key_of
 
 _OF_TIME: Final = 0.02
 """How much of the time that was watched there is between two samples, unless they need not be as far apart."""

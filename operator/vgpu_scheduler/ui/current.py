@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.recent import RecentEvents
 from vgpu_scheduler.whatif import ChangeResult, World, take_in
-from vgpu_scheduler.whatif.changes import NODE, POD, key_of
+from vgpu_scheduler.whatif.world.changes import NODE, POD, key_of
 
 Change = tuple[dict[str, Any], bool]
 """An object as it is written, and whether it is gone."""

@@ -32,7 +32,8 @@ from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.ui.current import Change, ClusterListener, CurrentWorld
 from vgpu_scheduler.ui.name_redaction import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
-from vgpu_scheduler.whatif import World, WorldError, usage
+from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif.world import usage
 
 _ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
 """Kinds whose changes are taken in."""

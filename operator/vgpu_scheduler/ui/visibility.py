@@ -10,7 +10,7 @@ from typing import Final
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.errors import RefusedError
-from vgpu_scheduler.whatif import usage
+from vgpu_scheduler.whatif.world import usage
 
 __all__ = ["EVERYTHING", "Visibility"]
 

@@ -1,37 +1,51 @@
-"""Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
+"""Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be.
 
-from vgpu_scheduler.whatif.admission import refusals
-from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
-from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
-from vgpu_scheduler.whatif.changes import ChangeResult, take_in
-from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
-from vgpu_scheduler.whatif.defrag import Plan, defrag
-from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
-from vgpu_scheduler.whatif.fields import unknown_fields
-from vgpu_scheduler.whatif.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
-from vgpu_scheduler.whatif.namespace_objects import NamespaceObjects
-from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
-from vgpu_scheduler.whatif.objects import FileObject, WorldError, flatten
-from vgpu_scheduler.whatif.options import make_dialect
-from vgpu_scheduler.whatif.policy_reach import lets_in_nothing, matches_nothing
-from vgpu_scheduler.whatif.preempting import PreemptionOutlook, take_up_preemptions
-from vgpu_scheduler.whatif.read_times import kinds_read, newest_time, read_at, when_read
-from vgpu_scheduler.whatif.remedies import remedies
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_preempted
-from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.tenant import (
+Each subpackage needs only those above it:
+
+- ``objects``: objects of Kubernetes as files have them
+- ``workloads``: the pods that controllers make of jobs and the like
+- ``world``: a cluster in memory that is read, changed, simulated and counted
+- ``traces``: clusters and pods of traces, replayed
+- ``reasons``: what keeps a pod from nodes and cards
+- ``moves``: moves of pods that make room for others
+- ``advice``: what would help a pod that waits, one module per kind of change
+- ``conditions``: what would help by the condition of a pod, for those who may not see the nodes
+- ``explanation``: why a pod waits, or is where it is
+- ``policy_checks``: unit tests of policies, and what of a policy matches nothing
+"""
+
+from vgpu_scheduler.whatif.advice.remedies import remedies
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.conditions.remedies import ConditionRemedies, remedies_from_condition
+from vgpu_scheduler.whatif.conditions.tenant import (
     counted_for_quotas,
     known_problems,
     left_to_cards,
     quotas_in_the_way,
     quotas_of,
 )
-from vgpu_scheduler.whatif.tenant_policies import policy_remedies
-from vgpu_scheduler.whatif.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
-from vgpu_scheduler.whatif.victims import nameless, victim_row
-from vgpu_scheduler.whatif.volume_causes import awaited_volumes
+from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
+from vgpu_scheduler.whatif.explanation.explanation import Explanation, explain_bound, explain_pod, held_cards
+from vgpu_scheduler.whatif.explanation.preempting import PreemptionOutlook, take_up_preemptions
+from vgpu_scheduler.whatif.moves.defrag import Plan, defrag
+from vgpu_scheduler.whatif.moves.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
+from vgpu_scheduler.whatif.objects.admission import refusals
+from vgpu_scheduler.whatif.objects.cards import card_name
+from vgpu_scheduler.whatif.objects.fields import unknown_fields
+from vgpu_scheduler.whatif.objects.objects import FileObject, WorldError, flatten
+from vgpu_scheduler.whatif.objects.read_times import kinds_read, newest_time, read_at, when_read
+from vgpu_scheduler.whatif.policy_checks.cases import (
+    Case,
+    CaseError,
+    CaseResult,
+    check_case,
+    place,
+    read_cases,
+    world_of,
+)
+from vgpu_scheduler.whatif.policy_checks.reach import lets_in_nothing, matches_nothing
+from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.reasons.volume_causes import awaited_volumes
 from vgpu_scheduler.whatif.workloads import (
     WORKLOADS,
     PodSet,
@@ -42,7 +56,15 @@ from vgpu_scheduler.whatif.workloads import (
     pods_of,
     with_job_sets,
 )
-from vgpu_scheduler.whatif.world import World
+from vgpu_scheduler.whatif.world.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
+from vgpu_scheduler.whatif.world.changes import ChangeResult, take_in
+from vgpu_scheduler.whatif.world.nodes import copy_of, listed_cards
+from vgpu_scheduler.whatif.world.options import make_dialect
+from vgpu_scheduler.whatif.world.simulation import PodResult, ask, simulate, with_preempted
+from vgpu_scheduler.whatif.world.tables import aligned, explain, number
+from vgpu_scheduler.whatif.world.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
+from vgpu_scheduler.whatif.world.victims import nameless, victim_row
+from vgpu_scheduler.whatif.world.world import World
 
 __all__ = [
     "MOST_COPIES",

@@ -9,7 +9,8 @@ from typing import Any
 from vgpu_scheduler.reading import find_card
 from vgpu_scheduler.ui.errors import NotFoundError
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
-from vgpu_scheduler.whatif import World, WorldError, usage
+from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif.world import usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, heat_map, labels_of
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.world import usage
 
 STATES: Final = ("ready", "unhealthy", "cordoned")
 PARAMETERS: Final = ("by", "group", "node", "model", "state")

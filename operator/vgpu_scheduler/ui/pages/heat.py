@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.world import usage
 
 MEASURES: Final = ("memory", "cores", "pods")
 MOST_TILES: Final = 4096

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
-from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace, usage
+from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace
+from vgpu_scheduler.whatif.world import usage
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
 _HOURS_HEAD: Final = ("gib_hours_24h", "card_hours_24h")

@@ -11,7 +11,8 @@ from vgpu_scheduler.ui.doctor_polling import DoctorResult
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
 from vgpu_scheduler.ui.recent import LastHour, RecentEvents
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.world import usage
 
 _ALL: Final = "all"
 

@@ -25,7 +25,8 @@ from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
-from vgpu_scheduler.whatif import World, WorldError, usage
+from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif.world import usage
 
 _BUDGET: Final = 10_000
 """Moments and decisions of all courses of a forecast: fewer than a command has, which nobody else waits for."""

@@ -12,7 +12,7 @@ from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
 from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
-from vgpu_scheduler.whatif.causes import describe_selector
+from vgpu_scheduler.whatif.reasons.causes import describe_selector
 
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
 _TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE

@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, ask
-from vgpu_scheduler.whatif.queue_order import places_in_queue
+from vgpu_scheduler.whatif.world.queue_order import places_in_queue
 
 _MOST_ASKED: Final = 8
 """Reasons of which the engine is asked about one pod."""

@@ -42,9 +42,9 @@ from vgpu_scheduler.whatif import (
     card_name,
     matches_nothing,
     place_copies,
-    usage,
 )
-from vgpu_scheduler.whatif.groups import group_named_by
+from vgpu_scheduler.whatif.reasons.groups import group_named_by
+from vgpu_scheduler.whatif.world import usage
 
 TEXTS: Final = ("manifest", "policy")
 PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "namespace", "add", "without", "by")

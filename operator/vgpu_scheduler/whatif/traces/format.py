@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import WorldError
 
 MOST_CARDS: Final = 64
 """Cards that a node may have, or a pod ask for."""

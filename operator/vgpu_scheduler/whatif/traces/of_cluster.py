@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_scheduler.kube import CPU, MEMORY, PODS, Node
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
-from vgpu_scheduler.whatif.world import World
+from vgpu_scheduler.whatif.world.world import World
 
 
 def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:

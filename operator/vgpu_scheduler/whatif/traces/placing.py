@@ -11,12 +11,12 @@ import msgspec
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE, Outcome
-from vgpu_scheduler.whatif.cards import Card, CardWriter
-from vgpu_scheduler.whatif.options import plain_options
+from vgpu_scheduler.whatif.objects.cards import Card, CardWriter
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet
 from vgpu_scheduler.whatif.traces.format import TraceNode, TracePod
-from vgpu_scheduler.whatif.world import World
+from vgpu_scheduler.whatif.world.options import plain_options
+from vgpu_scheduler.whatif.world.world import World
 
 _DIALECT: Final = "hami"
 _TYPES: Final = "nvidia.com/use-gputype"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects import WorldError, group_of
+from vgpu_scheduler.whatif.objects.objects import WorldError, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import workload
 from vgpu_scheduler.whatif.workloads.jobset import read_job_set
 from vgpu_scheduler.whatif.workloads.kubeflow import KUBEFLOW, read_mpi_operators_job

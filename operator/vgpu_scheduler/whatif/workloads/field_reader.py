@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import WorldError
 
 __all__ = ["MOST_PODS", "FieldReader", "workload"]
 

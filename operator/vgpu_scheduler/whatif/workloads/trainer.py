@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects import FileObject, group_of
+from vgpu_scheduler.whatif.objects.objects import FileObject, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import GROUP_LABEL, Owner, pod_group, with_texts
 

@@ -1,0 +1,122 @@
+"""What of the cluster would have to be otherwise so that a whole group of pods fits, which is placed at once or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
+from vgpu_scheduler.whatif.advice.ending import end_one_pod
+from vgpu_scheduler.whatif.advice.group_corrections import members_corrected
+from vgpu_scheduler.whatif.advice.group_topology import leave_topology_out
+from vgpu_scheduler.whatif.advice.limits import raise_limits
+from vgpu_scheduler.whatif.advice.managing import manage_nodes
+from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
+from vgpu_scheduler.whatif.advice.policy_remedies import lift_restrictions
+from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.repairs import repair_nodes
+from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
+from vgpu_scheduler.whatif.world.nodes import listed_cards
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+from vgpu_scheduler.whatif.world.simulation import created
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["changes_for_group"]
+
+_MOST_NODES: Final = 16
+"""Nodes of a kind of change that are tried."""
+_MOST_DECISIONS: Final = 2000
+"""Pods that are decided in all questions about a group together."""
+_FEWEST_QUESTIONS: Final = 8
+"""Questions that are asked about a group of any size."""
+
+
+class _WaitingInGroup(HypotheticalPod):
+    """A pod that goes where it goes when all pods of its group have places."""
+
+    together = True
+
+    def __init__(self, world: World, pod: Pod, before: Sequence[Pod], group: Sequence[Pod]) -> None:
+        super().__init__(world, pod, before)
+        self.most_nodes = _MOST_NODES
+        self._group = tuple(created(world, each, each.uid) for each in group) or (self.ours,)
+        self._left = max(_MOST_DECISIONS // len(self._group), _FEWEST_QUESTIONS)
+
+    @property
+    def at_once(self) -> Sequence[Pod]:
+        """The pods of its group that wait."""
+        return self._group
+
+    def closed_by_cards(self) -> list[str]:
+        """Return the first nodes with cordoned cards: what one of its pods fits on may have too little for all."""
+        keys = {key for dialect in self.world.engine.dialects for key in dialect.inventory.cordons.values()}
+        nodes = sorted(self.world.nodes.items())
+        found = (name for name, node in nodes if any(listed_cards(node, key) for key in keys))
+        return list(islice(found, self.most_nodes))
+
+    def _decided(self, ours: Pod) -> str:
+        if not self._left:
+            return ""
+        self._left -= 1
+        decision = self.world.engine.attempts.ask(ours, explain=False)
+        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
+
+
+def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequence[Pod]) -> list[Remedy]:
+    """Return changes, each alone, after which a pod is placed with its group.
+
+    What keeps it near each other may be left out. How much its pods ask is not searched: they would have to be made
+    anew, all of them. Those that are refused for how they are written have to be anyway. Of a large cluster not
+    everything is tried: each question decides all pods of the group.
+
+    Parameters
+    ----------
+    before
+        The pods that wait, too, are served before it, and fit nowhere as the cluster is.
+    """
+    with members_corrected(world, group.waiting) as text:
+        written = [world.pending.get(each.uid, each) for each in group.waiting]
+        waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
+        if text and (node := waiting.node()):
+            return [Remedy(RemedyKind.CORRECT, text, node)]
+        found = [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
+    if not text:
+        return found
+    return [
+        Remedy(RemedyKind.CORRECT, text, ""),
+        *(replace(each, text=f"{text} and {each.text}", nameless=_after(text, each.nameless)) for each in found),
+    ]
+
+
+def _after(text: str, then: str) -> str:
+    return f"{text} and {then}" if then else ""
+
+
+def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Uncordon one of the first cordoned nodes at a time; none, where it would not help to uncordon all."""
+    changes = list(cordoned_nodes(waiting.world))
+    with objects_replaced(waiting.world, [obj for change in changes for obj in change.objects]):
+        helps = bool(changes and waiting.node())
+    if helps:
+        yield from helping(waiting, changes[:_MOST_NODES])
+
+
+_SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
+    leave_topology_out,
+    _uncordon_nodes,
+    uncordon_cards,
+    manage_nodes,
+    repair_nodes,
+    raise_quotas,
+    raise_limits,
+    lift_restrictions,
+    lower_defaults,
+    add_nodes,
+    end_one_pod,  # of a large group few questions are asked: what takes the most of them comes last
+)

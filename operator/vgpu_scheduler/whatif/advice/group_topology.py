@@ -1,0 +1,107 @@
+"""What keeps the pods of a group near each other, where they fit nowhere so: it may be left out, or be a preference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKey
+from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["leave_topology_out", "topology_from_condition"]
+
+_NEAR: Final = "schedulingConstraints"
+_FIELD: Final = "spec.schedulingConstraints.topology"
+_SAID_BY_OBJECT: Final = re.compile(rf"\((?:[^()]* and )?{re.escape(_FIELD)} of (PodGroup\S* [^\s)]+)")
+_SAID_BY_PODS: Final = re.compile(rf"\((?:[^()]* and )?annotation {re.escape(REQUIRED_TOPOLOGY)}\b")
+_ELSEWHERE: Final = "no nodes with one value of the label have room for all of the group, and others may have"
+
+
+def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Let a group be on nodes that are not near each other: what its pods ask, or its object; both, if neither helps.
+
+    What its pods ask becomes a preference, if that is enough.
+    """
+    said = waiting.world.engine.groups.membership(waiting.pod)
+    if said is None or said.problem:
+        return
+    found = False
+    of_pods, of_object = list(_of_pods(waiting.world, said.key)), list(_of_object(waiting.world, said.key))
+    together = [_both(one, other) for one in of_pods for other in of_object]
+    for ways in (of_pods, of_object, together):
+        for way in () if found and ways is together else ways:
+            with objects_replaced(waiting.world, way.objects):
+                node = waiting.node()
+            if node:
+                yield replace(way, node=node)
+                found = True
+                break
+
+
+def topology_from_condition(message: str) -> Iterator[str]:
+    """Yield what may be left out of what keeps a group together, where a condition says that this has it wait."""
+    if _SAID_BY_PODS.search(message):
+        yield f"{_preferred('')} on all pods of the group: {_ELSEWHERE}"
+    if found := _SAID_BY_OBJECT.search(message):
+        yield f"make {found[1]} without {_FIELD}: {_ELSEWHERE}"
+
+
+def _preferred(which: str) -> str:
+    return f"write annotation {PREFERRED_TOPOLOGY} instead of {REQUIRED_TOPOLOGY}{which}"
+
+
+def _of_pods(world: World, key: GroupKey) -> Iterator[Remedy]:
+    """Yield the pods of a group, with a preference instead of what they require, and without either."""
+    members = sorted(world.engine.groups.pods(key), key=lambda pod: pod.name)
+    asking = [world.written(pod) for pod in members if pod.annotations.get(REQUIRED_TOPOLOGY)]
+    labels = ", ".join(dict.fromkeys(_annotations(each)[REQUIRED_TOPOLOGY] for each in asking))
+    which = f" ({labels}) on {_number(asking)} of group {key}"
+    if asking and not any(_annotations(each).get(PREFERRED_TOPOLOGY) for each in asking):
+        yield _way(_preferred(which), [_near(each, preferred=True) for each in asking])
+    if asking:
+        yield _way(
+            f"leave out annotation {REQUIRED_TOPOLOGY}{which}", [_near(each, preferred=False) for each in asking]
+        )
+
+
+def _number(pods: Sequence[Object]) -> str:
+    return "the pod" if len(pods) == 1 else f"all {counted(len(pods), 'pod')}"
+
+
+def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
+    """Yield the object of a group as it would have to be made anew."""
+    described = world.engine.groups.object_of(key)
+    if described is not None and described.topology:
+        written = world.pod_groups[described.kind, described.key]
+        constraints = {name: each for name, each in written["spec"][_NEAR].items() if name != "topology"}
+        spec = {name: each for name, each in written["spec"].items() if name != _NEAR}
+        spec |= {_NEAR: constraints} if constraints else {}
+        labels = ", ".join(described.topology)
+        text = f"make {described.kind} {described.key} without {_FIELD} ({labels})"
+        yield _way(text, [{**written, "spec": spec}])
+
+
+def _way(text: str, objects: Sequence[Object]) -> Remedy:
+    return Remedy(RemedyKind.DROP_CONSTRAINT, text, "", objects=tuple(objects))
+
+
+def _both(one: Remedy, other: Remedy) -> Remedy:
+    return _way(f"{one.text} and {other.text}", (*one.objects, *other.objects))
+
+
+def _annotations(written: Object) -> Mapping[str, str]:
+    return (written.get("metadata") or {}).get("annotations") or {}
+
+
+def _near(written: Object, *, preferred: bool) -> Object:
+    """Return a pod that prefers what it requires of its group, or asks for nothing."""
+    given = _annotations(written)
+    kept: dict[str, Any] = {name: value for name, value in given.items() if name != REQUIRED_TOPOLOGY}
+    kept |= {PREFERRED_TOPOLOGY: given[REQUIRED_TOPOLOGY]} if preferred else {}
+    return {**written, "metadata": {**written["metadata"], "annotations": kept}}

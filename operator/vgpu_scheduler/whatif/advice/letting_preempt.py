@@ -1,0 +1,81 @@
+"""What has to be set so that a pod has others of lower priority evicted, where nobody is evicted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Final
+
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy
+from vgpu_scheduler.whatif.advice.victim_protection import loosened, preemption_section
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["what_to_set"]
+
+_SECTION: Final = "preemption"
+_FIELD: Final = "mayPreempt"
+_PAGE: Final = "docs/preemption.md"
+_NEVER: Final = "Never"
+_NOBODYS_NAME: Final = "may/preempt"
+"""A name that no object can have: those of Kubernetes are parts of a path."""
+_LATER: Final = 100 * 365 * 86400.0
+"""Seconds after which delays and run times have passed, and no eviction of the last hour counts."""
+
+
+def what_to_set(world: World, pod: Pod) -> str:
+    """Say what has to be set so that a pod preempts others; empty unless that would help one with a priority."""
+    if pod.priority <= 0 or pod.preemption_policy == _NEVER:
+        return ""
+    for namespace in sorted({each.namespace for each in world.bound.values()}):
+        world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
+    evaluator = world.engine.preemptions.evaluator
+    with world.engine.preemptions.supposing(), _let_preempt(world, pod) as policies:
+        now = evaluator.search(pod, 0.0)
+        later = now if now.preemption is not None else evaluator.search(pod, _LATER)
+    if later.preemption is None:
+        return ""
+    unset = [*([] if world.engine.preemption else ["install manifests/preemption"]), *policies]
+    return (
+        f"Pods of lower priority are in its way, and none is evicted: {' and '.join(unset)} ({_PAGE})."
+        f"{'' if now is later else f' Even then nobody goes at once: {now.reason}'}"
+    )
+
+
+@contextmanager
+def _let_preempt(world: World, pod: Pod) -> Iterator[list[str]]:
+    """Have policies let a pod preempt others for the time of a question, and yield what of them has to be otherwise."""
+    in_force = world.policies_in_force(pod, _SECTION)
+    written = next((policy for title, policy in in_force if title.startswith(CLUSTER_KIND)), None)
+    unset = []
+    with ExitStack() as stack:
+        if written is None or preemption_section(written).get(_FIELD) is not True:
+            one = objects_replaced(world, [loosened(written, _FIELD)]) if written is not None else _one_more(world)
+            stack.enter_context(one)
+            unset.append(f"have a ClusterVGPUPolicy say preemption.{_FIELD} for it")
+        while found := _forbidding(world, pod):  # of several that forbid it, one is in force
+            title, policy = found
+            unset.append(f"have {title} not say preemption.{_FIELD}: false")
+            stack.enter_context(objects_replaced(world, [loosened(policy, _FIELD)]))
+        yield unset
+
+
+def _forbidding(world: World, pod: Pod) -> tuple[str, Object] | None:
+    """Return the policy of its namespace by which a pod may not preempt others, after its title; None if none is."""
+    own = (each for each in world.policies_in_force(pod, _SECTION) if each[1]["metadata"].get("namespace"))
+    return next((each for each in own if preemption_section(each[1]).get(_FIELD) is False), None)
+
+
+@contextmanager
+def _one_more(world: World) -> Iterator[None]:
+    """Have there be one more cluster policy, which lets all pods preempt others."""
+    metadata = {"name": _NOBODYS_NAME, "uid": world.new_uid()}
+    may = {"kind": CLUSTER_KIND, "metadata": metadata, "spec": {_SECTION: {_FIELD: True}}}
+    policy = replace(decode_policy(may), resource_version=0)
+    world.engine.policy_tracker.observe(policy)
+    try:
+        yield
+    finally:
+        world.engine.policy_tracker.remove(policy)

@@ -1,0 +1,223 @@
+"""What would help a pod that asks for more than policies allow one pod: to ask for less, or to have limits raised.
+
+A limit is never to be got around: a pod that may have no card for itself is not told to leave one hundredth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.searching import largest_that_fits
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shares_more", "raise_limits"]
+
+Object = Mapping[str, Any]
+
+_MOST_ROUNDS: Final = 8
+"""Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
+_OWN: Final = "exclusiveCardsPerPod"
+_ANY: Final = 10_000
+"""Cards of which no pod has more."""
+
+
+def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
+    """Return the limits that a pod is beyond; none for one that cannot be understood."""
+    claimed = world.engine.cycle.classes.claimed(pod)
+    if claimed is None or not claimed.dialect:
+        return ()
+    dialect, limits = world.engine.dialects[claimed.dialect], claimed.policy.limits
+    return breaches(claimed.claims, limits, dialect, idle=claimed.choice.takes_idle_cards)
+
+
+def gets_around_limits(waiting: HypotheticalPod, written: Object) -> bool:
+    """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own.
+
+    Where it could not have these cards for itself, be there limits or not, it gets around nothing.
+    """
+    if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
+        return False
+    before, after = (_sums(waiting.world, pod) for pod in (waiting.ours, waiting.read(written)))
+    return only_shares_more(before, after) and _fits_without_limits(waiting)
+
+
+def only_shares_more(before: PodSums, after: PodSums) -> bool:
+    """Tell whether a pod that asks otherwise calls fewer cards its own, and has more of them than it gives up."""
+    return before.own - after.own > before.devices - after.devices
+
+
+def _fits_without_limits(waiting: HypotheticalPod) -> bool:
+    """Tell whether a pod would fit as it is if no policy limited what it asks for."""
+    world = waiting.world
+    limiting = [each for each in world.policies.values() if _limits_of(each)]
+    with objects_replaced(world, [_with_limits(policy, {"devicesPerPod": _ANY}) for policy in limiting]):
+        return bool(waiting.node_now())
+
+
+def _sums(world: World, pod: Pod | None) -> PodSums:
+    claimed = world.engine.cycle.classes.claimed(pod) if pod is not None else None
+    if claimed is None or not claimed.dialect:
+        return PodSums()
+    return most_at_once(
+        pod_sums(claimed.claims, world.engine.dialects[claimed.dialect], idle=claimed.choice.takes_idle_cards)
+    )
+
+
+def most_at_once(moments: Iterable[PodSums]) -> PodSums:
+    """Return the most of each amount that a pod asks for at any moment."""
+    return PodSums(*(max(values) for values in zip(*moments, strict=True)))
+
+
+def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
+    if len(breaches_of(waiting.world, waiting.ours)) < 2:
+        return
+    written, texts = waiting.written, []
+    for _ in range(_MOST_ROUNDS):
+        beyond = _beyond(waiting, written)
+        if not beyond:
+            break
+        found = _within(waiting, written, next(iter(beyond)))
+        if found is None:
+            return
+        text, written = found
+        texts.append(text)
+    node = waiting.node(written)
+    if node and len(texts) > 1:
+        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written)
+
+
+def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
+    """Return by how much a pod, written otherwise, is beyond each limit."""
+    beyond: dict[str, int] = {}
+    for form in waiting.forms(written):
+        for breach in breaches_of(waiting.world, form):
+            beyond[breach.field] = max(beyond.get(breach.field, 0), breach.asked - breach.bound.most)
+    return beyond
+
+
+def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str, Object] | None:
+    """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
+    for amount in waiting.amounts(written):
+
+        def keeps(steps: int) -> str:
+            changed = amount.applied(written, steps)  # noqa: B023 - it is called here
+            pod = waiting.read(changed)
+            if (
+                pod is None
+                or not waiting.is_let_in(changed)
+                or not waiting.world.engine.cycle.classes.claims(pod)
+                or gets_around_limits(waiting, changed)
+            ):
+                return ""
+            return "" if field in _beyond(waiting, changed) else "kept"
+
+        found = largest_that_fits(keeps, range(1, amount.steps))
+        if found:
+            return amount.worded(found[0]), amount.applied(written, found[0])
+    return None
+
+
+def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Raise all limits that the pod is beyond to what it asks for."""
+    policies = waiting.world.policies
+    before: dict[str, Object] = {}
+    texts: dict[str, str] = {}
+    written_before: dict[str, str] = {}
+    try:
+        for _ in range(_MOST_ROUNDS):
+            beyond = _furthest_beyond(waiting) or _on_listed_cards(waiting)
+            if not beyond:
+                break
+            for breach in beyond:
+                title = breach.bound.source
+                if title not in policies:
+                    return
+                before.setdefault(title, policies[title])
+                name = f"limits.{breach.field} of {title}"
+                allowed = written_before.setdefault(name, breach.allowed)
+                texts[name] = f"raised to {breach.wanted} (it is {allowed})"
+                waiting.world.replace_policy(_with_limit(policies[title], breach))
+        node = waiting.node() if before else ""
+        if node:
+            changed = tuple(policies[title] for title in before)
+            text = ", and ".join(f"{name} {to}" for name, to in texts.items())
+            yield Remedy(RemedyKind.RAISE_LIMIT, f"have {text}", node, objects=changed)
+    finally:
+        for written in before.values():
+            waiting.world.replace_policy(written)
+
+
+def _furthest_beyond(waiting: HypotheticalPod) -> Sequence[ExceededLimit]:
+    """Return the limits that pods are beyond which are placed at once, each with what asks the most."""
+    found: dict[tuple[str, str], ExceededLimit] = {}
+    for pod in waiting.at_once:
+        for breach in breaches_of(waiting.world, pod):
+            key = breach.field, breach.bound.source
+            if key not in found or breach.asked > found[key].asked:
+                found[key] = breach
+    return tuple(found.values())
+
+
+def _on_listed_cards(waiting: HypotheticalPod) -> tuple[ExceededLimit, ...]:
+    """Return the limit of memory that pods placed at once are beyond on each card they could have, with the least.
+
+    What one takes depends on the card, where a container asks for percent of one, or says nothing.
+    """
+    if waiting.node():
+        return ()
+    for pod in waiting.at_once:
+        found = _on_listed_cards_of(waiting, pod)
+        if found is not None:
+            return (found,)
+    return ()
+
+
+def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | None:
+    claimed = waiting.world.engine.cycle.classes.claimed(pod)
+    bound = None if claimed is None else claimed.policy.limits.memory
+    if claimed is None or bound is None or not claimed.dialect:
+        return None
+    dialect = waiting.world.engine.dialects[claimed.dialect]
+    inventory, moments = dialect.inventory, list(pod_sums(claimed.claims, dialect))
+    listed = waiting.world.listed_devices(dialects=(dialect,))
+    totals = {device.total[inventory.memory] for _, _, device in listed if device.vendor in inventory.cards}
+    wanted = sorted(
+        inventory.memory_unit * max(sums.memory - -sums.percent * total // WHOLE for sums in moments)
+        for total in totals
+    )
+    policy = waiting.world.policies.get(bound.source)
+    for amount in (each for each in wanted if each > bound.most and policy is not None):
+        breach = ExceededLimit("memoryPerPod", amount, bound, "")
+        assert policy is not None
+        with objects_replaced(waiting.world, (_with_limit(policy, breach),)):
+            helps = waiting.node() or _tightened(waiting, pod, bound.source)
+        if helps:
+            return breach
+    return None
+
+
+def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
+    """Tell whether another policy than the one that is named bounds the memory of a pod."""
+    claimed = waiting.world.engine.cycle.classes.claimed(pod)
+    bound = None if claimed is None else claimed.policy.limits.memory
+    return bound is not None and bound.source != source
+
+
+def _with_limit(policy: Object, breach: ExceededLimit) -> Object:
+    limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
+    return _with_limits(policy, {**_limits_of(policy), breach.field: limit})
+
+
+def _limits_of(policy: Object) -> Object:
+    return (policy.get("spec") or {}).get("limits") or {}
+
+
+def _with_limits(policy: Object, limits: Object) -> Object:
+    return {**policy, "spec": {**(policy.get("spec") or {}), "limits": limits}}

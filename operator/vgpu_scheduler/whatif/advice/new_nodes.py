@@ -1,0 +1,134 @@
+"""One more node that would help a pod that waits: an empty one, like one of those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["add_nodes"]
+
+Object = Mapping[str, Any]
+
+_MOST_MODELS: Final = 64
+"""Nodes, each different from the others, of which one more is tried."""
+_MOST_NEW_NODES: Final = 8
+"""New nodes that are added at most, where others that wait take the first ones."""
+_HOST_NAME: Final = "kubernetes.io/hostname"
+_OF_EACH_LIKE_IT: Final = frozenset(
+    reason.text
+    for reason in (
+        filters.AFFINITY,
+        filters.NOT_NAMED,
+        filters.POLICY_SELECTOR,
+        filters.NOT_MANAGED,
+        filters.SPREAD_LABEL,
+        filters.FEATURES,
+    )
+)
+"""What a node rejects a pod for that one more like it would mostly reject it for, too."""
+
+
+def add_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Add empty nodes like one that is there: one, or more where others that wait take the first.
+
+    Of nodes that are the same to pods one is tried; those first that reject the pod for nothing that a new one would.
+    """
+    models = (found for name in _models(waiting) if (found := _added(waiting, name)) is not None)
+    yield from islice(models, 1)
+
+
+def _models(waiting: HypotheticalPod) -> list[str]:
+    """Return nodes of which one more would be different from one more of each other, the likeliest to help first."""
+    world, verdicts = waiting.world, waiting.verdicts()
+    daemons = _requests_of_daemons(world)
+    ranked: list[tuple[bool, str]] = []
+    known: set[object] = set()
+    for name in nodes_for(world, waiting.ours):
+        enough = _is_large_enough(waiting, name, daemons.get(name, {}))
+        if (kind := (enough, _kind_of(world, name))) not in known:
+            known.add(kind)
+            verdict = verdicts.get(name)
+            rejects = verdict is not None and not _OF_EACH_LIKE_IT.isdisjoint(verdict.reasons)
+            ranked.append((rejects or not enough, name))
+    ranked.sort(key=lambda each: each[0])  # in the order of nodes_for otherwise
+    return [name for _, name in ranked[: min(_MOST_MODELS, waiting.most_nodes or _MOST_MODELS)]]
+
+
+def _kind_of(world: World, name: str) -> object:
+    """Return all that tells a new node like one from new ones like others, but how large it is."""
+    node = _node(world, name)
+    labels = frozenset(each for each in node.labels.items() if each[0] != _HOST_NAME)
+    taints = frozenset(taint for taint in node.taints if taint.key not in TAINTS_OF_STATE)
+    listed = world.listed_devices(nodes=(name,))
+    devices = tuple((dialect.name, device.type, device.total) for _, dialect, device in listed)
+    forgotten = frozenset(resource for resource, amount in node.capacity.items() if not amount)
+    return labels, taints, devices, forgotten, node.declared_features
+
+
+def _is_large_enough(waiting: HypotheticalPod, name: str, taken: Mapping[str, int]) -> bool:
+    """Tell whether a new node like one would offer as much as the pod requests, beside its DaemonSets."""
+    node = _node(waiting.world, name)
+    offered = {**node.allocatable, **node.capacity}
+    return all(
+        amount + taken.get(resource, 0) <= offered.get(resource, 0)
+        for resource, amount in waiting.ours.spec.requests.items()
+        if amount
+    )
+
+
+def _requests_of_daemons(world: World) -> dict[str, dict[str, int]]:
+    """Return what those pods request that come to each node by themselves, by node."""
+    found: dict[str, dict[str, int]] = {}
+    for pod in world.bound.values():
+        if pod.is_node_bound and not pod.deleting:
+            taken = found.setdefault(pod.node_name, {})
+            for resource, amount in pod.spec.requests.items():
+                taken[resource] = taken.get(resource, 0) + amount
+    return found
+
+
+def _node(world: World, name: str) -> Node:
+    node = world.engine.state.node(name)
+    assert node is not None
+    return node
+
+
+def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
+    """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
+    copies: list[str] = []
+    objects: list[Object] = []
+    try:
+        for count in range(1, (_MOST_NEW_NODES if waiting.before or waiting.together else 1) + 1):
+            made = _new_node(waiting.world, name)
+            if made is None:
+                return None
+            copy, more = made
+            waiting.world.add(more)
+            copies.append(copy)
+            objects += more
+            if not waiting.together and not waiting.node_now():
+                return None  # it would fit none of them, however many there were
+            if (node := waiting.node()) and (node in copies or waiting.together):
+                text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
+                return Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
+        return None
+    finally:
+        for copy in copies:
+            waiting.world.remove_node(copy)
+
+
+def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:
+    """Return what one more node like another is called, and its objects; None if nobody knows how that would be."""
+    copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
+    try:
+        return copy, copy_of(world, name, copy)
+    except WorldError:
+        return None

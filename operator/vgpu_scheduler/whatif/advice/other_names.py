@@ -1,0 +1,195 @@
+"""Asking for the same cards in the names of another dialect, where no node has cards of the one that a pod asks in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from vgpu_scheduler.dialects import ClaimError, Dialect
+from vgpu_scheduler.dialects.factory import DIALECTS
+from vgpu_scheduler.dialects.hami.vendors import nvidia_names as hami
+from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY, GPU_RATIO, GPU_SHARED
+from vgpu_scheduler.dialects.volcano import names as volcano
+from vgpu_scheduler.dialects.volcano.names import VENDOR
+from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import MIB, WHOLE, Claim
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
+from vgpu_scheduler.whatif.objects.card_names import card_names
+from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
+from vgpu_scheduler.whatif.world.nodes import with_annotation
+
+__all__ = ["OtherNames", "in_names_of_other_dialects"]
+
+
+_CARDS: Final = frozenset({VENDOR, GPU})
+"""What the dialects call the cards that each of them may serve."""
+_CHOICES: Final = (
+    (hami.USE_UUID, volcano.USE_UUID),
+    (hami.NO_USE_UUID, volcano.NO_USE_UUID),
+    (hami.MODE, volcano.MODE),
+)
+"""The annotations that choose among cards which HAMi and Volcano call differently."""
+_SAME_CHOICE: Final = dict(_CHOICES) | {theirs: ours for ours, theirs in _CHOICES}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNames:
+    """A pod that asks for its cards in the names of another dialect.
+
+    Attributes
+    ----------
+    written
+        The pod as it would have to be written.
+    instead
+        The resources that it asks for now.
+    asked
+        The containers that ask for cards, and the resources that they ask for then.
+    annotations
+        What becomes of the annotations that choose among cards.
+    """
+
+    written: Object
+    instead: Sequence[str]
+    asked: Mapping[str, Sequence[str]]
+    annotations: Sequence[str]
+
+    def text(self, beside: str = "", pod: Object | None = None) -> str:
+        """Say what is to be written.
+
+        Parameters
+        ----------
+        beside
+            What else is to be done; what it says of amounts in these names is said once.
+        pod
+            The pod as it is written after both.
+        """
+        amounts = _limits(self.written if pod is None else pod)
+        told = [
+            f"{', '.join(f'{amounts[container][name]} of {name}' for name in names if name in amounts[container])}"
+            f" in container {container}"
+            for container, names in self.asked.items()
+        ]
+        text = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
+        return " and ".join(filter(None, (text, self._without_amounts(beside))))
+
+    def _without_amounts(self, text: str) -> str:
+        """Return changes in words without those of amounts in these names."""
+        names = "|".join(re.escape(name) for each in self.asked.values() for name in each)
+        one = rf"ask \S+ of (?:{names}) (?:instead of \S+|\([^)]*\)) in container \S+(?:, \S+ (?:less|more))?"
+        cards = rf"ask for \d+ cards? instead of \d+ in container \S+: \S+ of (?:{names})(?:, \S+ of (?:{names}))*"
+        return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
+
+
+def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:
+    """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
+
+    Nothing is yielded where nodes have cards of the dialect that it asks in: of several that know its names, that is
+    the one that reads them.
+    """
+    world, dialects = waiting.world, waiting.world.engine.dialects
+    known = card_names(dialects)
+    names = [name for name, amount in waiting.ours.spec.requests.items() if amount and name in known]
+    there = [each for each in dialects if any(world.listed_devices(dialects=(each,)))]
+    served = {each.name for each in dialects}
+    every = (*dialects, *(made() for name, made in DIALECTS.items() if name not in served))
+    knowing = [each for each in every if each.claims.resources.issuperset(names)]
+    owners = [each for each in dialects.owners(waiting.ours) if each in knowing] or knowing
+    asking = {} if not owners or any(each in there for each in owners) else _asking(waiting, owners[0])
+    for dialect in there:
+        asked = {container: each.in_names_of(dialect) for container, each in asking.items()}
+        if not asked or not all(asked.values()) or (len(asked) > 1 and GPU in dialect.inventory.cards):
+            continue  # what several containers ask is added up there
+        written = _asking_for(without_resources(waiting.written, names), asked)
+        written, annotations = _choosing_alike(written, owners[0], dialect)
+        if (read := waiting.read(written)) is not None and dialects.owners(read) != (dialect,):
+            continue  # it is read by the same one, which is listed before
+        yield OtherNames(written, names, {name: tuple(each) for name, each in asked.items()}, annotations)
+
+
+def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
+    """Have the annotations that choose among cards be those of another dialect; say what becomes of each, in words."""
+    given = (written.get("metadata") or {}).get("annotations") or {}
+    told = []
+    for name in owner.claims.pod_annotations:
+        if name not in given or name in dialect.claims.pod_annotations:
+            continue
+        other = _SAME_CHOICE.get(name, "")
+        if other in dialect.claims.pod_annotations:
+            written = with_annotation(with_annotation(written, name, ""), other, str(given[name]))
+            told.append(f", with annotation {other} instead of {name}")
+        else:
+            written = with_annotation(written, name, "")
+            told.append(f", without annotation {name} ({given[name]}), for which there is no other name")
+    return written, told
+
+
+def _limits(written: Object) -> Mapping[str, Object]:
+    """Return the limits of each container of a pod."""
+    return {
+        str(each.get("name", "")): (each.get("resources") or {}).get("limits") or {}
+        for _, _, each in containers_of(written)
+    }
+
+
+def _asking_for(written: Object, asked: Mapping[str, Mapping[str, str]]) -> Object:
+    """Return a pod whose containers have more limits."""
+
+    def with_more(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        more = asked.get(str(container.get("name", "")), {})
+        return {**container, "resources": {**resources, "limits": {**(resources.get("limits") or {}), **more}}}
+
+    return {**written, "spec": with_containers(written["spec"], with_more)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a container asks of cards, of each: bytes of memory or percent of it, and percent of compute."""
+
+    count: int
+    memory: int
+    percent: int
+    cores: int
+
+    @classmethod
+    def of(cls, claim: Claim, dialect: Dialect) -> Self:
+        """Return what a claim in a dialect says."""
+        inventory = dialect.inventory
+        memory = claim.amounts[inventory.memory] * inventory.memory_unit
+        return cls(claim.count, memory, claim.percent[inventory.memory], claim.amounts[inventory.cores])
+
+    def in_names_of(self, dialect: Dialect) -> Mapping[str, str]:
+        """Return it as resources of a dialect; empty where that has no names for it."""
+        if GPU in dialect.inventory.cards:
+            memory = -(-self.memory * self.count // MIB)
+            amount = {GPU_MEMORY: f"{memory}Mi"} if memory else {GPU_RATIO: str(self.percent * self.count)}
+            cores = {GPU_CORE: str(self.cores * self.count)} if self.cores else {}
+            return ({GPU_SHARED: str(self.count)} if self.count > 1 else {}) | amount | cores
+        inventory, units = dialect.inventory, dialect.allocation.quota_resources
+        names = {
+            (about.dimension, about.percent): name
+            for name, about in inventory.device_resources.items()
+            if about.vendor == VENDOR and name in dialect.claims.resources
+        }
+        amounts = {(0, False): self.count}
+        if self.memory and (name := names.get((inventory.memory, False))):
+            unit = inventory.memory_unit * (units[name].unit if name in units else 1)
+            amounts[inventory.memory, False] = -(-self.memory // unit)
+        elif self.percent < WHOLE:
+            amounts[inventory.memory, True] = self.percent
+        if self.cores:
+            amounts[inventory.cores, False] = self.cores
+        return {names[key]: str(amount) for key, amount in amounts.items()} if amounts.keys() <= names.keys() else {}
+
+
+def _asking(waiting: HypotheticalPod, dialect: Dialect) -> dict[str, _Asked]:
+    """Return the containers that ask for such cards, and what; none where that is not understood, or for others."""
+    try:
+        claims = [(each.name, claim) for each in dialect.claims.read(waiting.ours) for claim in each.claims]
+    except ClaimError:
+        return {}
+    return (
+        {name: _Asked.of(claim, dialect) for name, claim in claims} if {c.vendor for _, c in claims} <= _CARDS else {}
+    )

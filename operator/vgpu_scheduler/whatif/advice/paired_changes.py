@@ -1,0 +1,302 @@
+"""Which two changes help together, where more than one thing keeps a pod from a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
+
+from vgpu_scheduler.kube import Object, Taint
+from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
+from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.ending import end_pods
+from vgpu_scheduler.whatif.advice.leaving_out import leave_out
+from vgpu_scheduler.whatif.advice.limits import raise_limits
+from vgpu_scheduler.whatif.advice.managing import unmanaged_nodes
+from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
+from vgpu_scheduler.whatif.advice.policy_remedies import restrictions, without_limits
+from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_quota
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.repairs import repairs
+from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
+from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
+from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+
+__all__ = ["both", "changes_together"]
+
+Search = Callable[[HypotheticalPod], Iterator[Remedy]]
+
+_MORE: Final = "; "
+"""What stands between sentences of a change that has several."""
+_MOST_FIRST: Final = 3
+"""Changes of one kind of nodes that are tried as the first of two."""
+_MOST_SECOND: Final = 3
+"""Changes that are told beside a first one."""
+_OF_REPAIR: Final = frozenset({RemedyKind.REPAIR_NODE, RemedyKind.WAIT})
+
+
+class _First(NamedTuple):
+    """The first of two changes.
+
+    Attributes
+    ----------
+    ways
+        How it could be done, the least first; the last is more than each other.
+    done
+        Has the last one be done for the time of a question.
+    """
+
+    ways: Sequence[Remedy]
+    done: AbstractContextManager[object]
+
+
+def changes_together(
+    waiting: HypotheticalPod, of_pod: Sequence[Search], of_cluster: Sequence[Search]
+) -> Iterator[Remedy]:
+    """Search two changes that help together, of which the first one is no matter of how much there is, or may be asked.
+
+    What pods leave out and policies say is tried as the first change whatever the second one is, and of nodes and their
+    cards only some: a pair of two nodes, or of two things about a node, may not be found.
+
+    Parameters
+    ----------
+    of_pod, of_cluster
+        Find the second one, for a pod and a cluster with the first: a change of the pod, or of something else.
+    """
+    told: set[frozenset[str]] = set()
+    searches = (*of_pod, *of_cluster)
+    for first in _firsts(waiting):
+        with _with(waiting, first) as changed:
+            found = [] if changed.node_now() else list(islice(_seconds(changed, searches), _MOST_SECOND))
+        for second in found:
+            for way in first.ways if _are_apart(first.ways[-1], second) else first.ways[-1:]:
+                if node := _goes_to(waiting, way, second):
+                    if (texts := frozenset({way.text, second.text})) not in told:
+                        told.add(texts)
+                        yield both(way, second, node)
+                    break
+    world, namespace = waiting.world, waiting.pod.namespace
+    quotas = [*map(unlimited_quota, world.quotas_of(namespace))]
+    limiting = [policy for _, policy in world.policies_in_force(waiting.pod, "limits")]
+    others = (
+        _smaller_request_with_another(waiting, of_pod),
+        _fewer_cards_with_smaller_request(waiting),
+        _smaller_request_with_ended_pod(waiting),
+        _raised_limit_with_another(waiting, searches, quotas, raise_quotas),
+        _raised_limit_with_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
+    )
+    for one, other, remedy in chain.from_iterable(others):
+        if (texts := frozenset({one, other})) not in told:
+            told.add(texts)
+            yield remedy
+
+
+def both(first: Remedy, second: Remedy, node: str) -> Remedy:
+    """Return two changes as one, after which the pod goes to a node.
+
+    One that has more to say of itself is said last, so that this is not taken to be about the other one.
+    """
+    one, other = (second, first) if _MORE in first.text else (first, second)
+    return replace(
+        second,
+        kind=RemedyKind.TOGETHER,
+        text=f"{one.text} and {other.text}",
+        node=node,
+        pod=second.pod or first.pod,
+        objects=_without_replaced((*first.objects, *second.objects)),
+        ended=(*first.ended, *second.ended),
+        nameless=f"{one.nameless or one.text} and {other.nameless or other.text}",
+    )
+
+
+def _raised_limit_with_another(
+    waiting: HypotheticalPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
+) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield changes that help once some objects limit nothing, with the least to which their limits have to be raised.
+
+    Each in words, and both together.
+    """
+    world, limiting = waiting.world, set(map(_key, unlimited))
+    with objects_replaced(world, unlimited):
+        hurried = waiting.with_small_search(waiting.before)
+        found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if unlimited and not waiting.node_now() else []
+    for other in found:
+        if other.kind not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
+            with objects_replaced(world, other.objects), world.engine.state.without(other.ended):
+                raised = list(raise_least(waiting.rewritten(other.pod or waiting.written)))
+            for each in raised:
+                if node := _goes_to(waiting, other, each):
+                    yield other.text, each.text, both(other, each, node)
+
+
+def _seconds(changed: HypotheticalPod, searches: Sequence[Search]) -> Iterator[Remedy]:
+    return (remedy for search in searches for remedy in search(changed) if remedy.node)
+
+
+def _without_replaced(objects: Sequence[Object]) -> tuple[Object, ...]:
+    """Return objects without those of which there is a later version among them."""
+    return tuple({_key(each): each for each in objects}.values())
+
+
+def _key(obj: Object) -> tuple[str, str, str]:
+    metadata = obj.get("metadata") or {}
+    return obj["kind"], str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+@contextmanager
+def _with(waiting: HypotheticalPod, first: _First) -> Iterator[HypotheticalPod]:
+    """Have a change be done for the time of a question, and those before the pod have the places that it gives them."""
+    with first.done:
+        changed = waiting.rewritten(first.ways[-1].pod or waiting.written)
+        with waiting.before_placed() as going:
+            there = {each.uid for each in going}
+            yield changed.with_small_search([each for each in waiting.before if each.uid not in there])
+
+
+def _are_apart(first: Remedy, second: Remedy) -> bool:
+    """Tell whether the first of two changes may be done otherwise beside the second one, which was found with it."""
+    one, other = (set(map(_key, each.objects)) for each in (first, second))
+    return one.isdisjoint(other) and _OF_REPAIR.isdisjoint({first.kind, second.kind})
+
+
+def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
+    """Return where a pod goes after two changes; empty where those that are served before it take what these give.
+
+    A pod made anew is the last one. Of the repair of a node it cannot be told once it was searched.
+    """
+    written = second.pod or first.pod
+    if not _OF_REPAIR.isdisjoint({first.kind, second.kind}):
+        return second.node if not waiting.before and not (written and waiting.later) else ""
+    world = waiting.world
+    with ExitStack() as stack:
+        for change in (first, second):
+            stack.enter_context(objects_replaced(world, change.objects))
+        stack.enter_context(world.engine.state.without((*first.ended, *second.ended)))
+        stack.enter_context(waiting.before_placed(made_anew=written is not None))
+        return waiting.rewritten(written or waiting.written).node_now()
+
+
+# The first change ----------------------------------------------------------------------------------------------------
+
+
+def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
+    """Yield changes that may be the first of two, those first of which all are tried."""
+    world = waiting.world
+    for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
+        remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
+        yield _First([remedy], nullcontext())
+    for remedy in labelled_otherwise(world, waiting.pod, waiting.written):
+        yield _First([remedy], nullcontext())
+    for ways in restrictions(world):
+        yield _First(ways, objects_replaced(world, ways[-1].objects))
+    for taints in _taints(waiting):
+        written = tolerating(waiting.written, taints)
+        remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(taints)}", "", written)
+        yield _First([remedy], nullcontext())
+    for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
+        yield _First([remedy], objects_replaced(world, remedy.objects))
+    for ways in islice(cordoned_cards(world, sorted(world.nodes)), _MOST_FIRST):
+        yield _First(ways, objects_replaced(world, ways[-1].objects))
+    for remedy in islice(unmanaged_nodes(waiting), _MOST_FIRST):
+        yield _First([remedy], objects_replaced(world, remedy.objects))
+    for kind in repairs(world):
+        for remedy, done in islice(kind, _MOST_FIRST):
+            yield _First([remedy], done)
+
+
+def _taints(waiting: HypotheticalPod) -> list[tuple[Taint, ...]]:
+    """Return the taints of nodes that could be tolerated, the fewest first."""
+    known: dict[tuple[Taint, ...], None] = {}
+    for node in sorted(waiting.world.nodes):
+        taints = repelling_taints(waiting.world, waiting.ours, node)
+        if taints and not any(taint.key in TAINTS_OF_STATE for taint in taints):
+            known[taints] = None
+    return sorted(known, key=len)[:_MOST_FIRST]
+
+
+def _smaller_request_with_another(
+    waiting: HypotheticalPod, searches: Sequence[Search]
+) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
+
+    Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
+    Of two amounts of which one has nothing to do with what the pod is refused for, it is found beside the other one.
+    """
+    refusal = waiting.refusal
+    of_no_amount: list[Search] = [
+        partial(leave_out, but=frozenset()),
+        *(search for search in searches if search is not ask_less),
+    ]
+    for amount in _unlike(waiting):
+        least = next(iter(valid_steps(waiting, amount)), None)
+        changed = _with_least(waiting, amount)
+        others = of_no_amount if refusal and changed.refusal == refusal else searches
+        for other in (remedy for search in others for remedy in search(changed)):
+            if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
+                continue  # it asks for fewer cards, and so for less of the same
+            found = largest_amount(waiting, amount, other.pod)
+            if found is not None and not (other.kind is RemedyKind.ASK_LESS and found[0] == least):
+                steps, node = found
+                less, written = amount.worded(steps), amount.applied(other.pod, steps)
+                yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+
+
+def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
+    """Yield the amounts of a pod, of containers that ask for the same only those of the first one."""
+    firsts: list[tuple[Any, ...]] = []
+    for amount in waiting.amounts():
+        container = waiting.written["spec"][amount.field][amount.index]
+        asks = [amount.field, {name: container.get(name) for name in ("resources", "restartPolicy")}]
+        first = next((index for *asked, index in firsts if asked == asks), None)
+        if first is None:
+            firsts.append((*asks, amount.index))
+        if first in (None, amount.index):
+            yield amount
+
+
+def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield pods that end with the largest amounts of which the pod may ask then: both in words, and together."""
+    state = waiting.world.engine.state
+    for amount in waiting.amounts():
+        changed = _with_least(waiting, amount).with_small_search(waiting.before)
+        for end in islice(end_pods(changed), _MOST_SECOND):
+            with state.without(end.ended):
+                found = largest_amount(waiting, amount)
+            if found is not None:
+                steps, _ = found
+                text, written = amount.worded(steps), amount.applied(waiting.written, steps)
+                less = Remedy(RemedyKind.ASK_LESS, text, "", written)
+                if node := _goes_to(waiting, end, less):
+                    yield end.text, text, both(end, less, node)
+
+
+def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
+    """Return the pod as it would be if it asked the least of an amount with which it is understood."""
+    least = next(iter(valid_steps(waiting, amount)), None)
+    return waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
+
+
+def _asked(pod: Object, amount: Amount) -> list[object]:
+    """Return what a container of a pod asks of the resources of an amount."""
+    resources = pod["spec"][amount.field][amount.index].get("resources") or {}
+    listed = [resources.get(place) or {} for place in ("limits", "requests")]
+    return [each.get(part.resource) for each in listed for part in amount.parts]
+
+
+def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield fewer cards, of which the pod asks another amount of one resource than so many times what it asks now."""
+    understood = ((one, _with_least(waiting, one)) for one in waiting.amounts())
+    for one, cards in ((one, cards) for one, other in understood for cards in other.amounts() if cards.includes(one)):
+        for count in range(cards.steps - 1, 0, -1):
+            fewer = cards.applied(waiting.written, count)
+            if found := largest_amount(waiting, one, fewer):
+                steps, node = found
+                but = {part.resource: part.quantity(steps) for part in one.parts}
+                written, text = one.applied(fewer, steps), cards.worded(count, but)
+                yield text, "", Remedy(RemedyKind.TOGETHER, text, node, written)
+                break

@@ -1,0 +1,54 @@
+"""The labels of a pod that its claims depend on, as the labels of nodes would have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["labelled_otherwise", "labels_to_change"]
+
+
+def labelled_otherwise(world: World, pod: Pod, written: Object) -> Iterator[Remedy]:
+    """Yield that a pod leaves out a label, or has one as nodes have it, whether that helps or not.
+
+    Parameters
+    ----------
+    written
+        The pod, as it would be written.
+    """
+    for name in labels_of_claims(world, pod):
+        given = _labels(written).get(name)
+        if given is not None:
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, _leave_out(name, given), "", _with_label(written, name, None))
+        values = {_labels(node).get(name) for node in world.nodes.values()} - {None, given}
+        for value in sorted(map(str, values)):
+            instead = "" if given is None else f" instead of {given}"
+            text = f"give the pod the label {name}: {value}{instead}, as nodes have it"
+            yield Remedy(RemedyKind.ASK_OTHERWISE, text, "", _with_label(written, name, value))
+
+
+def labels_to_change(world: World, pod: Pod, message: str) -> Iterator[str]:
+    """Yield what is to be done about labels of a pod, by what its condition says, where its nodes are not seen."""
+    if CardReason.ModeNotFit.text in message:
+        for name in labels_of_claims(world, pod):
+            given = pod.labels.get(name)
+            yield f"give the pod the label {name} as nodes have it" if given is None else _leave_out(name, given)
+
+
+def _leave_out(name: str, given: str) -> str:
+    return f"leave out its label {name} ({given})"
+
+
+def _labels(obj: Object) -> Object:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _with_label(written: Object, name: str, value: str | None) -> Object:
+    others = {key: text for key, text in _labels(written).items() if key != name}
+    labels = others if value is None else {**others, name: value}
+    return {**written, "metadata": {**(written.get("metadata") or {}), "labels": labels}}

@@ -1,0 +1,234 @@
+"""What would help a pod that a policy keeps from nodes or cards: one field of one policy that says something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, Final
+
+from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model.untyped import mapping_of
+from vgpu_scheduler.policy import SECTIONS, PolicyRefusalKind, decode_policy
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.reasons.causes import describe_selector
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = [
+    "correct_policies",
+    "lift_restrictions",
+    "restrictions",
+    "without_limits",
+    "without_restrictions",
+    "writer_of",
+]
+
+
+_TOGETHER: Final = ("nodes", "together")
+_RESTRICTIONS: Final = (
+    ("devices", "types", "deny"),
+    ("devices", "types", "allow"),
+    ("devices", "exclusive"),
+    ("devices", "apartFrom"),
+    ("devices", "numa"),
+    ("devices", "topology"),
+    ("devices", "modes"),
+    ("nodeSelector",),
+    _TOGETHER,
+)
+"""The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
+_RESTRICTING: Final = ("devices", "nodeSelector", "limits")
+_MOST: Final = 3
+_MOST_ENTRIES: Final = 16
+"""Models, or modes, that are tried as one more entry of a list."""
+
+
+def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
+    world, changed = waiting.world, dict[str, Object]()
+    texts: list[str] = []
+    before = dict(world.policies)
+    try:
+        while found := _not_ready(waiting):
+            name, error = found
+            understood = None if name in changed else _understood(before[name])
+            if understood is None:
+                return
+            changed[name] = understood
+            texts.append(f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}")
+            world.replace_policy(understood)
+        if changed:
+            objects = tuple(changed.values())
+            yield Remedy(RemedyKind.CHANGE_POLICY, " and ".join(texts), waiting.node(), objects=objects)
+    finally:
+        for name in changed:
+            world.replace_policy(before[name])
+
+
+def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
+    """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
+    refused = waiting.cycle.classes.of(waiting.ours)
+    if not isinstance(refused, Refused):
+        return None
+    refusal = refused.policy.refusal
+    if refusal is None or refused.reason != str(refusal):
+        return None  # the pod itself may be what is not supported
+    return (refusal.policy, refusal.why) if refusal.kind is PolicyRefusalKind.NOT_UNDERSTOOD else None
+
+
+def _understood(policy: Object) -> Object | None:
+    """Return a policy without its fields that cannot be understood; None where that does not make it one that can."""
+    for _ in range(_MOST_ENTRIES):
+        wrong = decode_policy(policy).wrong
+        if not wrong:
+            return policy
+        path = list(map(str, takewhile(lambda part: isinstance(part, str), wrong[0][1:])))
+        while path and _at(policy, path) is None:
+            path.pop()  # something is missing in it
+        policy = _without(policy, tuple(path)) if path else {**policy, "spec": {}}
+        if not policy["spec"]:
+            return policy
+    return None
+
+
+def _at(policy: Object, path: Sequence[str]) -> Any:
+    value: Any = policy.get("spec")
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def lift_restrictions(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
+    found = 0
+    for ways in restrictions(waiting.world):
+        for way in ways:
+            (changed,) = way.objects
+            if node := waiting.node_with(changed):
+                yield replace(way, node=node)
+                found += 1
+                break
+        if found == _MOST:
+            return
+
+
+def restrictions(world: World) -> Iterator[list[Remedy]]:
+    """Yield, for each field of a policy that keeps pods away, how it could be otherwise: in the end it is removed."""
+    for name, policy in sorted(world.policies.items()):
+        for path in _RESTRICTIONS:
+            ways = [
+                Remedy(RemedyKind.CHANGE_POLICY, f"have {writer_of(policy)} {done}", "", objects=(changed,))
+                for done, changed in _changes(world, name, path)
+            ]
+            if ways:
+                yield ways
+
+
+def without_restrictions(policy: Object) -> Object:
+    """Return a policy that keeps pods from no node and no card, and limits none."""
+    return _without_sections(policy, _RESTRICTING)
+
+
+def without_limits(policy: Object) -> Object:
+    """Return a policy that limits no pod."""
+    return _without_sections(policy, ("limits",))
+
+
+def _without_sections(policy: Object, sections: Sequence[str]) -> Object:
+    spec = policy.get("spec") or {}
+    whom = {name: value for name, value in spec.items() if name != "enforce" and name not in SECTIONS}
+    changed = policy
+    for section in sections:
+        changed = _without(changed, (section,)) if section in (changed.get("spec") or {}) else changed
+    return {**policy, "spec": changed.get("spec") or {**whom, "preemption": {"mayPreempt": False}}}
+
+
+def writer_of(policy: Object) -> str:
+    """Say who may write a policy."""
+    namespace = policy["metadata"].get("namespace")
+    return (
+        f"somebody who may write policies of namespace {namespace}" if namespace else "an administrator of the cluster"
+    )
+
+
+def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
+    """Yield a policy with another value of a field, and without the field, each with what is done."""
+    policy = world.policies[title]
+    value = _at(policy, path)
+    if not value:
+        return
+    field = f"spec.{'.'.join(path)}"
+    if path == _TOGETHER:
+        if mapping_of(value).get("mode") == "Required":
+            done = f"set {field}.mode of {title} to Preferred (it is Required)"
+            yield done, _replaced(policy, ("spec", *path, "mode"), "Preferred")
+        return
+    for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
+        done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
+        yield done, _replaced(policy, ("spec", *path), other)
+    inside = mapping_of(value).get("matchLabelKeys") if path[-1] == "apartFrom" else None
+    yield _removal(title, policy, path, _worded(inside or value))
+
+
+def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
+    """Return how a field is removed, with what says nothing without it, and the policy as it is then.
+
+    One that says nothing else is to be deleted, for the API server takes no such policy.
+    """
+    changed = _without(policy, path)
+    spec = changed["spec"]
+    if not spec:
+        return f"delete {title}, which says nothing but spec.{'.'.join(path)} ({value})", changed
+    depth = 1
+    inner: Any = spec
+    while depth < len(path) and path[depth - 1] in inner:
+        inner, depth = inner[path[depth - 1]], depth + 1
+    within = f"{'.'.join(path[depth:])}: " if path[depth:] else ""
+    beside = _no_longer_enforced(policy, changed)
+    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}){beside} from {title}", changed
+
+
+def _no_longer_enforced(before: Object, after: Object) -> str:
+    """Say what goes from ``enforce`` with sections that are removed: it may name none that the policy does not set."""
+    was, left = ((each.get("spec") or {}).get("enforce") or [] for each in (before, after))
+    if was == left or not isinstance(was, list):
+        return ""
+    gone = " and ".join(section for section in was if section not in left)
+    return f" and {gone} of spec.enforce" if left else f" and spec.enforce ({_worded(was)})"
+
+
+def _without(policy: Object, path: tuple[str, ...]) -> Object:
+    """Return a policy without a field, and without what says nothing then: maybe it says nothing at all."""
+    changed = _replaced(policy, ("spec", *path), None)
+    spec = dict(changed["spec"])
+    if path[0] not in spec and isinstance(enforced := spec.get("enforce"), list):
+        spec["enforce"] = [section for section in enforced if section != path[0]]
+        spec = spec if spec["enforce"] else {name: value for name, value in spec.items() if name != "enforce"}
+    return {**changed, "spec": {} if SECTIONS.keys().isdisjoint(spec) else spec}
+
+
+def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:
+    """Yield a list without one entry where it denies, and with one more where it allows."""
+    if name == "deny":
+        yield from ([each for each in listed if each != entry] for entry in (listed if len(listed) > 1 else ()))
+        return
+    known = {device.mode if name == "modes" else device.type for _, _, device in world.listed_devices()}
+    there = sorted(known - {"", *map(str, listed)})
+    yield from ([*listed, entry] for entry in there[:_MOST_ENTRIES])
+
+
+def _worded(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return describe_selector(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return "true" if value is True else str(value)
+
+
+def _replaced(obj: Object, path: tuple[str, ...], value: Any) -> Object:
+    """Return an object with another value at a path; None leaves the field out, and what is empty without it."""
+    name, *rest = path
+    inner = _replaced(obj[name], tuple(rest), value) if rest else value
+    without = {key: each for key, each in obj.items() if key != name}
+    return {**without, name: inner} if inner or path[0] == "spec" else without

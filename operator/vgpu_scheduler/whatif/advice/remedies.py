@@ -1,0 +1,201 @@
+"""The smallest changes, each alone, after which a pod that waits would fit.
+
+A remedy is the objects as they would have to be, so that a user who doubts it can put them into the cluster and look.
+Within each kind it is minimal: of an amount one step more would not do, and of several pods none could go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod, Taint
+from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
+from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
+from vgpu_scheduler.whatif.advice.corrections import CorrectedPod, corrected
+from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
+from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.ending import end_pods
+from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
+from vgpu_scheduler.whatif.advice.limits import ask_within_limits, raise_limits
+from vgpu_scheduler.whatif.advice.managing import manage_nodes
+from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
+from vgpu_scheduler.whatif.advice.other_names import OtherNames, in_names_of_other_dialects
+from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together
+from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
+from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
+from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
+from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
+from vgpu_scheduler.whatif.reasons.groups import group_remedies
+from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
+from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
+from vgpu_scheduler.whatif.world.queue_order import placed, pods_waiting_beside
+from vgpu_scheduler.whatif.world.replacing import objects_replaced
+from vgpu_scheduler.whatif.world.world import World
+
+Object = Mapping[str, Any]
+
+_OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
+
+
+def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]:
+    """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
+
+    Where no single change helps, two are searched that do together; three are not. What is hardly meant comes first:
+    the others are those of the pod as it is meant. The pods that wait and fit now have their places first, and those
+    that are served before the pod take theirs of what a change frees.
+
+    Parameters
+    ----------
+    made_anew
+        The pod would be created now: it comes after all of its priority.
+    """
+    before, after = pods_waiting_beside(world, pod, made_anew=made_anew)
+    own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
+    with placed(world, [*before, *own, *after]) as going:
+        there = {each.uid for each in going}
+        first = [each for each in before if each.uid not in there]
+        priority = world.engine.groups.priority
+        later = [each for each in after if each.uid not in there and priority(each) == priority(pod)]
+        return _found(HypotheticalPod(world, pod, first, later))
+
+
+def _found(waiting: HypotheticalPod) -> list[Remedy]:
+    world = waiting.world
+    if of_policies := list(correct_policies(waiting)):
+        more = (remedy for first in of_policies if not first.node for remedy in _once_corrected(waiting, first))
+        return [*of_policies, *more]
+    meant = corrected(world, waiting.written)
+    if of_group := list(group_remedies(world, waiting.pod)):
+        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join(filter(None, [meant.text, *of_group])), "")]
+    if not meant.changes:
+        return _searched(waiting)
+    text = meant.text
+    if node := waiting.node(meant.written):
+        return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
+    first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
+    found = _searched(waiting.rewritten(meant.written, meant.amounts))
+    return [first, *(_after(meant, remedy) for remedy in found)]
+
+
+def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]:
+    """Yield what helps beside the correction of policies, which does not suffice, each with that."""
+    with objects_replaced(waiting.world, first.objects):
+        with waiting.before_placed(made_anew=True):
+            found = [remedy for remedy in _searched(waiting) if remedy.node]
+        if not found:  # a pod that stays as it is need not leave those of its priority their places that came later
+            with waiting.before_placed():
+                found = [remedy for remedy in _searched(waiting) if remedy.node and remedy.pod is None]
+    yield from (both(first, remedy, remedy.node) for remedy in found)
+
+
+def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
+    """Return what is to be done after corrections as one remedy."""
+    nameless = remedy.nameless and meant.and_then(remedy.nameless)
+    return replace(remedy, text=meant.and_then(remedy.text), pod=remedy.pod or meant.written, nameless=nameless)
+
+
+def _searched(waiting: HypotheticalPod) -> list[Remedy]:
+    """Return what would help a pod, in other names of cards where no node has those that it asks for."""
+    otherwise = list(in_names_of_other_dialects(waiting))
+    found = [
+        Remedy(RemedyKind.ASK_OTHERWISE, each.text(), node, each.written)
+        for each in otherwise
+        if (node := waiting.node(each.written))
+    ]
+    if otherwise and not found:
+        return [remedy for each in otherwise for remedy in _in_names(waiting, each)]
+    for search in _SEARCHES:
+        found += search(waiting)
+    if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
+        found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), MOST_OF_A_KIND), *found]
+    if not any(remedy.kind in _OF_LESS and not remedy.ended and not remedy.objects for remedy in found):
+        others = any(remedy.kind in _OF_LESS for remedy in found)
+        less = list(ask_less_of_several(waiting))
+        found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
+    return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
+
+
+def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:
+    """Yield what helps a pod that asks in other names, which does not suffice."""
+    changed = waiting.rewritten(otherwise.written)
+    found = [] if changed is waiting else _searched(changed)
+    if not found and (changed is waiting or changed.is_refused):
+        return
+    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.text(), "", otherwise.written)
+    for remedy in found:
+        text = otherwise.text(remedy.text, remedy.pod)
+        nameless = remedy.nameless and otherwise.text(remedy.nameless, remedy.pod)
+        yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)
+
+
+def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
+    seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
+    uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
+    for text in seen.claim_problems(waiting.written, uids):
+        yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
+
+
+def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
+    for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
+        if node := waiting.node(constraint.without):
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
+    for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):
+        if node := waiting.node(remedy.pod):
+            yield replace(remedy, node=node)
+
+
+def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Tolerate all taints of a node, of the nodes that have the fewest."""
+    tried: set[tuple[Taint, ...]] = set()
+    found: list[tuple[frozenset[Taint], Remedy]] = []
+    for node in sorted(waiting.world.nodes):
+        repelling = repelling_taints(waiting.world, waiting.ours, node)
+        if not repelling or repelling in tried or any(taint.key in TAINTS_OF_STATE for taint in repelling):
+            continue
+        tried.add(repelling)
+        written = tolerating(waiting.written, repelling)
+        if goes_to := waiting.node(written):
+            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(repelling)}", goes_to, written)
+            found.append((frozenset(repelling), remedy))
+    minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
+    yield from minimal[:MOST_OF_A_KIND]
+
+
+_SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
+    _provide_volumes,
+    ask_less,
+    ask_within_limits,
+    _drop_constraints,
+    annotated_as_others,
+    _tolerate,
+    uncordon_nodes,
+    uncordon_cards,
+    manage_nodes,
+    repair_nodes,
+    end_pods,
+    raise_quotas,
+    raise_limits,
+    lift_restrictions,
+    lower_defaults,
+    add_nodes,
+)
+_OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, annotated_as_others, _tolerate)
+_OF_CLUSTER: Final = (
+    uncordon_nodes,
+    uncordon_cards,
+    manage_nodes,
+    repair_nodes,
+    raise_quotas,
+    raise_limits,
+    lift_restrictions,
+    end_pods,
+)
+"""Searches for the second of two changes."""

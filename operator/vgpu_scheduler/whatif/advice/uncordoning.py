@@ -1,0 +1,70 @@
+"""What would help a pod that cordoned nodes and cards keep waiting: to uncordon one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
+from vgpu_scheduler.whatif.world.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["cordoned_cards", "cordoned_nodes", "helping", "uncordon_cards", "uncordon_nodes"]
+
+
+def uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Uncordon one node at a time; none, where it would not help if the pod tolerated that nodes are cordoned."""
+    if waiting.node(tolerating(waiting.written, [UNSCHEDULABLE_TAINT])):
+        yield from helping(waiting, cordoned_nodes(waiting.world))
+
+
+def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Uncordon one card at a time, or all of a node where no single one helps."""
+    single: list[Remedy] = []
+    several: list[Remedy] = []
+    for *some, every in cordoned_cards(waiting.world, waiting.closed_by_cards()):
+        if found := list(helping(waiting, [every])):
+            several += found
+            single += helping(waiting, some)
+        if len(single) >= MOST_OF_A_KIND:
+            break
+    yield from (single or several)[:MOST_OF_A_KIND]
+
+
+def cordoned_nodes(world: World) -> Iterator[Remedy]:
+    """Yield that each cordoned node is uncordoned, whether that helps or not."""
+    for name, node in sorted(world.nodes.items()):
+        if is_cordoned(node):
+            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(uncordoned(node),))
+
+
+def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]:
+    """Yield, for each of some nodes, that one of its cordoned cards is uncordoned, and in the end that all are."""
+    keys = sorted({key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()})
+    for name in names:
+        node = world.nodes[name]
+        for key in keys:
+            cards = listed_cards(node, key)
+            some = [[card] for card in cards] + [cards]
+            ways = []
+            for going in some if cards else ():
+                staying = ",".join(card for card in cards if card not in going)
+                which = f"card{'' if len(going) == 1 else 's'} {', '.join(going)}"
+                text = f"uncordon {which} of node {name}"
+                ways.append(Remedy(RemedyKind.UNCORDON_CARD, text, "", objects=(with_annotation(node, key, staying),)))
+            if ways:
+                yield ways
+
+
+def helping(waiting: HypotheticalPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
+    """Yield the first changes of a node with which the pod fits."""
+    found = 0
+    for change in changes:
+        (changed,) = change.objects
+        if node := waiting.node_with(changed):
+            found += 1
+            yield replace(change, node=node)
+        if found == MOST_OF_A_KIND:
+            return

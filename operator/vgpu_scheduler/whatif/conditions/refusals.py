@@ -1,0 +1,58 @@
+"""What a pod may ask otherwise that is refused whatever the nodes are: what it asks for cannot be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from vgpu_scheduler.engine import ExceededLimit
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.model import MIB, Outcome
+from vgpu_scheduler.whatif.advice.asking_less import ask_less
+from vgpu_scheduler.whatif.advice.corrections import refusal_of
+from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
+from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["corrected_requests"]
+
+_MOST: Final = 4
+_SOMEWHERE: Final = "a node"
+
+
+class _Refused(HypotheticalPod):
+    """A pod that would go somewhere, as far as is known without nodes, if it asked for cards and were not refused."""
+
+    def amounts(self, written: Object | None = None) -> Iterator[Amount]:
+        """Yield its amounts, but not memory of which it says nothing: without cards nobody knows how much there is."""
+        for amount in super().amounts(written):
+            if not (amount.unsaid and amount.steps == MIB):
+                yield amount
+
+    def _decided(self, ours: Pod) -> str:
+        claims = self.cycle.classes.claims(ours)
+        keeps_cards = any(each.claims for each in claims)
+        return _SOMEWHERE if keeps_cards and self.cycle.decide(ours).outcome is not Outcome.REFUSED else ""
+
+
+def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:
+    """Yield how a pod would ask for cards so that it is understood, where its condition says that it is not.
+
+    Parameters
+    ----------
+    world
+        Knows the scheduler's settings and policies; nothing else need be in it.
+    pod
+        One that the world has read.
+    written
+        How it is written, or would be.
+    """
+    refusal = refusal_of(world, written)
+    refused = _Refused(world, pod).rewritten(written)
+    told = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits are kept with quotas
+    if told and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
+        found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
+        yield from (remedy.text for remedy in islice(found, _MOST))

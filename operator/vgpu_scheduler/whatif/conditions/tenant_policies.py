@@ -1,0 +1,166 @@
+"""What somebody with rights in one namespace is told of the policies that keep a pod from nodes and cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from vgpu_scheduler.engine import pod_sums
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, policy_words
+from vgpu_scheduler.policy import OVERRIDES
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
+from vgpu_scheduler.whatif.conditions.nodes import is_of
+from vgpu_scheduler.whatif.objects.amounts import is_claim
+from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
+from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
+from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["policy_remedies"]
+
+
+_CHANGED: Final = "have it changed by whoever runs the cluster, or wait until cards are idle"
+_BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
+
+
+def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield which fields of which policies may keep a pod from nodes and cards, where its condition says that some do.
+
+    Where the cluster has policies that may not be read, they may do so as well as those that can.
+    """
+    for reason, fields in (
+        (filters.POLICY_SELECTOR.text, _selectors(world, pod)),
+        (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, seen)),
+    ):
+        if reason not in message:
+            continue
+        told = list(fields)
+        yield from told
+        if not seen.cluster_policies:
+            yield f"have {_BY_OTHERS}"
+        elif not told:
+            yield "have a policy changed"
+    if CardReason.ExclusiveDeviceAllocateConflict.text in message:
+        told = list(_of_idle_cards(world, pod))
+        yield from told
+        if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
+            yield f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}"
+
+
+def _wants_idle_cards(world: World, pod: Pod) -> bool:
+    """Tell whether a pod asks itself for cards that nobody uses, or for all compute of one."""
+    if MUTEX in policy_words(pod.annotations.get(OVERRIDES["devicePolicy"], "")):
+        return True
+    for dialect in world.engine.dialects.owners(pod):
+        if is_claim(dialect, pod):
+            claims = (claim for each in dialect.claims.read(pod) for claim in each.claims)
+            if any(claim.amounts[dialect.inventory.cores] == WHOLE for claim in claims):
+                return True
+    return False
+
+
+def _of_idle_cards(world: World, pod: Pod) -> Iterator[str]:
+    """Yield which policies give a pod cards alone that nobody uses."""
+    for title, policy in world.policies_in_force(pod, "devices"):
+        devices = policy["spec"].get("devices") or {}
+        if devices.get("exclusive"):
+            yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards for itself only"
+        elif MUTEX in policy_words(str(devices.get("policy") or "")):
+            yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
+
+
+def _selectors(world: World, pod: Pod) -> Iterator[str]:
+    for title, policy in world.policies_in_force(pod, "nodeSelector"):
+        if selector := policy["spec"].get("nodeSelector"):
+            yield f"have spec.nodeSelector of {title} changed: it allows nodes with {describe_selector(selector)} only"
+
+
+def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield what rules deny cards of a pod, and how it would ask for memory that no limit denies it."""
+    by_memory = list(_less_memory(world, pod, seen)) if leaves_memory_to_cards(world, pod) else []
+    yield from by_memory
+    models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
+    for title, policy in world.policies_in_force(pod, "devices"):
+        devices = policy["spec"].get("devices") or {}
+        for field, words, _ in rules_of_cards(devices):
+            denies = field.endswith("deny")
+            if field.startswith("types.") and models and not _concerns(models, words.split(", "), denies=denies):
+                continue
+            does = "denies" if denies else "allows no other cards than"
+            yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
+        if devices.get("exclusive"):
+            yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
+    for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():
+        if most := (policy["spec"].get("limits") or {}).get("memoryPerPod"):
+            yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
+
+
+def _models_named(world: World, pod: Pod) -> list[str]:
+    """Return the parts of model names that a pod asks for."""
+    ends = f"/use-gpu{MODEL_WORD}"
+    given = pod.annotations
+    return [
+        part.strip().lower()
+        for name in world.engine.dialects.pod_annotations
+        if name.endswith(ends)
+        for part in given.get(name, "").split(",")
+        if part.strip()
+    ]
+
+
+def _concerns(models: Sequence[str], listed: Sequence[str], *, denies: bool) -> bool:
+    """Tell whether a rule about models keeps a pod from those that it asks for."""
+    entries = [each.strip().lower() for each in listed]
+    met = [any(entry in model or model in entry for entry in entries) for model in models]
+    return any(met) if denies else not all(met)
+
+
+def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield how a pod asks for as much memory as a limit allows on any card, and for less of what depends on the card.
+
+    Nothing where no limit is known and none can be hidden.
+    """
+    claimed = world.engine.cycle.classes.claimed(pod)
+    limit = None if claimed is None else claimed.policy.limits.memory
+    if limit is None and seen.cluster_policies:
+        return
+    asked = PodRequest(world, corrected(world, world.written(pod)).written)
+    most = 0 if limit is None else limit.most
+    source = "a policy of the cluster, which you may not read, may limit" if limit is None else f"{limit.source} limits"
+    why = f"{source} the memory of a pod, and denies larger cards"
+    if limit is not None:
+        yield from (f"{text}: {why}" for text in _named_memory(asked, most))
+    for amount in asked.amounts:
+        (part, *others) = amount.parts
+        known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
+        if not others and any(about is not None and about.percent for about in known) and amount.steps > 1:
+            if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
+                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}: {why}"
+        elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
+            yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
+
+
+def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
+    """Yield how one container names as much memory as a limit allows, whatever the card, where the others do."""
+
+    def fits(claims: PodClaims) -> bool:
+        dialect = asked.dialects[claims[0].dialect] if claims else None
+        return dialect is not None and all(
+            not sums.percent and sums.memory * dialect.inventory.memory_unit <= most
+            for sums in pod_sums(claims, dialect)
+        )
+
+    for dialect in asked.owners:
+        memory = dialect.inventory.memory
+        for name, about in dialect.inventory.device_resources.items():
+            absolute = about.dimension == memory and not about.percent
+            if absolute and (text := instead_of_percent(asked, name, most // MIB, fits)):
+                yield text
+        for amount in asked.amounts:
+            if amount.unsaid and is_of(asked, amount, dialect, memory):
+                found = asked.most(amount, fits)
+                if found is not None:
+                    yield amount.worded(found)

@@ -1,0 +1,70 @@
+"""For whom room is kept on the nodes that a pod asked: it counts as used, and nobody uses it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.world.simulation import PodResult
+from vgpu_scheduler.whatif.world.tables import few
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["HoldForOther", "describe_holds", "holds_for_others"]
+
+_MOST: Final = 3
+"""Pods that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldForOther:
+    """Room on nodes that is kept for a pod, which is served first.
+
+    Attributes
+    ----------
+    pod
+        The pod, as namespace and name.
+    nodes
+        The nodes that it is kept on.
+    is_named
+        Whether the pod's name may be told.
+    """
+
+    pod: str
+    nodes: Sequence[str]
+    is_named: bool = True
+
+    @property
+    def text(self) -> str:
+        """Say it to people."""
+        whom = f"pod {self.pod}" if self.is_named else "another pod"
+        return (
+            f"Room on {few(list(self.nodes), 'nodes')} is kept for {whom}, which is served first and waits until others"
+            " have left it; it counts as used."
+        )
+
+    def without_names(self, namespaces: Collection[str]) -> HoldForOther:
+        """Leave out the pod's name unless it is of one of some namespaces."""
+        return replace(self, is_named=self.pod.partition("/")[0] in namespaces)
+
+
+def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]:
+    """Return the room on the nodes of an answer that is kept for others than its pod; none if the pod is placed."""
+    if answer.node:
+        return ()
+    ours, holds = answer.pod, world.engine.state.holds
+    nodes: dict[str, list[str]] = {}
+    for node in holds.nodes():
+        open_to = holds.open_to(node, ours.uid, world.engine.groups.priority(ours))
+        for hold in holds.on(node) if node in answer.decision.verdicts else ():
+            if hold.uid not in open_to:
+                nodes.setdefault(hold.reservation.pod, []).append(node)
+    return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
+
+
+def describe_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
+    """Return a sentence for each of the first, and how many more there are."""
+    more = len(kept) - _MOST
+    last = (f"Room is kept for {counted(more, 'more pod')}.",) if more > 0 else ()
+    return (*(each.text for each in kept[:_MOST]), *last)

@@ -1,0 +1,79 @@
+"""What is said of the other pods that wait, whose places an answer about one of them leaves them."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_as_old
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["describe_other_waiting_pods"]
+
+
+def describe_other_waiting_pods(
+    world: World, pod: Pod, turns: PodsWaitingBeside, going: int, *, changes: bool, searched: bool = False
+) -> tuple[str, ...]:
+    """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
+
+    Parameters
+    ----------
+    going
+        How many of those before it fit now, and have their places for the time of the question.
+    changes
+        Changes are advised: of what they free those take theirs that wait, and are served before it.
+    searched
+        Changes are searched, and maybe none is found.
+    """
+    at_once = bool(pods_as_old(world, pod, turns.before))
+    told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
+    if changes or searched:
+        group = world.engine.attempts.gang_standing(pod)
+        fellows = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
+        with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
+            others = {each.uid for each in there} - {pod.uid}
+        told.append(_of_group(len(others & fellows)))
+        told.append(_after(len(others - fellows), found=changes))
+    return tuple(filter(None, told))
+
+
+def _before(going: int, waits: int, *, at_once: bool) -> str:
+    """Say how many pods are served before one: those that fit now, and those that would take what a change frees.
+
+    Parameters
+    ----------
+    at_once
+        Some of them were created in the same second as it.
+    """
+    parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
+    parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
+    if not parts:
+        return ""
+    served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
+    age = "created earlier or in the same second" if at_once else "created earlier"
+    return f"{served} (higher priority, or the same and {age}); the answer leaves {_their(going + waits)}."
+
+
+def _of_group(count: int) -> str:
+    """Say how many others of its group are placed at once, where the pod is one more than have room then."""
+    if not count:
+        return ""
+    fit = f"{counted(count, 'other pod')} of its group {_does(count, 'fit')} now"
+    return f"{fit} and {'is' if count == 1 else 'are'} placed before it; the answer leaves {_their(count)}."
+
+
+def _after(count: int, *, found: bool) -> str:
+    """Say how many pods are served after one and fit now: no change is searched that takes their places."""
+    if not count:
+        return ""
+    return (
+        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {'is' if count == 1 else 'are'} served after it;"
+        f" {'the changes below' if found else 'the changes that are searched'} leave {_their(count)}."
+    )
+
+
+def _their(count: int) -> str:
+    return "it its place" if count == 1 else "them their places"
+
+
+def _does(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb

@@ -1,0 +1,389 @@
+"""The fewest moves of pods after which a pod that waits fits.
+
+Where those that are served first take the room that moves make, more is made beside them.
+
+Of up to three moves, all are tried that may help: the pod goes to a node without some pods there, these go where there
+is room, or to a node without some other pods, and so on. Beyond that, nodes are cleared one by one, and the plan with
+the fewest moves is kept. Each pod is moved once at most, and only pods that hold cards are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from itertools import chain, permutations, product
+from typing import Any, Final
+
+from vgpu_scheduler.engine import SCHEDULER_NAME
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.moves.moves import OF_A_POD, Move, Moves, Spot
+from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
+from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
+from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_waiting_beside
+from vgpu_scheduler.whatif.world.simulation import ask, simulate
+from vgpu_scheduler.whatif.world.world import World
+
+MOST_MOVES: Final = 3
+"""Up to so many moves, none that may help is left out."""
+_MOST_ROUNDS: Final = 8
+"""How often room is made beside those that took it before."""
+_MOST_CORDONS: Final = 64
+"""Cards that are cordoned at most to steer one move."""
+
+
+class StepKind(StrEnum):
+    """What somebody does."""
+
+    CORDON = "cordon"
+    EVICT = "evict"
+    UNCORDON = "uncordon"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionStep:
+    """One thing that somebody does: with a card, a move, or to wait until pods run that are served first."""
+
+    kind: StepKind
+    spot: Spot | None = None
+    move: Move | None = None
+    pods: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        if self.move is not None:
+            return {"do": self.kind.value, **self.move.as_json()}
+        if self.kind is StepKind.WAIT:
+            return {"do": self.kind.value, "pods": list(self.pods)}
+        assert self.spot is not None
+        return {"do": self.kind.value, "node": self.spot[0], "card": self.spot[1]}
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPlan:
+    """What makes room for a pod.
+
+    Attributes
+    ----------
+    pod
+        The pod, by namespace and name.
+    node, cards
+        Where it goes then; empty where no moves were found that help.
+    steps
+        What is to be done, in this order, each when what was moved before runs again.
+    fewest
+        Whether it is certain that fewer moves do not do; where none were found, that none up to three do.
+    held
+        What holds the pod that moves do not change; empty where nothing is known that does.
+    hopeless
+        It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
+    taken_by
+        The pods that wait, too, and would take the room before it.
+    leaves
+        The pods that wait, too, and fit now, where no moves were found that leave them their places and help.
+    stay
+        How many pods with cards cannot be moved, by the reason, where no moves were found that help.
+    as_old
+        Those of the pods that take room before it of which nobody can say whether they are served first: they have its
+        priority, and were created in the same second.
+    """
+
+    pod: str
+    node: str = ""
+    cards: tuple[str, ...] = ()
+    steps: tuple[EvictionStep, ...] = ()
+    fewest: bool = True
+    held: str = ""
+    hopeless: str = ""
+    taken_by: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    stay: Mapping[str, int] = field(default_factory=dict)
+    as_old: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The moves, in their order."""
+        return tuple(step.move for step in self.steps if step.move is not None)
+
+    @property
+    def served_first(self) -> tuple[str, ...]:
+        """The pods that take room before it, beside which more is made."""
+        return tuple(pod for step in self.steps for pod in step.pods)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "pod": self.pod,
+            "to": {"node": self.node, "cards": list(self.cards)} if self.node else None,
+            "steps": [step.as_json() for step in self.steps],
+            "moves": len(self.moves),
+            "fewest": self.fewest,
+            "held": self.held,
+            "hopeless": self.hopeless,
+            "takenBy": list(self.taken_by),
+            **({"leaves": list(self.leaves)} if self.leaves else {}),
+            **({"stay": dict(self.stay)} if self.stay else {}),
+            **({"asOld": list(self.as_old)} if self.as_old else {}),
+        }
+
+
+def make_room(
+    world: World,
+    pod: Pod,
+    schedulers: Container[str] = (SCHEDULER_NAME,),
+    on_question: Callable[[int], None] = lambda _: None,
+) -> RoomPlan:
+    """Plan the fewest moves after which a pod that waits in a world fits; the world is then as it would be.
+
+    Parameters
+    ----------
+    schedulers
+        The scheduler names of the pods that are placed as planned.
+    on_question
+        Is called now and then with how many questions were asked of the engine.
+    """
+    on_question = _added_up(on_question)
+    room = _made(world, pod, schedulers, on_question)
+    for _ in range(_MOST_ROUNDS):
+        more = _made(world, pod, schedulers, on_question) if room.taken_by else None
+        if more is None or not more.node:
+            break
+        there = EvictionStep(StepKind.WAIT, pods=room.taken_by)
+        as_old = tuple(dict.fromkeys((*room.as_old, *more.as_old)))
+        room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False, as_old=as_old)
+    return room
+
+
+def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
+    """Return what takes the questions of several searches, each counted from the start, and passes on all so far."""
+    before = latest = 0
+
+    def told(asked: int) -> None:
+        nonlocal before, latest
+        before += latest if asked <= latest else 0
+        latest = asked
+        on_question(before + asked)
+
+    return told
+
+
+def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
+    """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
+    before, after = pods_waiting_beside(world, pod)
+    going = simulate(world, before, as_they_are=True, explained=False)
+    now = ask(world, pod)
+    if now.decision.outcome is Outcome.PLACED and not gated(pod):
+        return _told(world, pod, (), fewest=True)
+    if held := held_by(world, pod, now.decision):
+        return RoomPlan(pod.key, held=held)
+    going += simulate(world, after, as_they_are=True, explained=False)  # before anything moves
+    there = {answer.pod.uid: answer.pod.key for answer in going if answer.node}
+    moves = Moves(world, schedulers, pod.uid)
+    search = RoomSearch(world, pod, moves, on_question)
+    if not search.may_help():
+        with world.engine.state.without(there):
+            matter = bool(there) and search.may_help()
+        leaves = tuple(there.values()) if matter else ()
+        hopeless = now.decision.message
+        return RoomPlan(pod.key, fewest=search.certain, hopeless=hopeless, leaves=leaves, stay=_staying(world, moves))
+    by_moves = _ByMoves(world, moves, search)
+    for count in range(1, MOST_MOVES + 1):
+        steps = by_moves.steps(count)
+        if steps is not None:
+            return _told(world, pod, steps, fewest=by_moves.certain)
+    for goals in search.clearing_plans():
+        steps = _Steering(world, moves, goals).carry_out()
+        if steps is not None:
+            fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
+            return _told(world, pod, steps, fewest=fewest)
+    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=_staying(world, moves))
+
+
+def _staying(world: World, moves: Moves) -> dict[str, int]:
+    """Return how many pods that hold cards cannot be moved, by what is true of each."""
+    state = world.engine.state
+    held = [pod for pod in world.bound.values() if (found := state.reservation(pod.uid)) and found.uses_devices]
+    reasons = (why.removeprefix(OF_A_POD) for pod in held if (why := moves.why_not(pod)))
+    return dict(sorted(Counter(reasons).items()))
+
+
+class _ByMoves:
+    """Looks for steps with more and more moves.
+
+    Attributes
+    ----------
+    certain
+        Whether fewer moves than were asked for last do certainly not do.
+    """
+
+    def __init__(self, world: World, moves: Moves, search: RoomSearch) -> None:
+        self.certain = True
+        self._world = world
+        self._moves = moves
+        self._search = search
+        self._without_order: list[frozenset[str]] = []
+
+    def steps(self, count: int) -> tuple[EvictionStep, ...] | None:
+        """Return steps with so many moves, where no fewer do; None where there are none."""
+        tried = [frozenset((*pods, other)) for pods in self._without_order for other in self._search.others(pods)]
+        self._without_order, certain = [], self.certain
+        for goals in self._search.plans(count):
+            steps = _Steering(self._world, self._moves, goals).carry_out()
+            if steps is not None:
+                return steps
+            tried.append(frozenset(goal.key for goal in goals[1:]))
+        for pods in dict.fromkeys(tried):
+            goals = self._search.in_order(pods)
+            steps = _Steering(self._world, self._moves, goals).carry_out() if goals else None
+            if steps is not None:
+                return steps
+            self._without_order.append(pods)
+            certain = certain and not goals  # there is an order that cordons do not lead to
+        self.certain = certain and self._search.certain
+        return None
+
+
+def _told(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewest: bool) -> RoomPlan:
+    """Place all pods that wait, and say where the pod goes, or who takes its room."""
+    alone = ask(world, pod)
+    node, cards = alone.node, alone.cards
+    before, after = pods_waiting_beside(world, pod)
+    waiting = simulate(world, [*before, pod, *after], as_they_are=True, explained=False)
+    answers = {answer.pod.uid: answer for answer in waiting}
+    mine = answers[pod.uid]
+    if mine.decision.outcome is Outcome.PLACED:
+        return RoomPlan(pod.key, mine.node, mine.cards, steps, fewest)
+    placed = [answer for answer in answers.values() if answer.node]
+    there = [answer.pod.key for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
+    kept = [hold.reservation.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
+    others = [answer.pod.key for answer in placed]
+    taken_by = tuple(there or kept or others)
+    as_old = {each.key for each in pods_as_old(world, pod, before)}
+    return RoomPlan(
+        pod.key,
+        node,
+        cards,
+        steps,
+        fewest,
+        taken_by=taken_by,
+        as_old=tuple(key for key in taken_by if key in as_old),
+    )
+
+
+class _Steering:
+    """Carries out a plan on the world: the moves in an order in which they go where they are to.
+
+    Parameters
+    ----------
+    goals
+        The pod, then the pods that are moved, each with the place that it is to get.
+    """
+
+    def __init__(self, world: World, moves: Moves, goals: Sequence[TargetPlacement]) -> None:
+        self._world = world
+        self._moves = moves
+        self._room, *self._moved = goals
+        owners = world.engine.dialects.owners
+        self._others_wait = any(owners(pod) for pod in chain(*pods_waiting_beside(world, self._room.pod)))
+        self._steps: list[EvictionStep] = []
+        self._cordoned: dict[Spot, None] = {}
+
+    def carry_out(self) -> tuple[EvictionStep, ...] | None:
+        """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
+        orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
+        ways: list[Callable[[Sequence[TargetPlacement]], bool]] = [
+            partial(self._done, strict=each) for each in (False, True)
+        ]
+        ways.append(self._moves_after_pod)
+        for done, order in product(ways, orders):
+            self._steps, self._cordoned = [], {}
+            if done(order):
+                return tuple(self._steps)
+            self._moves.uncordon_all()
+            self._moves.take_back_all()
+        return None
+
+    def _done(self, order: Sequence[TargetPlacement], *, strict: bool) -> bool:
+        """Make the moves in an order, and tell whether the pod fits then.
+
+        Parameters
+        ----------
+        strict
+            Have each pod go to just the place that was searched for it; else to any that nobody else is to get.
+        """
+        for number, goal in enumerate(order):
+            kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
+            if self._others_wait:  # other pods that wait would take what becomes free before all is done
+                self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
+            if not self._steered(goal, kept, strict=strict):
+                return False
+            if self._others_wait and not self._kept_from_others(goal, kept, strict=strict):
+                return False
+        self._uncordon(tuple(self._cordoned))
+        return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
+
+    def _kept_from_others(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
+        """Move a pod again, with cordons on what others that wait would take then, before all is done.
+
+        What it leaves on a node may be a place for a pod, or a port, beside cards that are idle already.
+        """
+        for _ in range(_MOST_CORDONS):
+            taken = [spot for spot in self._moves.taken_meanwhile() if spot not in self._cordoned]
+            if not taken:
+                return True
+            if not set(taken).isdisjoint(goal.spots) or not all(map(self._moves.can_cordon, taken)):
+                return False
+            self._moves.take_back(goal.key)
+            self._steps.pop()
+            self._cordon(sorted(taken))
+            if not self._steered(goal, kept, strict=strict):
+                return False
+        return False
+
+    def _steered(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
+        """Move one pod, with cordons on cards that it would go to and must not, and on those that decide where it goes.
+
+        The pod that waits may take its room as soon as that is there, or only after the other one has its place.
+        """
+        opened = tuple(spot for spot in goal.spots if spot in self._cordoned)
+        self._uncordon(opened)
+        if opened and self._others_wait and not set(opened).isdisjoint(self._moves.taken_meanwhile()):
+            return False  # one that waits is there before the other is evicted
+        for _ in range(_MOST_CORDONS):
+            move = self._moves.move(goal.key, served_later=True)
+            if move is None:
+                return False
+            wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
+            if not wrong and self._moves.has_same_place_when_moved_last(move):
+                self._steps.append(EvictionStep(StepKind.EVICT, move=move))
+                return True
+            self._moves.take_back(goal.key)
+            wrong = wrong or kept - {*move.to_spots, *self._cordoned}
+            if not wrong or not all(map(self._moves.can_cordon, wrong)):
+                return False
+            self._cordon(sorted(wrong))
+        return False
+
+    def _moves_after_pod(self, order: Sequence[TargetPlacement]) -> bool:
+        """Make one move without cordons, as it is if the pod comes first, and tell whether that fits, too."""
+        move = self._moves.move(order[0].key) if len(order) == 1 else None
+        if move is None:
+            return False
+        self._steps.append(EvictionStep(StepKind.EVICT, move=move))
+        return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
+
+    def _cordon(self, spots: Sequence[Spot]) -> None:
+        self._moves.cordon(spots)
+        self._cordoned |= dict.fromkeys(spots)
+        self._steps += [EvictionStep(StepKind.CORDON, spot) for spot in spots]
+
+    def _uncordon(self, spots: Sequence[Spot]) -> None:
+        self._moves.uncordon(spots)
+        for spot in spots:
+            del self._cordoned[spot]
+        self._steps += [EvictionStep(StepKind.UNCORDON, spot) for spot in spots]

@@ -1,0 +1,231 @@
+"""Moves of pods, as somebody makes them by evicting pods: their controllers make them anew, the scheduler places them.
+
+Cards that are cordoned meanwhile steer them; a plan is about vendors whose cards can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome, Placement
+from vgpu_scheduler.whatif.objects.cards import card_name
+from vgpu_scheduler.whatif.objects.controllers import controller_of
+from vgpu_scheduler.whatif.reasons.count_quotas import exceeded_count_quotas
+from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.world.queue_order import answer_key, placed, pods_waiting_beside, queue_of
+from vgpu_scheduler.whatif.world.simulation import created, simulate
+from vgpu_scheduler.whatif.world.world import World
+
+Spot = tuple[str, str]
+"""A node, and a card of it."""
+OF_A_POD: Final = "a pod on the card "
+"""How reasons begin that are about one of the pods which would have to be moved."""
+
+_MOST_OTHERS: Final = 16
+"""Pods that wait, none like another, of which it is asked whether they fit between two moves."""
+
+
+def spots_of(placement: Placement) -> tuple[Spot, ...]:
+    """Return the cards of a placement, with their node."""
+    held = (assignment for container in placement.containers for assignment in container)
+    return tuple(dict.fromkeys((placement.node, card_name(each.vendor, each.uuid)) for each in held))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pod that is evicted, and where it goes then."""
+
+    pod: str
+    node: str
+    cards: tuple[str, ...]
+    to_node: str
+    to_cards: tuple[str, ...]
+
+    @property
+    def to_spots(self) -> tuple[Spot, ...]:
+        """The cards that it goes to, with their node."""
+        return tuple((self.to_node, card) for card in dict.fromkeys(self.to_cards))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "pod": self.pod,
+            "from": {"node": self.node, "cards": list(self.cards)},
+            "to": {"node": self.to_node, "cards": list(self.to_cards)},
+        }
+
+
+class Moves:
+    """Moves pods of a world, and takes that back.
+
+    Parameters
+    ----------
+    schedulers
+        The scheduler names of the pods that are placed as simulated.
+    served
+        The UID of the pod that they make room for, if they do.
+    """
+
+    def __init__(self, world: World, schedulers: Container[str], served: str = "") -> None:
+        self._world = world
+        self._served = served
+        self._schedulers = schedulers
+        self._written = dict(world.nodes)
+        self._keys: dict[Spot, str] = {}
+        for node, dialect, device in world.listed_devices():
+            if key := dialect.inventory.cordons.get(device.vendor):
+                self._keys[node, card_name(device.vendor, device.uuid)] = key
+        self._exceeded = exceeded_count_quotas(world)
+        self._pods = {pod.key: pod for pod in world.bound.values()}
+        self._made: dict[str, tuple[Pod, str]] = {}
+        """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
+        self.why_nowhere = ""
+        """Why the last pod that could not be moved has no other place, of all the pods of its card."""
+
+    def pod(self, key: str) -> Pod | None:
+        """Return a bound pod that has not been moved, by namespace and name."""
+        return None if key in self._made else self._pods.get(key)
+
+    def why_not(self, pod: Pod) -> str:
+        """Say why a pod cannot be moved; empty if it can."""
+        return next(self._reasons_to_stay(pod), "")
+
+    def _reasons_to_stay(self, pod: Pod) -> Iterator[str]:
+        if pod.deleting:
+            yield f"{OF_A_POD}is ending already"
+        if controller_of(self._world.written(pod)) is None:
+            yield f"{OF_A_POD}has no controller that would make it anew"
+        if pod.is_node_bound:
+            yield f"{OF_A_POD}would come back to its node"
+        if pod.scheduler_name not in self._schedulers:
+            yield f"{OF_A_POD}is placed by another scheduler"
+        if problem := self._world.engine.groups.problem(pod):
+            yield _refused_anew(problem)
+        for quota in self._exceeded.get(pod.namespace, ()):
+            if quota.counted(pod):
+                allowed = f"{quota.title} allows {quota.limit} of {quota.name}, and more are used"
+                yield f"{OF_A_POD}would not be made anew: {allowed}"
+        if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
+            yield f"{OF_A_POD}has a disruption budget that does not allow it"
+
+    def can_cordon(self, spot: Spot) -> bool:
+        """Tell whether an annotation of its node cordons a card."""
+        return spot in self._keys
+
+    def cordon(self, spots: Iterable[Spot]) -> None:
+        """Take cards out of service."""
+        for node, card in spots:
+            self._list(node, card, cordoned=True)
+
+    def uncordon(self, spots: Iterable[Spot]) -> None:
+        """Put cards into service again."""
+        for node, card in spots:
+            self._list(node, card, cordoned=False)
+
+    def uncordon_all(self) -> None:
+        """Have the nodes as they were."""
+        for name, written in self._written.items():
+            if self._world.nodes[name] is not written:
+                self._world.replace_node(written)
+
+    def move(self, key: str, *, served_later: bool = False) -> Move | None:
+        """Evict a pod and have it placed anew; None, and it stays, where it fits nowhere.
+
+        The pods that wait, too, and are served before it have the places that its end gives them.
+
+        Parameters
+        ----------
+        served_later
+            The pod that room is made for is not among these.
+        """
+        pod = self._pods[key]
+        before = self._cards_of(pod)
+        self._world.remove_pod(pod.uid)
+        with placed(self._world, self._served_before(pod, self._served if served_later else "")):
+            (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
+        self._made[key] = (pod, answer.decision.uid)
+        if answer.decision.outcome is not Outcome.PLACED:
+            self.why_nowhere = _why_nowhere(pod, answer.decision)
+            self.take_back(key)
+            return None
+        return Move(key, pod.node_name, before, answer.node, answer.cards)
+
+    def _served_before(self, pod: Pod, but: str) -> Iterator[Pod]:
+        """Yield the pods that wait, in the order of their turns, and go before one that is made anew."""
+        for each in chain(*pods_waiting_beside(self._world, pod)):
+            if each.priority >= pod.priority and each.uid != but:
+                yield each
+
+    def taken_meanwhile(self) -> tuple[Spot, ...]:
+        """Return the cards that the first pod would take that waits and fits now; empty where none does.
+
+        The pod that room is made for is not among these.
+        """
+        tried: set[Hashable] = set()
+        for pod in queue_of(self._world):
+            alike = answer_key(pod)
+            if pod.uid == self._served or alike in tried or not self._world.engine.dialects.owners(pod):
+                continue
+            if len(tried) == _MOST_OTHERS:
+                break
+            tried.add(alike)
+            decision = self._world.engine.attempts.ask(created(self._world, pod, pod.uid), explain=False)
+            if decision.placement is not None:
+                return spots_of(decision.placement)
+        return ()
+
+    def has_same_place_when_moved_last(self, move: Move) -> bool:
+        """Tell whether a pod that was moved goes to the same place if the pod that is served comes before it."""
+        self.take_back(move.pod)
+        again = self.move(move.pod)
+        if again is not None:
+            self.take_back(move.pod)
+        self.move(move.pod, served_later=True)
+        return again == move
+
+    def take_back(self, key: str) -> None:
+        """Have a pod that was moved be where it was."""
+        pod, uid = self._made.pop(key)
+        self._world.engine.remove_pod(uid, 0.0)
+        self._pods[key] = self._world.restore_pod(pod)
+
+    def take_back_all(self) -> None:
+        """Have all pods be where they were; nobody is in the way of anybody meanwhile."""
+        for _, uid in self._made.values():
+            self._world.engine.remove_pod(uid, 0.0)
+        for key, (pod, _) in self._made.items():
+            self._pods[key] = self._world.restore_pod(pod)
+        self._made.clear()
+
+    def _list(self, name: str, card: str, *, cordoned: bool) -> None:
+        node, key = self._world.nodes[name], self._keys[name, card]
+        others = [each for each in listed_cards(node, key) if each != card]
+        self._world.replace_node(with_annotation(node, key, ",".join([*others, card] if cordoned else others)))
+
+    def _cards_of(self, pod: Pod) -> tuple[str, ...]:
+        found: list[str] = []
+        for name, usage in self._world.engine.uses(pod).items():
+            devices = {device.uuid: device for device in self._world.devices(pod.node_name, name)}
+            for uuid in usage.charges:
+                device = devices.get(uuid)
+                if device is None or not device.part:
+                    found.append(card_name("" if device is None else device.vendor, uuid))
+        return tuple(found)
+
+
+def _refused_anew(reason: str) -> str:
+    return f"{OF_A_POD}would be refused if it were made anew: {reason}"
+
+
+def _why_nowhere(pod: Pod, decision: Decision) -> str:
+    """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
+    if decision.outcome is Outcome.REFUSED:
+        reason = next(iter(decision.reasons), decision.message)
+        return _refused_anew(reason)
+    if not decision.another_node_helps:
+        return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
+    return "the pods fit nowhere else"

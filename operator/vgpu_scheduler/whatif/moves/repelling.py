@@ -1,0 +1,66 @@
+"""Which pods keep another one away from nodes near theirs: by anti-affinity, and by how evenly pods are to lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["repelling_pods"]
+
+_MOST: Final = 16
+"""Pods of one domain that are looked at, those of low priority."""
+_REASONS: Final = frozenset(
+    reason.text for reason in (filters.INTER_POD_ANTI_AFFINITY, filters.INTER_POD_EXISTING, filters.SPREAD)
+)
+"""What nodes say to a pod that others keep away."""
+
+
+def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
+    """Return the bound pods that may keep a pod away from other nodes than their own, by the names of these nodes.
+
+    A pod may where the anti-affinity of one is about the other, or a topology spread constraint of the pod counts it:
+    within a domain that has more than one node.
+    """
+    if _REASONS.isdisjoint(world.engine.cycle.decide(pod).reasons):
+        return {}
+    domains: dict[tuple[str, str], list[Pod]] = {}
+    for each in sorted(world.bound.values(), key=lambda each: (each.priority, each.key)):
+        keys = {*_repelled(world, pod, each), *_repelled(world, each, pod), *_counting(pod, each)}
+        for key, value in _labels(world, each.node_name).items() if keys and each.uid != pod.uid else ():
+            if key in keys:
+                domains.setdefault((key, value), []).append(each)
+    found: dict[str, list[Pod]] = {}
+    for name in world.nodes if domains else ():
+        listed = (domains.get(label, [])[:_MOST] for label in _labels(world, name).items())
+        near = {each.uid: each for pods in listed for each in pods if each.node_name != name}
+        if near:
+            found[name] = list(near.values())
+    return found
+
+
+def _repelled(world: World, pod: Pod, other: Pod) -> Iterator[str]:
+    """Yield the topologies within which a pod wants another one nowhere."""
+    if not pod.spec.required_pod_anti_affinity:
+        return
+    labels = world.engine.state.interpod.namespaces.get(other.namespace)
+    for term in pod.spec.required_pod_anti_affinity:
+        meant = term.of(pod.namespace, pod.labels)
+        if meant.pods.selects(other.namespace, labels, other.labels):
+            yield meant.topology_key
+
+
+def _counting(pod: Pod, other: Pod) -> Iterator[str]:
+    """Yield the topologies over which a pod is to lie evenly with others, of which another one is one."""
+    for constraint in pod.spec.hard_spread if other.namespace == pod.namespace else ():
+        selector = constraint.selector(pod.labels)
+        if selector is not None and selector.matches(other.labels):
+            yield constraint.topology_key
+
+
+def _labels(world: World, name: str) -> Mapping[str, str]:
+    node = world.engine.state.node(name)
+    return {} if node is None else node.labels

@@ -1,0 +1,1 @@
+"""Objects of Kubernetes as files have them: their fields, containers, amounts and cards, as they are written."""

@@ -1,0 +1,331 @@
+"""Unit tests for policies: a cluster in a few lines, a pod, and what is expected of it.
+
+Nodes and pods may be written in short forms, or as the Kubernetes objects that they are (known by ``metadata``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.whatif.explanation.preempting import take_up_preemptions
+from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.policy_checks.expectation import Expectation, Texts
+from vgpu_scheduler.whatif.policy_checks.forms import (
+    RunningPod,
+    ShortNode,
+    ShortPod,
+    StrictForm,
+    in_full,
+    one_in_full,
+    problems,
+)
+from vgpu_scheduler.whatif.world.options import plain_options
+from vgpu_scheduler.whatif.world.simulation import PodResult, simulate, with_preempted
+from vgpu_scheduler.whatif.world.tables import explain
+from vgpu_scheduler.whatif.world.world import World
+
+_LISTS: Final = ("nodes", "objects", "running", "policies")
+"""Fields that a case adds to what all cases of its file share."""
+_MAPS: Final = ("namespaces", "settings")
+"""Fields in which a case replaces single entries of what all share."""
+_AFTER_ALL: Final = datetime(2100, 1, 1, tzinfo=UTC)
+"""When cases play: whatever they tell of is long ago."""
+
+
+class CaseError(ValueError):
+    """A case that cannot be read or run; the message names the field.
+
+    Parameters
+    ----------
+    case
+        Name of the case, empty where the whole file is at fault.
+    """
+
+    def __init__(self, case: str, message: str) -> None:
+        super().__init__(message)
+        self.case = case
+
+
+class CaseSettings(StrictForm):
+    """The settings that policies stand on, by the names that they have in the settings file or in camelCase."""
+
+    node_policy: Literal["binpack", "spread"] = "binpack"
+    device_policy: str = "spread"
+    device_order: OrderKind | None = None
+    profile: Profile = Profile.DOCUMENTED
+    strict_annotations: bool = False
+
+    @field_validator("device_policy")
+    @classmethod
+    def _is_known(cls, policy: str) -> str:
+        check_device_policy(policy)
+        return policy
+
+    def defaults(self) -> PolicyDefaults:
+        """Return them as the policies take them."""
+        order = self.device_order or self.profile.order
+        return PolicyDefaults(self.node_policy, self.device_policy, order, self.strict_annotations)
+
+
+class CaseStep(StrictForm):
+    """A pod and what is expected of it."""
+
+    pod: Mapping[str, Any]
+    expect: Expectation
+
+
+class Case(StrictForm):
+    """One case.
+
+    Attributes
+    ----------
+    namespaces
+        Labels of namespaces.
+    objects
+        Kubernetes objects, for example those of a snapshot.
+    running
+        Pods that run already.
+    without
+        Names of policies that the file shares and that this case leaves out.
+    steps
+        Pods in the order in which they come; each finds what those before it took.
+    """
+
+    shorthands: ClassVar[frozenset[str]] = frozenset({"pod", "expect"})
+
+    name: str
+    dialect: str = "hami"
+    settings: CaseSettings = CaseSettings()
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    nodes: Sequence[Mapping[str, Any]] = ()
+    objects: Sequence[Mapping[str, Any]] = ()
+    running: Sequence[Mapping[str, Any]] = ()
+    policies: Sequence[Mapping[str, Any]] = ()
+    without: Texts = ()
+    steps: Annotated[Sequence[CaseStep], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case went.
+
+    Attributes
+    ----------
+    failures
+        One text per difference; empty when all is as expected.
+    explanation
+        What the engine said of every node, for the steps that failed.
+    """
+
+    name: str
+    failures: tuple[str, ...] = ()
+    explanation: str = ""
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+
+
+def read_cases(document: object) -> list[Case | CaseError]:
+    """Read the cases of one file.
+
+    Parameters
+    ----------
+    document
+        Either one case, or ``cases``, a list of cases, beside fields that all of them share. ``pod`` and ``expect``
+        are short for one step.
+
+    Returns
+    -------
+    list
+        Per case the case, or why it cannot be read.
+
+    Raises
+    ------
+    CaseError
+        If the whole file cannot be read.
+    """
+    if not isinstance(document, Mapping):
+        raise CaseError("", "a file of cases is a mapping, with pod and expect, steps, or cases")
+    if "cases" not in document:
+        return [_read_case(document, {}, "case")]
+    shared = {key: value for key, value in document.items() if key != "cases"}
+    if "without" in shared:
+        raise CaseError("", "without: belongs to a case, not to what all share")
+    listed = document["cases"]
+    if not isinstance(listed, list) or not listed:
+        raise CaseError("", "cases: must be a list with at least one case")
+    return [_read_case(case, shared, f"cases[{number}]") for number, case in enumerate(listed)]
+
+
+def _read_case(case: object, shared: Mapping[str, Any], place: str) -> Case | CaseError:
+    if not isinstance(case, Mapping):
+        return CaseError(place, "must be a mapping")
+    name = str(case.get("name") or place)
+    try:
+        return Case.model_validate({**_merged(case, shared, name), "name": name})
+    except CaseError as error:
+        return error
+    except ValidationError as error:
+        text = problems(error)
+        return CaseError(name, text if "steps" in {**shared, **case} else text.replace("steps[0].", ""))
+
+
+def _merged(case: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> dict[str, Any]:
+    whole = {**shared, **case}
+    for key in _LISTS:
+        own, common = (_listed(part.get(key), key, name) for part in (case, shared))
+        whole[key] = [*(_left(common, case, name) if key == "policies" else common), *own]
+    for key in _MAPS:
+        parts = [part[key] for part in (shared, case) if part.get(key) is not None]
+        if not all(isinstance(part, Mapping) for part in parts):
+            raise CaseError(name, f"{key}: must be a mapping")
+        whole[key] = {entry: value for part in parts for entry, value in part.items()}
+    if "steps" in case:
+        shorthand = sorted({"pod", "expect"} & set(case))
+        if shorthand:
+            raise CaseError(name, f"{shorthand[0]}: set steps, or pod and expect, not both")
+    elif "pod" in whole or "expect" in whole:
+        if "pod" not in whole:
+            raise CaseError(name, "pod: is missing beside expect")
+        whole["steps"] = [{key: whole[key] for key in ("pod", "expect") if key in whole}]
+    for key in ("pod", "expect"):
+        whole.pop(key, None)
+    if "steps" not in whole:
+        raise CaseError(name, "a case needs pod and expect, or steps")
+    return whole
+
+
+def _listed(value: object, key: str, name: str) -> list[Any]:
+    """Return a list, for which one entry may stand."""
+    if isinstance(value, Mapping):
+        return [value]
+    if value is None or isinstance(value, list):
+        return value or []
+    raise CaseError(name, f"{key}: must be a list")
+
+
+def _left(policies: list[Any], case: Mapping[str, Any], name: str) -> list[Any]:
+    """Leave out the policies that a case does without."""
+    without = case.get("without") or []
+    unwanted = [without] if isinstance(without, str) else without
+    if not isinstance(unwanted, list):
+        raise CaseError(name, "without: must be a list of names")
+    names = [_name_of(policy) for policy in policies]
+    for wanted in unwanted:
+        if wanted not in names:
+            known = ", ".join(filter(None, names)) or "none"
+            raise CaseError(name, f"without: no policy that all cases share is called {wanted!r}: there is {known}")
+    return [policy for policy, called in zip(policies, names, strict=True) if called not in unwanted]
+
+
+def _name_of(policy: object) -> str:
+    metadata = policy.get("metadata") if isinstance(policy, Mapping) else None
+    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
+
+
+# ---------------------------------------------------------------------------------------------------------- running
+
+
+def check_case(case: Case) -> CaseResult:
+    """Run a case through an engine of its own.
+
+    Raises
+    ------
+    CaseError
+        If its cluster or a pod of it cannot be understood; the message names the object and the field.
+    """
+    try:
+        world = world_of(case)
+        keys = [_key_of_pod(step.pod) for step in case.steps]
+        answers: list[PodResult] = []
+        for number, step in enumerate(case.steps):
+            there = {*world.pods, *(answer.pod.key for answer in answers)}
+            _check_names(case, number, keys[number:], there)
+            answers.append(place(world, step.pod, f"{_where(case, number)}pod"))
+        failures: list[str] = []
+        explanations: list[str] = []
+        for number, answer in enumerate(with_preempted(answers)):
+            found = case.steps[number].expect.differences(answer)
+            failures += [_where(case, number) + text for text in found]
+            explanations += [explain(answer)] if found else []
+    except WorldError as error:
+        raise CaseError(case.name, str(error)) from None
+    return CaseResult(case.name, tuple(failures), "\n".join(explanations))
+
+
+def _check_names(case: Case, number: int, keys: Sequence[str], there: Collection[str]) -> None:
+    """Refuse a step that expects something of pods that there are not.
+
+    Parameters
+    ----------
+    keys
+        The pods of the step and of all later ones.
+    there
+        Those that there are.
+    """
+    namespace = keys[0].partition("/")[0]
+    unknown = case.steps[number].expect.unknown_pods(namespace, there, keys[1:])
+    if unknown:
+        raise WorldError(f"{_where(case, number)}expect.{unknown[0]}")
+
+
+def _where(case: Case, number: int) -> str:
+    return f"steps[{number}]." if len(case.steps) > 1 else ""
+
+
+def _key_of_pod(pod: Mapping[str, Any]) -> str:
+    """Return the namespace and name of a pod of a step, in whatever form it is written."""
+    about = pod.get("metadata") if isinstance(pod.get("metadata"), Mapping) else pod
+    assert isinstance(about, Mapping)
+    return f"{about.get('namespace') or 'default'}/{about.get('name') or 'pod'}"
+
+
+def world_of(case: Case) -> World:
+    """Return the cluster of a case, before any of its steps.
+
+    Raises
+    ------
+    WorldError
+        If something in it cannot be understood.
+    """
+    options = replace(plain_options(case.dialect, case.settings.defaults()), preemption=True)
+    world = World(options, strict=True)
+    world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
+    world.add(case.policies)
+    world.add(in_full(case.nodes, ShortNode, world, "nodes"))
+    world.add(case.objects)
+    world.add(in_full(case.running, RunningPod, world, "running"))
+    if world.ignored:
+        kinds = ", ".join(kind or "an object without a kind" for kind in sorted(world.ignored))
+        raise WorldError(f"policies, nodes, objects and running: {kinds} means nothing here")
+    take_up_preemptions(world, _AFTER_ALL)
+    return world
+
+
+def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> PodResult:
+    """Decide a pod of a case in the cluster as it is; what it gets, it keeps, and who goes for it is gone.
+
+    Parameters
+    ----------
+    pod
+        In short form, or a Kubernetes object.
+    where
+        The field that it stands in, for what is said of it.
+
+    Raises
+    ------
+    WorldError
+        If it cannot be understood.
+    """
+    (obj,) = one_in_full(pod, ShortPod, world, where)
+    if obj.get("kind") != "Pod":
+        raise WorldError(f"{where}: {obj.get('kind')} is no Pod")
+    (answer,) = simulate(world, [world.pod(obj)], preempt=True, each_alone=True)
+    return answer

@@ -1,0 +1,177 @@
+"""What a case expects of a pod, and where an answer differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from vgpu_scheduler.model import Outcome, quoted
+from vgpu_scheduler.policy import shown_sources
+from vgpu_scheduler.whatif.policy_checks.forms import StrictForm
+from vgpu_scheduler.whatif.world.simulation import PodResult
+
+_PLACED: Final = Outcome.PLACED.value
+_POD: Final = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+
+
+def _texts(value: object) -> object:
+    """Let one text stand for a list of it."""
+    if not isinstance(value, str | list | tuple | None):
+        raise ValueError(f"{quoted(value)} is neither a text nor a list of texts")  # noqa: TRY004 - pydantic words it
+    return (value,) if isinstance(value, str) else value
+
+
+def _pod(value: str) -> str:
+    """Refuse what names no pod."""
+    if not _POD.fullmatch(value):
+        raise ValueError(f"{quoted(value)} names no pod: write NAME, or NAMESPACE/NAME")
+    return value
+
+
+def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
+    twice = next((name for number, name in enumerate(value) if name in value[:number]), None)
+    if twice is not None:
+        raise ValueError(f"{twice} is there twice")
+    return value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+PodName = Annotated[str, AfterValidator(_pod)]
+PodNames = Annotated[tuple[PodName, ...], BeforeValidator(_texts), AfterValidator(_each_once)]
+
+
+class Expectation(StrictForm):
+    """What is expected; what is left out may be anything.
+
+    Attributes
+    ----------
+    outcome
+        ``placed``, ``unschedulable`` or ``refused``; placed unless a reason to wait is expected.
+    node
+        The node, or several of which any will do.
+    cards
+        The cards, in any order.
+    reason
+        Texts that the message of a waiting pod contains.
+    policy
+        Where sections of the policy in force come from; of several sources, any may be named.
+    annotations
+        What is written on the pod for the node side.
+    warning
+        Texts that some warning about the pod contains.
+    preempts
+        The pods that go for it, in any order, by name where they are of its namespace; none of them if it is empty.
+    preempted_by
+        The pod of a later step that it goes for.
+    """
+
+    outcome: Literal["placed", "unschedulable", "refused"] | None = None
+    node: Annotated[Texts, Field(min_length=1)] | None = None
+    cards: Texts | None = None
+    reason: Annotated[Texts, Field(min_length=1)] | None = None
+    policy: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    warning: Texts = ()
+    preempts: PodNames | None = None
+    preempted_by: PodName | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Expectation:
+        if not self.model_fields_set:
+            raise ValueError(f"say at least one of {', '.join(type(self).model_fields)}")
+        for name in sorted(self.model_fields_set):
+            if getattr(self, name) is None:
+                raise ValueError(f"{name} is empty: leave it out, or say what is expected")
+        if self._waits and (self.node is not None or self.cards is not None):
+            raise ValueError("a pod that waits has neither node nor cards")
+        if self._waits and self.annotations:
+            raise ValueError("nothing is written on a pod that waits")
+        if self._waits and self.preempts:
+            raise ValueError("preempts: nobody goes for a pod that waits")
+        if self._waits and self.preempted_by is not None:
+            raise ValueError("preemptedBy: a pod that waits has nothing that it could leave to another one")
+        if self.outcome == _PLACED and self.reason is not None:
+            raise ValueError("a pod that is placed has no reason to wait")
+        return self
+
+    @property
+    def _waits(self) -> bool:
+        return self.reason is not None or self.outcome not in (None, _PLACED)
+
+    def unknown_pods(self, namespace: str, running: Collection[str], later: Collection[str]) -> list[str]:
+        """Say which pods it names that there are not, a text with the field for each.
+
+        Parameters
+        ----------
+        namespace
+            That of its pod.
+        running, later
+            The pods that there are, and those of later steps, as ``namespace/name``.
+        """
+        missing = [key for name in self.preempts or () if (key := _key(name, namespace)) not in running]
+        found = [f"preempts: there is no pod {key}" for key in missing]
+        if self.preempted_by is not None and (key := _key(self.preempted_by, namespace)) not in later:
+            found.append(f"preemptedBy: no later step has a pod {key}")
+        return found
+
+    def differences(self, answer: PodResult) -> list[str]:
+        """Say where an answer is not what was expected; one text per difference."""
+        placed = answer.decision.placement is not None
+        found: list[str] = []
+        if self._waits:
+            found += self._not_waiting(answer) if placed else self._waiting(answer)
+        elif not placed:
+            found.append(f"the pod waits: {answer.decision.message}")
+        else:
+            found += self._placed(answer)
+        for section, source in self.policy.items():
+            given = shown_sources(answer.sources).get(section, "nothing")
+            if source != given and not set(source.split(", ")) <= set(answer.sources.get(section, [given])):
+                found.append(f"policy.{section}: expected {source}, found {given}")
+        for name, value in self.annotations.items() if placed else ():
+            if answer.annotations.get(name) != value:
+                found.append(f"annotations.{name}: expected {value!r}, found {answer.annotations.get(name)!r}")
+        found += self._preemption(answer)
+        said = "; ".join(answer.decision.warnings) or "none"
+        found += [f"warning: expected {text!r}, found {said}" for text in self.warning if text not in said]
+        return found
+
+    def _preemption(self, answer: PodResult) -> Iterator[str]:
+        namespace = answer.pod.namespace
+        if self.preempts is not None and answer.node:
+            wanted = sorted(_key(name, namespace) for name in self.preempts)
+            gone = sorted(victim.pod for victim in answer.preemption.victims) if answer.preemption else []
+            if wanted != gone:
+                yield f"preempts: expected {', '.join(wanted) or 'nobody'}, found {', '.join(gone) or 'nobody'}"
+        if self.preempted_by is not None:
+            by = _key(self.preempted_by, namespace)
+            if by != answer.preempted_by:
+                yield f"preemptedBy: expected {by}, found {answer.preempted_by or 'nobody'}"
+
+    def _not_waiting(self, answer: PodResult) -> Iterator[str]:
+        expected = " and ".join(map(repr, self.reason)) if self.reason else f"outcome {self.outcome}"
+        gone = ", ".join(victim.pod for victim in answer.preemption.victims) if answer.preemption else ""
+        once = f" once {gone} went" if gone else ""
+        yield f"reason: expected {expected}, but the pod goes to {answer.node}{once}"
+
+    def _waiting(self, answer: PodResult) -> Iterator[str]:
+        outcome, message = answer.decision.outcome.value, answer.decision.message
+        if self.outcome not in (None, outcome):
+            yield f"outcome: expected {self.outcome}, found {outcome}"
+        for text in self.reason or ():
+            if text not in message:
+                yield f"reason: expected {text!r}, found {message!r}"
+
+    def _placed(self, answer: PodResult) -> Iterator[str]:
+        if self.node is not None and answer.node not in self.node:
+            yield f"node: expected {' or '.join(self.node)}, found {answer.node}"
+        if self.cards is not None and sorted(self.cards) != sorted(answer.cards):
+            yield f"cards: expected {', '.join(self.cards) or 'none'}, found {', '.join(answer.cards) or 'none'}"
+
+
+def _key(name: str, namespace: str) -> str:
+    """Return the namespace and name of a pod that is named from a namespace."""
+    return name if "/" in name else f"{namespace}/{name}"

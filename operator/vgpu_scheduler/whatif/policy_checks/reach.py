@@ -1,0 +1,95 @@
+"""What of a policy matches nothing in a cluster: a selector that selects nobody, a model that no card is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from vgpu_scheduler.kube import Object, Pod, compile_label_selector
+from vgpu_scheduler.model import did_you_mean, names_model
+from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
+from vgpu_scheduler.whatif.reasons.causes import describe_selector
+from vgpu_scheduler.whatif.world.nodes import nodes_with
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["lets_in_nothing", "matches_nothing"]
+
+
+_MOST_NAMED: Final = 6
+
+
+def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield a sentence for each field of a policy that matches nothing; none for a policy that is not understood.
+
+    Parameters
+    ----------
+    written
+        The policy.
+    pods
+        Those that are asked about, beside those of the world.
+    """
+    policy = decode_policy(written)
+    if not policy.error:
+        yield from _of_pods(world, written, policy, pods)
+        yield from _of_nodes(world, written, title(policy))
+
+
+def lets_in_nothing(world: World, written: Object) -> Iterator[str]:
+    """Yield a sentence for each field of a policy that matches no node or card, whoever the policy is for."""
+    policy = decode_policy(written)
+    if not policy.error:
+        yield from _of_nodes(world, written, title(policy))
+
+
+def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterable[Pod]) -> Iterator[str]:
+    spec, name = written.get("spec") or {}, title(policy)
+    everybody = [*world.bound.values(), *world.pending.values(), *pods]
+    homes = _namespaces(world, policy, everybody)
+    if not homes:
+        if written.get("kind") == NAMESPACED_KIND:
+            yield f"{name}: metadata.namespace: there are neither pods nor a namespace {policy.namespace}"
+        else:
+            selector = describe_selector(spec["namespaceSelector"])
+            yield f"{name}: spec.namespaceSelector ({selector}) matches no namespace"
+    elif policy.selector is not None and not any(
+        policy.selector.matches(pod.labels) for pod in everybody if pod.namespace in homes
+    ):
+        within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
+        yield f"{name}: spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
+
+
+def _of_nodes(world: World, written: Object, name: str) -> Iterator[str]:
+    spec = written.get("spec") or {}
+    if (nodes := compile_label_selector(spec.get("nodeSelector"))) is not None and not nodes_with(world, nodes):
+        yield f"{name}: spec.nodeSelector ({describe_selector(spec['nodeSelector'])}) matches no node"
+    yield from _of_cards(world, name, spec.get("devices") or {})
+
+
+def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> set[str]:
+    """Return the namespaces that a policy is about, of those that there are."""
+    labels: dict[str, Mapping[str, str]] = {pod.namespace: {} for pod in pods} | dict(world.namespaces)
+    if policy.namespace:
+        return {policy.namespace} & labels.keys()
+    selector = policy.namespace_selector
+    return {
+        name
+        for name, given in labels.items()
+        if selector is None or selector.matches({"kubernetes.io/metadata.name": name, **given})
+    }
+
+
+def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
+    if not (devices.get("types") or devices.get("modes")):
+        return
+    listed = [device for _, _, device in world.listed_devices()]
+    models, modes = sorted({device.type for device in listed}), {device.mode for device in listed}
+    types = devices.get("types") or {}
+    for field in ("allow", "deny"):
+        for part in types.get(field) or ():
+            if not any(names_model(part, model) for model in models):
+                near = did_you_mean(part, models)
+                there = ", ".join(models[:_MOST_NAMED]) + (", …" if len(models) > _MOST_NAMED else "")
+                yield f"{name}: spec.devices.types.{field}: no card is a {part}{near}; there are {there or 'no cards'}"
+    for mode in devices.get("modes") or ():
+        if mode not in modes:
+            yield f"{name}: spec.devices.modes: no card is in mode {mode}"

@@ -1,0 +1,114 @@
+"""Which models and modes of cards there are, where nothing but these keeps a pod from cards.
+
+HAMi has one reason for both, ``CardTypeMismatch``, where an annotation of the pod names a mode. Which of the two it is
+shows where the pod is asked about without these annotations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from vgpu_scheduler.engine import card_verdicts
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.whatif.reasons.node_exclusions import closing_of
+from vgpu_scheduler.whatif.world.nodes import with_annotation
+from vgpu_scheduler.whatif.world.simulation import PodResult, created
+from vgpu_scheduler.whatif.world.tables import few
+from vgpu_scheduler.whatif.world.world import World
+
+__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "annotations_about", "describe_mismatch"]
+
+_MOST_NODES: Final = 64
+"""Closed nodes whose cards are looked at."""
+MODEL_WORD, MODE_WORD = "type", "mode"
+"""What the names of the annotations have in them that are about models and modes."""
+_MISMATCHES: Final = frozenset({CardReason.CardTypeMismatch.text, CardReason.ModeNotFit.text})
+OTHER_CARDS: Final = frozenset(
+    {
+        CardReason.CardTypeMismatch,
+        CardReason.CardUuidMismatch,
+        CardReason.CardLabelMismatch,
+        CardReason.ModeNotFit,
+        CardReason.CardDeniedByPolicy,
+        CardReason.CardNotHealth,
+        CardReason.CardCordoned,
+    }
+)
+"""What cards say that a pod cannot have, however little is on them."""
+_CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
+
+
+def describe_mismatch(world: World, answer: PodResult) -> str:
+    """Say which models and modes there are; empty where something else keeps the pod from cards, too.
+
+    Where a node that has a card for the pod is closed to it, that is said as well.
+    """
+    told = _CARD_REASONS.intersection(answer.decision.reasons)
+    if not told or not told <= _MISMATCHES:
+        return ""
+    nodes = [node for node, verdict in answer.decision.verdicts.items() if not told.isdisjoint(verdict.reasons)]
+    of_mode, of_model = (_some_match(world, answer.pod, word, nodes) for word in (MODE_WORD, MODEL_WORD))
+    if of_mode == of_model:
+        what = "has a model and a mode that it takes"
+    elif of_model:
+        what = "is of a model that it takes"
+    else:
+        what = f"{'of its models ' if annotations_about(world, answer.pod, MODEL_WORD) else ''}has a mode that it takes"
+    with_mode = of_mode or not of_model
+    devices = world.listed_devices(nodes=nodes, dialects=world.engine.dialects.owners(answer.pod))
+    there = _listed((device for _, _, device in devices), with_mode=with_mode)
+    elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
+    subject = "No card of the nodes that are open to it" if elsewhere else "No card"
+    return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
+
+
+def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Iterator[str]:
+    """Yield which cards that the pod takes are on nodes that are closed to it, and by what."""
+    closed: dict[str, tuple[list[str], list[Device]]] = {}
+    ours = created(world, answer.pod, answer.pod.uid)
+    others = [node for node, verdict in answer.decision.verdicts.items() if _CARD_REASONS.isdisjoint(verdict.reasons)]
+    for node in others[:_MOST_NODES]:
+        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        taken = {each.device.uuid: each.device for each in verdicts if each.reason not in OTHER_CARDS}
+        if taken:
+            closing = " and ".join(closing_of(world, ours, node, answer.decision.verdicts[node]))
+            nodes, devices = closed.setdefault(closing, ([], []))
+            nodes.append(node)
+            devices += taken.values()
+    for closing, (nodes, devices) in closed.items():
+        each = ", which" if len(nodes) == 1 else "; each of these nodes"
+        yield f"It would take {_listed(devices, with_mode=with_mode)} on {few(nodes)}{each} {closing}."
+
+
+def _listed(devices: Iterable[Device], *, with_mode: bool) -> str:
+    counts = Counter(_worded(device, with_mode=with_mode) for device in devices)
+    return ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
+
+
+def _worded(device: Device, *, with_mode: bool) -> str:
+    if device.lacks_geometry:  # the dialect takes it for no model that it knows
+        return f"{device.type} in mode {device.mode}, without a geometry that is known and allowed"
+    if not with_mode:
+        return device.type
+    return f"{device.type} in mode {device.mode}" if device.mode else f"{device.type} without a mode"
+
+
+def annotations_about(world: World, pod: Pod, word: str) -> list[str]:
+    """Return the annotations of a pod that dialects read and that have a word in their names."""
+    return [name for name in world.engine.dialects.pod_annotations if word in name and name in pod.annotations]
+
+
+def _some_match(world: World, pod: Pod, word: str, nodes: Collection[str]) -> bool:
+    """Tell whether some card has the right model and mode for a pod without its annotations of one kind."""
+    written = world.written(pod)
+    names = annotations_about(world, pod, word)
+    for name in names:
+        written = with_annotation(written, name, "")
+    if not names:
+        return False
+    ours = created(world, world.pod(written, again=True), pod.uid)
+    verdicts = (verdict for node in nodes for verdict in card_verdicts(world.engine.cycle, ours, node))
+    return any(verdict.reason is None or verdict.reason.text not in _MISMATCHES for verdict in verdicts)

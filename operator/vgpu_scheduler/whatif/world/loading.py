@@ -1,0 +1,365 @@
+"""The objects of a cluster from files, taken into a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
+    STORAGE_DECODERS,
+    DisruptionBudget,
+    Namespace,
+    Object,
+    Pod,
+    decode_budget,
+    decode_pod,
+    decode_quota,
+    decode_selecting,
+)
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy, title
+from vgpu_scheduler.whatif.objects.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.objects.cards import WRITERS
+from vgpu_scheduler.whatif.objects.objects import (
+    WorldError,
+    WorldProblem,
+    decoded,
+    flatten,
+    group_of,
+    metadata_of,
+    name_of,
+    origin_of,
+    read_node,
+    with_uid,
+)
+from vgpu_scheduler.whatif.objects.storage import is_default_class
+from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
+
+
+class ListedDevice(NamedTuple):
+    """A device, with the node that lists it and the dialect in which it does."""
+
+    node: str
+    dialect: Dialect
+    device: Device
+
+
+class LoadedCluster:
+    """A cluster in memory, as objects say it is, of which only the engine knows.
+
+    Parameters
+    ----------
+    options
+        What its engine is made from, as that of the scheduler is; short forms are written in the first dialect.
+    strict
+        Refuse what a real cluster may well contain but a test hardly means: policies that are not understood, what is
+        there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
+    """
+
+    def __init__(self, options: EngineOptions, *, strict: bool = False) -> None:
+        self.engine = Engine(options)
+        self.engine.groups.trusts_assumed = True
+        self.scheduler_name = options.scheduler_names[0]
+        """What pods are made to name that are placed in this world, and name no scheduler of it."""
+        self.cards = WRITERS[options.dialects[0].name]
+        self.ignored: dict[str, int] = {}
+        """Kinds of objects that mean nothing here, and how many there were."""
+        self.problems: list[WorldProblem] = []
+        """What could not be understood; the engine goes on without it, as in a cluster."""
+        self._strict = strict
+        self._homes: dict[str, str] = {}  # card to node
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """The labels of the namespaces, by name."""
+        self._namespaces_matter = False
+        self._priorities = dict(SYSTEM_CLASSES)
+        self.unread: frozenset[str] = frozenset()
+        """Kinds of which nobody knows the objects: what is not here may be there all the same."""
+        self._numbers = count(1)
+        self._takers = self._takers_by_kind()
+        self._pods: dict[str, Pod] = {}  # by namespace and name, whatever has become of them
+        self._default_class = ""
+        self._quotas: dict[tuple[str, str], Object] = {}
+        self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self.nodes: dict[str, Object] = {}
+        """Nodes by name, as they were written."""
+        self.inventory_objects: dict[str, Object] = {}
+        """The objects beside nodes that list their devices, by the name of the node."""
+        self.policies: dict[str, Object] = {}
+        """The policies as they were written, by what messages call them."""
+        self.pod_groups: dict[tuple[str, str], Object] = {}
+        """The objects that describe groups as they were written, by their kind, and namespace and name."""
+        self.pending: dict[str, Pod] = {}
+        """Pods that are not bound and have not ended, by UID."""
+        self.bound: dict[str, Pod] = {}
+        """Pods that are bound, or as good as bound by another scheduler, and have not ended, by UID."""
+
+    def add(self, objects: Iterable[Object]) -> Sequence[WorldProblem]:
+        """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
+
+        What cannot be understood is among the problems, and otherwise left out, as it is in a cluster.
+
+        Returns
+        -------
+        sequence of WorldProblem
+            Those that came with these objects.
+
+        Raises
+        ------
+        WorldError
+            If something is no object at all; if an object cannot be understood, in a strict world.
+        """
+        known = len(self.problems)
+        for obj in flatten(objects):
+            try:
+                self._add(obj)
+            except WorldError as error:
+                if self._strict:
+                    raise
+                text = f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out"
+                self.problems.append(WorldProblem(str(obj.get("kind") or ""), name_of(obj), text))
+        return self.problems[known:]
+
+    def _add(self, obj: Object) -> None:
+        kind = str(obj.get("kind", ""))
+        metadata = metadata_of(obj)
+        take = self._takers.get(kind)
+        if take is None:
+            self._ignore(f"{kind}.{group_of(obj)}" if kind in WORKLOADS and not is_workload(obj) else kind)
+        else:
+            take(obj, str(metadata.get("name", "")), metadata)
+
+    def _ignore(self, kind: str) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
+
+    def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
+        """Return what takes in an object of each kind: called with the object, its name and its metadata."""
+        return {
+            "Node": lambda obj, *_: self._add_node(obj),
+            "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
+            NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
+            CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
+            "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
+            "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
+            "Device": lambda obj, name, _: self._add_device(name, obj),
+            "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
+            "PodGroup": lambda obj, *_: self.replace_pod_group(obj),
+            "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
+            **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
+            **dict.fromkeys(
+                SELECTING_KINDS if self.engine.system_spread else (),
+                lambda obj, *_: self._add_selecting(str(obj["kind"]), obj),
+            ),
+        }
+
+    def _add_pod(self, pod: Pod) -> None:
+        if pod.key in self._pods and not self._strict:  # short forms need not be named
+            self._problem("Pod", pod.key, " is there twice")
+        self._pods[pod.key] = pod
+        if home := self.home_of(pod):
+            self._add_bound(msgspec.structs.replace(pod, node_name=home))
+        else:
+            self._add_waiting(pod)
+
+    def home_of(self, pod: Pod) -> str:
+        """Return the node of a pod: where it is bound, or as good as bound, for another scheduler counts on it."""
+        if pod.node_name or pod.terminal or pod.scheduler_name not in self.engine.coexist_with:
+            return pod.node_name
+        return self.engine.dialects.announced_node(pod)
+
+    def is_announced(self, pod: Pod) -> bool:
+        """Tell whether a pod is held for bound to a node because its scheduler announces it, which has not bound it."""
+        written = self._written.get(pod.uid, {}).get("spec") or {}
+        unbound = msgspec.structs.replace(pod, node_name="")
+        return not written.get("nodeName") and pod.node_name != "" and self.home_of(unbound) == pod.node_name
+
+    def _add_waiting(self, pod: Pod) -> None:
+        """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""
+        self.engine.observe_pod(msgspec.structs.replace(pod, resource_version=0), 0.0)  # what is asked may differ
+        self.engine.queue.remove(pod.uid)
+        if not (pod.terminal or pod.deleting):
+            self.pending[pod.uid] = pod
+
+    def _add_bound(self, pod: Pod) -> None:
+        unreadable = self.engine.observe_pod(pod, 0.0)
+        if pod.terminal:
+            return
+        self.bound[pod.uid] = pod
+        if not self.has_node(pod.node_name):
+            self._problem("Pod", pod.key, f": there is no node {pod.node_name}", missing_node=pod.node_name)
+            return
+        for problem in unreadable:
+            self._problem("Pod", pod.key, f": {problem.message}")
+        for dialect, usage in self.engine.uses(pod).items():
+            for uuid in sorted(usage.charges.keys() - {device.uuid for device in self.devices(pod.node_name, dialect)}):
+                self._problem("Pod", pod.key, f": node {pod.node_name} has no card {uuid}")
+
+    def _add_node(self, obj: Object) -> None:
+        node = read_node(obj)
+        if self.has_node(node.name):
+            self._problem("Node", node.name, " is there twice")
+        self.nodes[node.name] = obj
+        for problem in self.engine.observe_node(node, 0.0):
+            self._problem("Node", node.name, f": {problem.message}")
+        for card in self._cards_of(node.name):
+            home = self._homes.setdefault(card, node.name)
+            if home != node.name:
+                self._problem("Node", node.name, f": card {card} is on node {home}, too")
+
+    def _cards_of(self, node: str) -> Iterator[str]:
+        """Yield the cards of a node that have ids; names of others, as of devices for RDMA, recur on other nodes."""
+        for _, dialect, device in self.listed_devices(nodes=(node,)):
+            if device.vendor in dialect.inventory.cards and dialect.inventory.hardware(device):
+                yield device.uuid
+
+    def _add_device(self, name: str, obj: Object) -> None:
+        self.inventory_objects[name] = obj
+        self.engine.observe_inventory(name, obj, 0.0)
+
+    def replace_policy(self, obj: Object) -> PolicyResource:
+        """Take in a policy, or another version of one."""
+        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        self.policies[title(policy)] = obj
+        self.engine.policy_tracker.observe(policy)
+        return policy
+
+    def policies_in_force(self, pod: Pod, section: str) -> Iterator[tuple[str, Object]]:
+        """Yield the policies from which a section came that is in force for a pod, each after its title."""
+        for named in self.engine.policies.resolve(pod).titles(section):
+            if named in self.policies:
+                yield named, self.policies[named]
+
+    def _add_policy(self, obj: Object) -> None:
+        policy = self.replace_policy(obj)
+        if policy.error:
+            self._problem(policy.kind, title(policy).partition(" ")[2], f": {policy.error}")
+        self._namespaces_matter |= policy.namespace_selector is not None
+
+    def replace_quota(self, obj: Object) -> None:
+        """Take in a quota, or another version of one.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = metadata_of(obj)
+        quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
+        self._quotas[quota.namespace, quota.name] = obj
+        for problem in self.engine.quota_limits.observe(quota):
+            self._problem("ResourceQuota", f"{quota.namespace}/{quota.name}", f": {problem.message}")
+
+    def replace_pod_group(self, obj: Object) -> None:
+        """Take in an object that describes a group, or another version of one; who is not ours to read means nothing.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        version = str(obj.get("apiVersion", ""))
+        name = f"PodGroup.{group_of(obj)}"
+        kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
+        if kind is None:
+            self._ignore(name)
+            return
+        found = decoded(kind.decode, obj, metadata_of(obj))
+        priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
+        self.pod_groups[found.kind, found.key] = obj
+        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0, priority=priority))
+
+    def _add_budget(self, budget: DisruptionBudget) -> None:
+        self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))
+
+    def _add_priority_class(self, name: str, value: object) -> None:
+        if type(value) is not int:
+            raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
+        self._priorities[name] = value
+
+    def _add_namespace(self, name: str, labels: object) -> None:
+        if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+            raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
+        self.engine.policy_tracker.observe_namespace(Namespace(name, dict(labels)))
+        self.namespaces[name] = labels
+
+    def ensure_namespace(self, name: str) -> None:
+        """Make a namespace without labels, unless there is one of that name."""
+        if name in self.namespaces:
+            return
+        if self._namespaces_matter and not self._strict:
+            self._problem("Namespace", name, " is not there: it is taken to have no labels")
+        self._add({"kind": "Namespace", "metadata": {"name": name}})
+
+    def _add_storage(self, kind: str, obj: Object) -> None:
+        home = {"namespace": "default"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {}
+        found = decoded(STORAGE_DECODERS[kind], obj, home | with_uid(kind, obj))
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+        if kind == "StorageClass" and is_default_class(obj):
+            self._default_class = max(self._default_class, found.name)
+
+    def _add_selecting(self, kind: str, obj: Object) -> None:
+        found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+
+    def _problem(self, kind: str, name: str, what: str, *, missing_node: str = "") -> None:
+        text = f"{kind} {name}{what}"
+        if self._strict:
+            raise WorldError(text)
+        self.problems.append(WorldProblem(kind, name, text, missing_node))
+
+    def pod(self, obj: Object, *, again: bool = False) -> Pod:
+        """Read a pod of a file, which need not have what the API server fills in.
+
+        Parameters
+        ----------
+        again
+            It was read before, and is only asked about in another form.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = metadata_of(obj)
+        full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
+        wanted = missing_class(obj)
+        unknown = "PriorityClass" in self.unread or again
+        if wanted and wanted not in self._priorities and not unknown:
+            self._problem("Pod", f"{full['namespace']}/{full.get('name', '')}", f": there is no PriorityClass {wanted}")
+        pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
+        if not again:
+            self._written[pod.uid] = obj
+        return pod
+
+    def new_uid(self) -> str:
+        """Return a UID that no other pod has."""
+        return f"whatif-{next(self._numbers)}"
+
+    def has_node(self, name: str) -> bool:
+        """Tell whether there is a node of that name."""
+        return self.engine.state.node(name) is not None
+
+    def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
+        """Return the devices of a node in a dialect; in the first one unless it is named."""
+        return self.engine.state.devices_on(node, dialect)
+
+    def listed_devices(
+        self, *, nodes: Iterable[str] | None = None, dialects: Collection[Dialect] | None = None
+    ) -> Iterator[ListedDevice]:
+        """Yield the devices of all nodes in every dialect, or of some and in some: by node, and then by dialect."""
+        for node in self.nodes if nodes is None else nodes:
+            for dialect in self.engine.dialects if dialects is None else dialects:
+                for device in self.devices(node, dialect.name):
+                    yield ListedDevice(node, dialect, device)
+
+    def is_served(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for cards, or names a scheduler of this world."""
+        return pod.scheduler_name in self.engine.scheduler_names or bool(self.engine.dialects.owners(pod))

@@ -1,0 +1,230 @@
+"""Nodes as they are written, by their labels, and as they would be written if somebody changed them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
+from vgpu_scheduler.kernels import SLOTS
+from vgpu_scheduler.kube import LabelSelector, Object, Pod, decode_node
+from vgpu_scheduler.model import LAST_ALLOCATED, Device
+from vgpu_scheduler.whatif.objects.controllers import controller_of
+from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.world.world import World
+
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
+TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
+"""Taints that say how a node is, not what kind of node it is."""
+
+
+def nodes_with(world: World, labels: LabelSelector) -> set[str]:
+    """Return the names of the nodes that have some labels."""
+    return {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
+
+
+def nodes_for(world: World, pod: Pod) -> list[str]:
+    """Return all nodes by name, first those with devices of the dialect that a pod asks in, whichever that is."""
+    asked = world.engine.dialects.owners(pod) or tuple(world.engine.dialects)
+    with_devices = {name for name in world.nodes if any(world.devices(name, each.name) for each in asked)}
+    return sorted(world.nodes, key=lambda name: (name not in with_devices, name))
+
+
+def is_closed(world: World, name: str) -> bool:
+    """Tell whether the state of a node keeps all pods away but those that tolerate just that."""
+    known = world.engine.state.node(name)
+    taints = () if known is None else known.taints
+    keys = {taint.key for taint in taints if taint.repels}
+    return is_cordoned(world.nodes[name]) or not TAINTS_OF_STATE.isdisjoint(keys)
+
+
+def is_cordoned(node: Object) -> bool:
+    """Tell whether a node takes no pods."""
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def uncordoned(node: Object) -> Object:
+    """Return a node that takes pods again."""
+    return _without_taints(node, frozenset({_UNSCHEDULABLE}))
+
+
+def states_of(node: Object) -> list[str]:
+    """Return the taints of a node that say that it is in a bad state; that it is cordoned is none."""
+    keys = TAINTS_OF_STATE - {_UNSCHEDULABLE}
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return list(dict.fromkeys(taint["key"] for taint in taints if taint.get("key") in keys))
+
+
+def in_good_state(node: Object) -> Object:
+    """Return a node that is ready and without pressure; one that is cordoned stays so."""
+    spec, keys = node.get("spec") or {}, states_of(node)
+    return {**node, "spec": {**spec, "taints": [t for t in spec.get("taints") or () if t.get("key") not in keys]}}
+
+
+def with_offered(node: Object, amounts: Mapping[str, str]) -> Object:
+    """Return a node whose kubelet offers amounts of resources that it does not offer now."""
+    status = node.get("status") or {}
+    offered = {field: {**(status.get(field) or {}), **amounts} for field in ("capacity", "allocatable")}
+    return {**node, "status": {**status, **offered}}
+
+
+def with_annotation(node: Object, name: str, value: str) -> Object:
+    """Return a node with another value of an annotation; without it, where the value is empty."""
+    metadata = dict(node["metadata"])
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != name}
+    metadata["annotations"] = {**annotations, name: value} if value else annotations
+    return {**node, "metadata": metadata}
+
+
+def listed_cards(node: Object, annotation: str) -> list[str]:
+    """Return the cards that an annotation of a node lists, separated by commas."""
+    text = ((node["metadata"].get("annotations") or {}).get(annotation)) or ""
+    return [card.strip() for card in str(text).split(",") if card.strip()]
+
+
+def copy_of(world: World, name: str, copy: str) -> list[Object]:
+    """Return the objects of a new node like one that is there, with cards of its own, the node last.
+
+    It is healthy: nothing closes it, all of its cards are in service, and its plugins serve. Nothing runs on it but
+    what comes to each node of its kind: the pods of DaemonSets and of the kubelet itself.
+
+    Parameters
+    ----------
+    name
+        The node that it is like.
+    copy
+        What it is called; its cards have this behind their names.
+
+    Raises
+    ------
+    WorldError
+        If there is no such node, one of the new name, or nobody knows what the kubelet of a new one would offer.
+    """
+    if name not in world.nodes:
+        raise WorldError(f"there is no node {name}")
+    if world.has_node(copy):
+        raise WorldError(f"there is a node {copy} already")
+    like, inventory_object = _as_new(world, world.nodes[name]), world.inventory_objects.get(name)
+    for dialect in world.engine.dialects:
+        like = dialect.inventory.with_healthy_devices(like)
+        inventory_object = (
+            None if inventory_object is None else dialect.inventory.with_healthy_devices(inventory_object)
+        )
+    cards = list(_hardware(world, like, inventory_object))
+    _check_offered(world, like, inventory_object)
+    node = _renamed(like, copy, cards)
+    labels = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
+    node["metadata"] |= {"uid": world.new_uid(), "labels": labels}
+    listed = [] if inventory_object is None else [_renamed(inventory_object, copy, cards)]
+    return [*_node_bound(world, name, copy, cards), *listed, node]
+
+
+def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterator[Object]:
+    """Yield the pods that come to a new node like another one by themselves, as those run there: one of each vendor."""
+    made: set[object] = set()
+    for pod in sorted(world.bound.values(), key=lambda pod: (pod.deleting, pod.key)):
+        if pod.node_name != name or not pod.is_node_bound:
+            continue
+        written = world.written(pod)
+        controller = controller_of(written)
+        if pod.is_of_daemon_set and (pod.namespace, controller) in made:
+            continue
+        made.add((pod.namespace, controller))
+        yield _pod_on(written, name, copy, cards)
+
+
+def _pod_on(written: Object, name: str, copy: str, cards: list[str]) -> Object:
+    """Return a pod as it would run on a new node; of cards it holds what it holds of those that they are like."""
+    made = _renamed(written, copy, cards)
+    metadata = {key: value for key, value in made["metadata"].items() if key != "deletionTimestamp"}
+    notes = {key: copy if text == name else text for key, text in metadata["annotations"].items()}
+    made["metadata"] = {**metadata, "name": f"{written['metadata']['name']}-{copy}", "annotations": notes}
+    return {**made, "spec": {**written["spec"], "nodeName": copy}}
+
+
+def _as_new(world: World, node: Object) -> Object:
+    """Return a node that nothing closes, and whose kubelet offers all devices that it knows of."""
+    like: Object = _without_taints(node, TAINTS_OF_STATE)
+    cordons = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
+    locks = [lock.annotation for lock in world.engine.dialects.node_side.locks]
+    for key in (*cordons, *locks, LAST_ALLOCATED):
+        like = with_annotation(like, key, "")
+    status = node.get("status") or {}
+    devices = {key: amount for key, amount in (status.get("capacity") or {}).items() if "/" in key}
+    allocatable = {**(status.get("allocatable") or {}), **devices}
+    return {**like, "status": {**status, "allocatable": allocatable}} if devices else like
+
+
+def _check_offered(world: World, node: Object, inventory_object: Object | None) -> None:
+    """Refuse a node whose kubelet has forgotten the devices that it lists: what it would offer of them is not known.
+
+    Raises
+    ------
+    WorldError
+        If its capacity of a resource that counts devices is 0.
+    """
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    for inventory, devices in _devices(world, node, inventory_object):
+        vendors = {device.vendor for device in devices}
+        for name, resource in inventory.device_resources.items():
+            if resource.dimension == SLOTS and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
+                text = f"node {node['metadata']['name']} lists cards, and its kubelet offers no {name}"
+                raise WorldError(f"{text}: its device plugin is gone, so name another node of that kind")
+
+
+def _hardware(world: World, node: Object, inventory_object: Object | None) -> Iterator[str]:
+    """Yield the UUIDs of the devices of a node."""
+    for inventory, devices in _devices(world, node, inventory_object):
+        yield from map(inventory.hardware, devices)
+
+
+def _devices(
+    world: World, node: Object, inventory_object: Object | None
+) -> Iterator[tuple[Inventory, Sequence[Device]]]:
+    """Yield the devices of a node that can be read, by dialect."""
+    known = decode_node({**node, "metadata": {"uid": "", **node["metadata"]}})
+    for dialect in world.engine.dialects:
+        try:
+            devices = dialect.inventory.devices(known, inventory_object)
+        except RegistrationError as error:
+            devices = error.devices
+        except CodecError:
+            devices = ()
+        yield dialect.inventory, devices
+
+
+def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
+    longest_first = sorted(filter(None, cards), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+    def renamed(text: str) -> str:
+        return pattern.sub(lambda card: f"{card[0]}-{name}", text)
+
+    found = dict(obj)
+    found["metadata"] = {
+        **obj["metadata"],
+        "annotations": _with_texts(obj["metadata"].get("annotations") or {}, renamed),
+    }
+    if obj.get("kind") != "Node":  # the object that lists the devices of one
+        found["spec"] = _with_texts(obj.get("spec"), renamed)
+    found["metadata"] = {key: each for key, each in found["metadata"].items() if key not in {"uid", "resourceVersion"}}
+    found["metadata"]["name"] = name
+    return found
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy in which every text was changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _with_texts(each, change) for key, each in value.items()}
+    return [_with_texts(each, change) for each in value] if isinstance(value, list) else value
+
+
+def _without_taints(node: Object, keys: frozenset[str]) -> dict[str, Any]:
+    spec = {key: value for key, value in (node.get("spec") or {}).items() if key != "unschedulable"}
+    if spec.get("taints"):
+        spec["taints"] = [taint for taint in spec["taints"] if taint.get("key") not in keys]
+    return {**node, "spec": spec}

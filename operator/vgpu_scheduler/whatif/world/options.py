@@ -1,0 +1,44 @@
+"""What an engine is made from where no settings of a scheduler are at hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects.factory import DIALECTS
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.whatif.objects.objects import WorldError
+
+
+def make_dialect(name: str) -> Dialect:
+    """Return a dialect with its default names.
+
+    Raises
+    ------
+    WorldError
+        If there is none of that name.
+    """
+    if name not in DIALECTS:
+        raise WorldError(f"dialect: {name!r} is none of {', '.join(DIALECTS)}")
+    return DIALECTS[name]()
+
+
+def plain_options(dialect: str, defaults: PolicyDefaults | None = None) -> EngineOptions:
+    """Return what the engine of a scheduler is made from of which only this is known.
+
+    Parameters
+    ----------
+    dialect
+        The one that it serves, with its default names.
+    defaults
+        What holds where no policy says otherwise.
+
+    Raises
+    ------
+    WorldError
+        If there is no such dialect.
+    """
+    understood = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
+    return EngineOptions((make_dialect(dialect),), understood)

@@ -1,0 +1,169 @@
+"""Answers as text for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+
+from tabulate import tabulate
+
+from vgpu_scheduler.model import NodeVerdict, ScorePart
+from vgpu_scheduler.policy import shown_sources
+from vgpu_scheduler.whatif.world.simulation import PodResult
+
+_HEAD = ("NODE", "SCORE", "WHY")
+_MOST_ROWS = 40
+"""Rows that are shown of the nodes that fit, and of those that do not."""
+_MOST_UNFIT = 20
+"""Nodes that do not fit, above which there is one row per reason."""
+_GAP = "  "
+"""Between columns."""
+_LEAST = 12
+"""Characters that a column keeps, however narrow the table."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_WIDTH = 118
+"""Characters of a line of a table that is indented by two."""
+_MOST_NAMES = 3
+"""Nodes that are named in the row of a reason."""
+Row = tuple[str, str, str]
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None, *, wrapped: bool = False) -> list[str]:
+    """Return rows as lines, their cells in columns.
+
+    Parameters
+    ----------
+    width
+        How many characters a line may have; None for as many as there are. The widest columns give way, none of them
+        below a dozen characters.
+    wrapped
+        Go on in a line below where a cell is too long, and do not cut it: it has words that are read.
+    """
+    if width is not None:
+        rows = _fitted(rows, width, wrapped=wrapped)
+    text = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _fitted(rows: Sequence[Sequence[str]], width: int, *, wrapped: bool) -> list[list[str]]:
+    widths = [max(map(_visible, column)) for column in zip(*rows, strict=True)]
+    left = width - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > left and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    return [
+        [
+            cell if _visible(cell) <= most else _shortened(cell, most, wrapped=wrapped)
+            for cell, most in zip(row, widths, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def _visible(cell: str) -> int:
+    return len(_COLOUR.sub("", cell))
+
+
+def _shortened(cell: str, width: int, *, wrapped: bool) -> str:
+    return "\n".join(wrap(cell, width)) if wrapped else f"{cell[: width - 1]}…"
+
+
+def indented(rows: Sequence[Sequence[str]], *, wide: bool = False) -> list[str]:
+    """Return rows as lines below what they are about; unless they may be wide, a long cell goes on below."""
+    return [f"  {line}" for line in aligned(rows, None if wide else _WIDTH, wrapped=True)]
+
+
+def number(value: float) -> str:
+    """Write a score with two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def explain(answer: PodResult, *, wide: bool = False) -> str:
+    """Say what became of a pod, what every node scored (the best first), and why the others do not fit.
+
+    Parameters
+    ----------
+    wide
+        Leave no node out, and group none.
+    """
+    decision = answer.decision
+    became = f"goes to {answer.node}" if answer.node else f"waits ({decision.outcome.value})"
+    became += f", {', '.join(answer.cards)}" if answer.cards else ""
+    gates = answer.pod.spec.scheduling_gates
+    if gates:
+        removed = "its scheduling gate is removed" if len(gates) == 1 else "its scheduling gates are removed"
+        lines = [f"{answer.pod.key} is not tried until {removed}: {', '.join(gates)} (spec.schedulingGates)"]
+        lines += (
+            [f"  Without them, it {became}."] if decision.placement or decision.verdicts or decision.reasons else []
+        )
+    else:
+        lines = [f"{answer.pod.key} {became}"]
+    if decision.message:
+        lines.append(f"  {decision.message}")
+    if answer.after:
+        lines.append(f"  {answer.after}")
+    if decision.near_miss is not None:
+        lines.append(f"  {decision.near_miss}")
+    if decision.placement is not None:
+        volumes = decision.placement.volumes
+        lines += [f"  claim {claim} gets volume {volume}" for claim, volume in sorted(volumes.matched.items())]
+        lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
+    lines += [f"  {section} by {source}" for section, source in sorted(shown_sources(answer.sources).items())]
+    lines += [f"  warning: {warning}" for warning in decision.warnings]
+    fitting = [
+        (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or "no scorer is on")
+        for node, parts in _best_first(decision.scores, answer.node)
+    ]
+    others = _unfit(decision.verdicts, single=wide or len(decision.verdicts) <= _MOST_UNFIT)
+    if fitting or others:
+        rows = [_HEAD, *(fitting if wide else _cut(fitting)), *(others if wide else _cut(others))]
+        lines += indented(rows, wide=wide)
+    return "\n".join(lines)
+
+
+def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
+    """Return a row for each node that does not fit, or else for each reason: the most frequent one first."""
+    if single:
+        return [(node, "-", verdict.detail) for node, verdict in sorted(verdicts.items())]
+    nodes_by_reasons: dict[str, list[str]] = {}
+    for node, verdict in sorted(verdicts.items()):
+        nodes_by_reasons.setdefault(", ".join(verdict.reasons) or verdict.detail, []).append(node)
+    groups = sorted(nodes_by_reasons.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [(few(nodes), "-", reasons) for reasons, nodes in groups]
+
+
+def few(names: Sequence[str], of_what: str = "nodes") -> str:
+    """Name a few nodes, or other things, and say how many there are if they are more."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{len(names)} {of_what}: {', '.join(names[:_MOST_NAMES])}, …"
+
+
+def rank(parts: Sequence[ScorePart]) -> float:
+    """Return what nodes are compared by: normalised scores, for HAMi's spread alone prefers the lowest raw one."""
+    return sum(part.normalised * part.weight for part in parts if not part.within)
+
+
+def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> list[tuple[str, tuple[ScorePart, ...]]]:
+    return sorted(scores.items(), key=lambda entry: (entry[0] != chosen, -rank(entry[1]), entry[0]))
+
+
+def _reckoned(parts: Sequence[ScorePart], within: str = "") -> str:
+    """Write the sum of a node, or of one of its parts, and after each part what that is made of."""
+    words = []
+    for part in parts:
+        if part.within == within:
+            made_of = _reckoned(parts, part.scorer)
+            words.append(_worded(part) + (f" [{made_of}]" if made_of else ""))
+    return " + ".join(words)
+
+
+def _worded(part: ScorePart) -> str:
+    raw, of_hundred = number(part.raw), number(part.normalised)
+    words = f"{part.scorer} {raw}" + (f" ({of_hundred} of 100)" if of_hundred != raw else "")
+    return words + (f" x {part.weight}" if part.weight != 1 else "")
+
+
+def _cut(rows: Sequence[Row]) -> list[Row]:
+    more = len(rows) - _MOST_ROWS
+    return [*rows[:_MOST_ROWS], *([(f"and {more} more", "", "")] if more > 0 else [])]
