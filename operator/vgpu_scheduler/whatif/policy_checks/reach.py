@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from vgpu_scheduler.kube import Object, Pod, compile_label_selector
+from vgpu_scheduler.kube import NAMESPACE_NAME, Object, Pod, compile_label_selector
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
@@ -74,7 +74,7 @@ def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> se
     return {
         name
         for name, given in labels.items()
-        if selector is None or selector.matches({"kubernetes.io/metadata.name": name, **given})
+        if selector is None or selector.matches({NAMESPACE_NAME: name, **given})
     }
 
 
