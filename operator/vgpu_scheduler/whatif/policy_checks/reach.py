@@ -72,9 +72,7 @@ def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> se
         return {policy.namespace} & labels.keys()
     selector = policy.namespace_selector
     return {
-        name
-        for name, given in labels.items()
-        if selector is None or selector.matches({NAMESPACE_NAME: name, **given})
+        name for name, given in labels.items() if selector is None or selector.matches({NAMESPACE_NAME: name, **given})
     }
 
 
