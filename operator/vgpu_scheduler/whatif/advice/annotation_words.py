@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 __all__ = ["annotated_as_others"]
 
@@ -18,16 +18,12 @@ def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield that a pod says another word, one annotation at a time, where those on the cards say others."""
     if _OF_OTHERS.isdisjoint(waiting.cycle.decide(waiting.ours).reasons):
         return
-    metadata = waiting.written.get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
+    annotations = (waiting.written.get("metadata") or {}).get("annotations") or {}
     for dialect in waiting.world.engine.dialects.owners(waiting.ours):
         for name, words in dialect.claims.annotation_words.items():
             given = annotations.get(name)
             for word in words:
-                written: Object = {
-                    **waiting.written,
-                    "metadata": {**metadata, "annotations": {**annotations, name: word}},
-                }
+                written = with_annotation(waiting.written, name, word)
                 if word != given and (node := waiting.node(written)):
                     instead = "" if given is None else f" instead of {given}"
                     text = f"write {word} as its annotation {name}{instead}"

@@ -17,6 +17,7 @@ from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
@@ -250,14 +251,11 @@ def _set(
 
 def _annotated(written: Object, fix: AnnotationFix) -> CorrectedPod | None:
     """Return a pod with another value of an annotation, or without it; None where it has none of that name."""
-    metadata, name = written.get("metadata") or {}, fix.annotation
-    annotations = metadata.get("annotations") or {}
-    if name not in annotations:
+    name = fix.annotation
+    if name not in ((written.get("metadata") or {}).get("annotations") or {}):
         return None
-    kept = {key: value for key, value in annotations.items() if key != name}
     text = f"write {fix.meant} as its annotation {name}" if fix.meant else f"leave out its annotation {name}"
-    changed = {**kept, name: fix.meant} if fix.meant else kept
-    return CorrectedPod({**written, "metadata": {**metadata, "annotations": changed}}, (text,))
+    return CorrectedPod(with_annotation(written, name, fix.meant), (text,))
 
 
 def _without(written: Object, unsupported: UnsupportedField) -> Object | None:

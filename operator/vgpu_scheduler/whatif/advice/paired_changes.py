@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
@@ -248,14 +248,14 @@ def _smaller_request_with_another(
 
 def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
     """Yield the amounts of a pod, of containers that ask for the same only those of the first one."""
-    firsts: list[tuple[Any, ...]] = []
+
+    def asks(container: Object) -> tuple[object, object]:
+        return container.get("resources"), container.get("restartPolicy")
+
     for amount in waiting.amounts():
-        container = waiting.written["spec"][amount.field][amount.index]
-        asks = [amount.field, {name: container.get(name) for name in ("resources", "restartPolicy")}]
-        first = next((index for *asked, index in firsts if asked == asks), None)
-        if first is None:
-            firsts.append((*asks, amount.index))
-        if first in (None, amount.index):
+        containers = waiting.written["spec"][amount.field]
+        asked = asks(containers[amount.index])
+        if not any(asks(each) == asked for each in containers[: amount.index]):
             yield amount
 
 

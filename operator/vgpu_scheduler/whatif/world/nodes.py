@@ -70,12 +70,12 @@ def with_offered(node: Object, amounts: Mapping[str, str]) -> Object:
     return {**node, "status": {**status, **offered}}
 
 
-def with_annotation(node: Object, name: str, value: str) -> Object:
-    """Return a node with another value of an annotation; without it, where the value is empty."""
-    metadata = dict(node["metadata"])
+def with_annotation(obj: Object, name: str, value: str) -> Object:
+    """Return an object with another value of an annotation; without it, where the value is empty."""
+    metadata = dict(obj.get("metadata") or {})
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != name}
     metadata["annotations"] = {**annotations, name: value} if value else annotations
-    return {**node, "metadata": metadata}
+    return {**obj, "metadata": metadata}
 
 
 def listed_cards(node: Object, annotation: str) -> list[str]:
