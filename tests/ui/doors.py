@@ -34,6 +34,8 @@ class People:
     ----------
     rights
         Verb, resource and namespace by user.
+    groups
+        Those of everybody.
     asked
         How often who was reviewed.
     answers
@@ -44,6 +46,7 @@ class People:
     rights: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     specs: list[Mapping[str, Any]] = field(default_factory=list)
+    groups: list[str] = field(default_factory=lambda: ["people"])
     answers: bool = True
     status: int = 201
 
@@ -64,7 +67,7 @@ class People:
         if path == "/apis/authentication.k8s.io/v1/tokenreviews":
             name = self.users.get(spec["token"])
             self.asked["token"] += 1
-            user = {"username": name, "groups": ["people"], "uid": "1", "extra": {"x": ["y"]}}
+            user = {"username": name, "groups": self.groups, "uid": "1", "extra": {"x": ["y"]}}
             status: Object = {"authenticated": True, "user": user} if name else {"error": "no"}
         else:
             assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -148,7 +151,9 @@ async def deployed(
     homes = {str(obj["metadata"].get("namespace") or "") for obj in view.objects} - {""}
     clock = Clock()
     (port,) = free_ports(1)
-    doors = PageAddresses(frozenset({HOST, f"127.0.0.1:{port}"}), is_tls=True, proxies=proxies)
+    doors = PageAddresses(
+        frozenset({HOST, f"127.0.0.1:{port}", f"localhost:{port}", "localhost"}), is_tls=True, proxies=proxies
+    )
     guard = DeployedGuard(Reviews(people, clock), doors, names, lambda: homes, clock, lambda: clock() + 1e9)
     guard.stream_lasts = lasts or guard.stream_lasts
     bounds = Bounds(most, quiet)

@@ -6,7 +6,10 @@ import asyncio
 import base64
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -142,6 +145,30 @@ async def test_a_token_that_is_revoked_ends_its_session_within_a_minute() -> Non
         known.users["token-of-tenant"] = "tenant"
         page.clock.now += 61
         assert (await page.browser.get("/", headers=session)).status == 401  # it does not come back
+
+
+async def test_a_session_outlasts_other_groups_of_its_user_and_goes_by_them() -> None:
+    known = people()
+    known.groups = ["b", "a"]
+    async with deployed(OBJECTS, known) as page:
+        session = cookie(await log_in(page, "token-of-tenant"))
+        page.clock.now += 61
+        known.groups = ["a", "b"]  # a webhook that gives no order tells nothing new
+        assert (await page.browser.get("/", headers=session)).status == 200
+        page.clock.now += 61
+        known.groups = ["a", "c"]
+        assert (await page.browser.get("/", headers=session)).status == 200
+        asked = [spec["groups"] for spec in known.specs if "resourceAttributes" in spec]
+        assert (asked[0], asked[-1]) == (["a", "b"], ["a", "c"])
+
+
+async def test_a_session_ends_where_its_token_is_somebody_elses() -> None:
+    known = people()
+    async with deployed(OBJECTS, known) as page:
+        session = cookie(await log_in(page, "token-of-tenant"))
+        known.users["token-of-tenant"] = ADMIN
+        page.clock.now += 61
+        assert (await page.browser.get("/", headers=session)).status == 401
 
 
 async def test_a_session_lasts_half_a_day_at_most() -> None:
@@ -331,6 +358,34 @@ async def test_every_answer_tells_browsers_to_come_by_tls_alone_and_to_keep_noth
                 assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
                 assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
                 assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_other_servers_of_the_same_machine_are_reached_without_tls_after_a_port_forward() -> None:
+    async with deployed(OBJECTS, people()) as page:
+        for host in ("localhost", f"localhost:{page.browser.home.rpartition(':')[2]}"):
+            answer = await page.browser.get("/login", headers={"Host": host})
+            assert answer.status == 200
+            assert "Strict-Transport-Security" not in answer.headers
+            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+
+
+async def test_pages_of_one_user_that_are_made_at_a_time_are_bounded() -> None:
+    async with deployed(OBJECTS, people()) as page:
+        mine, others = page.headers("token-of-tenant"), page.headers(f"token-of-{ADMIN}")
+        assert (await page.browser.get("/", headers=others)).status == 200
+        until = threading.Event()
+        held = asyncio.create_task(page.current.ask(lambda _, __: until.wait(30)))
+        paths = [f"/pods/default/x-{number}" for number in range(20)]
+        asked = [asyncio.create_task(page.browser.get(path, headers=mine)) for path in paths]
+        refused = [await each for each in islice(asyncio.as_completed(asked), 4)]
+        theirs = asyncio.create_task(page.browser.get("/pods/default/x", headers=others))
+        until.set()
+        assert await held
+        told = {(answer.status, "16 pages of yours are being made" in answer.text) for answer in refused}
+        assert told == {(503, True)}
+        assert Counter([(await each).status for each in asked]) == {503: 4, 404: 16}
+        assert (await theirs).status == 200
+        assert (await page.browser.get("/pods/default/x", headers=mine)).status == 200
 
 
 async def test_probes_are_answered_to_everybody_by_any_name_and_say_nothing() -> None:

@@ -17,6 +17,7 @@ from aiohttp import web
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
 from vgpu_scheduler.ui.access import BoundedSite, Bounds, Guard, LocalKeyGuard, Visitor
+from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.doctor_polling import DoctorPoller
 from vgpu_scheduler.ui.errors import RefusedError
@@ -38,6 +39,8 @@ _LONGEST_LINE: Final = 8190
 _MOST_KEPT: Final = 64
 _KEPT_FOR: Final = 5.0
 """Answers that are kept for as long as nothing changes, and for how many seconds."""
+_MOST_MADE, _MOST_MADE_OF_ONE = 128, 16
+"""Pages that are made at a time, and of one user among them: as many as they may have open."""
 _LONGEST_ADDRESS: Final = 6000
 """Characters of an address that a form is turned into, so that it can be sent."""
 _TOO_LARGE: Final = f"this is larger than {LARGEST // 1024} KiB"
@@ -136,6 +139,12 @@ class _Answering:
         self._kept: dict[_Kept, web.Response] = {}
         self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)
+        self._limit = ConcurrencyLimit(
+            _MOST_MADE,
+            _MOST_MADE_OF_ONE,
+            "{} pages are being made: ask again soon",
+            "{} pages of yours are being made: ask again soon",
+        )
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
         self.app[PAGE_SOURCES] = PageSources(setup.current, self._doctor_poller, self._prometheus_poller)
         self.app.on_response_prepare.append(self._add_headers)
@@ -231,8 +240,11 @@ class _Answering:
         pages = self._making
         making = pages.get(key)
         if making is None:
+            user = _visitor(request).user_name
+            self._limit.begin(user)
 
             def forget(made: asyncio.Task[web.Response]) -> None:
+                self._limit.end(user)
                 pages.pop(key, None)
                 _ = made.cancelled() or made.exception()  # it may be that nobody waits for it any more
 
@@ -279,7 +291,7 @@ class _Answering:
     async def _alone(self, ask: Question[_Shown], visitor: Visitor) -> _Shown:
         """Ask something of a world of its own."""
         view = self._setup.fresh()
-        return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user and visitor.user.name)
+        return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user_name)
 
     def _redactor(self, request: web.Request, *, is_refusal: bool = False) -> NameRedactor | None:
         """Return what goes over all that is told; None where all may be seen.
@@ -308,8 +320,8 @@ class _Answering:
         text = render("message.html", values, redactor)
         return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
 
-    async def _add_headers(self, _: web.Request, answer: web.StreamResponse) -> None:
-        answer.headers.update(self.guard.headers)
+    async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers.update(self.guard.headers(request))
         answer.headers["Server"] = "vgpu-scheduler"
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
 
 from vgpu_scheduler.ui.access import Visitor
+from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.current import CurrentWorld
-from vgpu_scheduler.ui.errors import RefusedError
 
 MOST: Final = 64
 """Streams that are open at a time."""
@@ -35,7 +34,13 @@ class Streams:
     def __init__(self, current: CurrentWorld, lasts: float | None) -> None:
         self._current = current
         self._lasts = lasts
-        self._open: dict[asyncio.Task[None], str | None] = {}
+        self._open: set[asyncio.Task[None]] = set()
+        self._limit = ConcurrencyLimit(
+            MOST,
+            _MOST_OF_ONE,
+            "{} pages are open already: close some of them",
+            "you have {} pages open: close some of them",
+        )
 
     async def follow(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Send the generation, now and whenever there is another one: that something has changed, and nothing else.
@@ -45,25 +50,19 @@ class Streams:
         RefusedError
             If there are too many streams already.
         """
-        if len(self._open) >= MOST:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST} pages are open already: close some of them")
-        user = None if visitor.user is None else visitor.user.name
-        if user is not None and sum(each == user for each in self._open.values()) >= _MOST_OF_ONE:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"you have {_MOST_OF_ONE} pages open: close some of them"
-            )
-        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-        task = asyncio.create_task(self._send(request, answer))
-        self._open[task] = user
-        try:
-            await asyncio.wait_for(task, self._lasts)
-        except (asyncio.CancelledError, ConnectionError, TimeoutError):
-            task.cancel()
-            if (own := asyncio.current_task()) is not None and own.cancelling():
-                raise
-        finally:
-            self._open.pop(task, None)
-        return answer
+        with self._limit.held(visitor.user_name):
+            answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+            task = asyncio.create_task(self._send(request, answer))
+            self._open.add(task)
+            try:
+                await asyncio.wait_for(task, self._lasts)
+            except (asyncio.CancelledError, ConnectionError, TimeoutError):
+                task.cancel()
+                if (own := asyncio.current_task()) is not None and own.cancelling():
+                    raise
+            finally:
+                self._open.discard(task)
+            return answer
 
     async def _send(self, request: web.Request, answer: web.StreamResponse) -> None:
         await answer.prepare(request)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
 
+from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.errors import RefusedError
 
 _MOST: Final = 4
@@ -26,40 +25,36 @@ class WhatIfThread:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "what if")
-        self._asked: Counter[Hashable] = Counter()
+        self._limit = ConcurrencyLimit(
+            _MOST,
+            _MOST_OF_ONE,
+            "{} questions of this kind are being answered: ask again soon",
+            "{} questions of yours are being answered: ask again soon",
+        )
 
-    async def ask(self, work: Callable[[], _Answer], who: Hashable = None) -> _Answer:
+    async def ask(self, work: Callable[[], _Answer], user: str | None = None) -> _Answer:
         """Return what some work results in.
 
         Parameters
         ----------
-        who
-            The user who asks, where there are several; None where there is one.
+        user
+            Who asks, where there are several users; None where there is one.
 
         Raises
         ------
         RefusedError
             If too many wait already.
         """
-        if self._asked.total() >= _MOST:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST} questions of this kind are being answered: ask again soon"
-            )
-        if who is not None and self._asked[who] >= _MOST_OF_ONE:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST_OF_ONE} questions of yours are being answered: ask again soon"
-            )
-        self._asked[who] += 1
-        asked = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        asked.add_done_callback(partial(self._answered, who))
-        return await asyncio.shield(asked)  # it has its turn until it ends, whoever is gone meanwhile
+        self._limit.begin(user)
 
-    def _answered(self, who: Hashable, asked: asyncio.Future[_Answer]) -> None:
-        self._asked[who] -= 1
-        if not self._asked[who]:
-            del self._asked[who]
-        if not asked.cancelled():
-            asked.exception()  # somebody who is gone does not ask for it
+        def end(asked: asyncio.Future[_Answer]) -> None:
+            self._limit.end(user)
+            if not asked.cancelled():
+                asked.exception()  # somebody who is gone does not ask for it
+
+        asked = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        asked.add_done_callback(end)
+        return await asyncio.shield(asked)  # it has its turn until it ends, whoever is gone meanwhile
 
     def close(self) -> None:
         """End the thread."""

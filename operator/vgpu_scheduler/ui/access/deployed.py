@@ -45,6 +45,7 @@ _AT_ONCE, _ONE_MORE_AFTER = 10, 3.0
 """Failed attempts that an address may have at once, and seconds after which it may have one more."""
 _NOBODY: Final = Visitor(visibility=Visibility(frozenset()), sees_findings=False)
 _STRICT: Final = "max-age=31536000"
+_LOCAL: Final = "localhost"
 _WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
 _REFUSED: Final = "the API server does not know this token"
 _TOO_OFTEN: Final = "there were too many failed attempts from your address: try again in a minute"
@@ -100,10 +101,15 @@ class DeployedGuard(Guard):
         self._namespaces = namespaces
         self._attempts = FailureLimiter(_AT_ONCE, _ONE_MORE_AFTER, clock)
 
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What every answer has."""
-        return {**HEADERS, "Strict-Transport-Security": _STRICT} if self._doors.is_tls else HEADERS
+    def headers(self, request: web.Request) -> Mapping[str, str]:
+        """Return what every answer has, by a name of its own that it comes by TLS alone.
+
+        Through a port-forward it has the name of the browser's own machine, where others serve without TLS.
+        """
+        is_local = request.headers.get("Host", "").partition(":")[0].lower() == _LOCAL
+        if is_local or not self._doors.is_tls:
+            return HEADERS
+        return {**HEADERS, "Strict-Transport-Security": _STRICT}
 
     def routes(self) -> Iterable[web.RouteDef]:
         """Return the pages of its own."""
@@ -145,10 +151,11 @@ class DeployedGuard(Guard):
         session = self.sessions.find(shown) if shown else None
         if session is None:
             return self._ask(request.rel_url.raw_path_qs, "your session has ended" if shown else "")
-        if await self._reviews.user_of(session.token) != session.user:
+        user = await self._reviews.user_of(session.token)
+        if user is None or (user.name, user.uid) != (session.user.name, session.user.uid):
             self.sessions.end(shown)
             return self._ask(request.rel_url.raw_path_qs, "your session has ended with its token")
-        return await self._visitor(session.user, may_leave=True)
+        return await self._visitor(user, may_leave=True)  # their groups may be others by now
 
     async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
         """Return in which of some namespaces a visitor may delete pods, among those that they see."""

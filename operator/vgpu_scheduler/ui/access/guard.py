@@ -72,6 +72,11 @@ class Visitor:
     sees_findings: bool = True
     may_leave: bool = False
 
+    @property
+    def user_name(self) -> str | None:
+        """The name of the user; None on a laptop."""
+        return None if self.user is None else self.user.name
+
 
 class Guard(Protocol):
     """Tells whose requests are answered, and how much these see.
@@ -87,9 +92,8 @@ class Guard(Protocol):
     names: Names | None
     stream_lasts: float | None
 
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What every answer has."""
+    def headers(self, request: web.Request) -> Mapping[str, str]:
+        """Return what every answer to such a request has."""
 
     def routes(self) -> Iterable[web.RouteDef]:
         """Return the pages of its own."""

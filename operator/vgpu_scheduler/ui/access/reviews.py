@@ -112,7 +112,7 @@ class Reviews:
         return User(
             str(found["username"]),
             str(found.get("uid") or ""),
-            tuple(map(str, found.get("groups") or ())),
+            tuple(sorted(map(str, found.get("groups") or ()))),  # in one order, whatever a webhook's is
             tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
         )
 
