@@ -49,7 +49,7 @@ class CandidatePolicies:
 
     def matching(self, labels: Mapping[str, str]) -> list[PolicyResource]:
         """Return those that select a pod with these labels, in rank."""
-        return [policy for policy in self.ranked if policy.selector is None or policy.selector.matches(labels)]
+        return [policy for policy in self.ranked if policy.selects_pod(labels)]
 
 
 class Catalogue:
@@ -166,10 +166,9 @@ class Catalogue:
 
     def _find_candidates(self, namespace: str) -> CandidatePolicies:
         known = self._namespaces.get(namespace)
-        # Every namespace carries its name as a label, also while it has not been seen.
-        labels = {**(known.labels if known else {}), NAMESPACE_NAME: namespace}
+        labels = known.labels if known else {}
         found = [*self._own.get(namespace, {}).values()]
-        found += [policy for policy in self._cluster.values() if _selects(policy.namespace_selector, labels)]
+        found += [policy for policy in self._cluster.values() if policy.selects_namespace(namespace, labels)]
         undecided = None
         if known is None:
             waiting = [p for p in self._cluster.values() if not _by_name_only(p.namespace_selector)]
@@ -218,10 +217,6 @@ def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:
         and one.sections == other.sections
         and one.enforced == other.enforced
     )
-
-
-def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    return selector is None or selector.matches(labels)
 
 
 def _by_name_only(selector: LabelSelector | None) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from vgpu_scheduler.kube import LabelSelector
+from vgpu_scheduler.kube import NAMESPACE_NAME, LabelSelector
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, RecordedEviction, read_evictions
@@ -276,6 +276,16 @@ class PolicyResource:
     namespace_selector: LabelSelector | None = None
     evictions: tuple[RecordedEviction, ...] = ()
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def selects_namespace(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether it is for pods of a namespace; every one has its name as a label, whatever else it has."""
+        selector = self.namespace_selector
+        is_its = self.namespace in {"", name}
+        return is_its and (selector is None or selector.matches({**labels, NAMESPACE_NAME: name}))
+
+    def selects_pod(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether it is for a pod with some labels, of a namespace that it selects."""
+        return self.selector is None or self.selector.matches(labels)
 
 
 def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:

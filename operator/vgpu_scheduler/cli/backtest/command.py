@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.history import Arrived, Changed, History, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
-from vgpu_scheduler.kube import NAMESPACE_NAME, Namespace
+from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
 from vgpu_scheduler.reading import FileError, read_policies
 
@@ -105,18 +105,14 @@ def _about_nobody(policies: Sequence[PolicyResource], history: History) -> Itera
     values = [event.value for event in events if isinstance(event, Changed)]
     versions = [value for value in values if isinstance(value, Namespace)]
     came = [event.pod for event in events if isinstance(event, Arrived)]
-    labels = {pod.namespace: [{NAMESPACE_NAME: pod.namespace}] for pod in came}
+    labels: dict[str, list[Mapping[str, str]]] = {pod.namespace: [{}] for pod in came}
     for value in versions:
-        labels.setdefault(value.name, []).append({**value.labels, NAMESPACE_NAME: value.name})
+        labels.setdefault(value.name, []).append(value.labels)
     pods = {(pod.namespace, *pod.labels.items()): pod for pod in came}.values()
     for policy in policies:
-        homes = [
-            pod
+        if not any(
+            policy.selects_pod(pod.labels)
+            and any(policy.selects_namespace(pod.namespace, each) for each in labels[pod.namespace])
             for pod in pods
-            if policy.namespace in {"", pod.namespace}
-            and (
-                policy.namespace_selector is None or any(map(policy.namespace_selector.matches, labels[pod.namespace]))
-            )
-        ]
-        if not any(policy.selector is None or policy.selector.matches(pod.labels) for pod in homes):
+        ):
             yield f"{title(policy)} is about no pod of the log"

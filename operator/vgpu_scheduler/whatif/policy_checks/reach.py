@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from vgpu_scheduler.kube import NAMESPACE_NAME, Object, Pod, compile_label_selector
+from vgpu_scheduler.kube import Object, Pod, compile_label_selector
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
@@ -52,7 +52,7 @@ def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterab
             selector = describe_selector(spec["namespaceSelector"])
             yield f"{name}: spec.namespaceSelector ({selector}) matches no namespace"
     elif policy.selector is not None and not any(
-        policy.selector.matches(pod.labels) for pod in everybody if pod.namespace in homes
+        policy.selects_pod(pod.labels) for pod in everybody if pod.namespace in homes
     ):
         within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
         yield f"{name}: spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
@@ -67,13 +67,9 @@ def _of_nodes(world: World, written: Object, name: str) -> Iterator[str]:
 
 def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> set[str]:
     """Return the namespaces that a policy is about, of those that there are."""
-    labels: dict[str, Mapping[str, str]] = {pod.namespace: {} for pod in pods} | dict(world.namespaces)
-    if policy.namespace:
-        return {policy.namespace} & labels.keys()
-    selector = policy.namespace_selector
-    return {
-        name for name, given in labels.items() if selector is None or selector.matches({NAMESPACE_NAME: name, **given})
-    }
+    known = world.namespaces
+    names = {pod.namespace for pod in pods} | known.keys()
+    return {name for name in names if policy.selects_namespace(name, known.get(name, {}))}
 
 
 def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
