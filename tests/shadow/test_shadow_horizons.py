@@ -54,7 +54,7 @@ def test_each_hour_begins_with_the_cluster_as_it_was() -> None:
         played.now += 120.0
         watched.see(played.now)
     history = watched.history()
-    found = list(hours(history))
+    found = [hour.history() for hour in hours(history)]
     assert [hour.began for hour in found] == [START + 3600.0 * number for number in range(len(found))]
     assert sum(len(hour.events) for hour in found) == len(history.events)
     there: dict[str, bool] = {}
@@ -100,7 +100,7 @@ def test_no_more_hours_are_replayed_of_many_watches_than_of_one() -> None:
     watched.see(START + 60)
     watched.see(START + 20 * 3600)
     for watches, most in ((2, 40), (3, 48), (4, 48)):
-        found = some_hours([watched.history()] * watches)
+        found = [list(theirs) for theirs in some_hours([watched.history()] * watches)]
         assert len(found) == watches
         assert sum(map(len, found)) == most
         assert all(found)

@@ -10,6 +10,7 @@ from tests.shadow.clusters import START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.shadow import MissedPlacement, Place, faults, objects_at
+from vgpu_scheduler.shadow.observer import SHORTEST_MISS
 from vgpu_scheduler.whatif import World, simulate
 from vgpu_scheduler.whatif.world.queue_order import queue_of
 
@@ -97,6 +98,22 @@ def test_a_pod_behind_a_gate_arrives_when_the_gate_is_gone() -> None:
     cluster.put(pod)
     watched.see(START + 200)
     assert watched.course("x").arrived == START + 200
+
+
+@pytest.mark.parametrize(("lasts", "kept"), [(0.02, 0), (SHORTEST_MISS - 0.01, 0), (SHORTEST_MISS, 1), (5.0, 1)])
+def test_a_pod_that_waits_for_its_decision_alone_misses_nothing(lasts: float, kept: int) -> None:
+    cluster = one_node()
+    watched = Watched(cluster)
+    cluster.add_pod("first", 4000, START + 1)
+    watched.see(START + 1)
+    cluster.add_pod("x", 4000, START + 2)
+    watched.see(START + 2)
+    cluster.announce("x", "a", ["GPU-a-0"], 4000)
+    cluster.bind("x", "a")
+    watched.see(START + 2 + lasts)
+    missed = [each.pod for each in watched.record.missed]
+    assert missed == ["default/first", *["default/x"] * kept]
+    assert watched.course("x").fitted == START + 2
 
 
 def test_what_was_announced_and_taken_back_waits_again() -> None:

@@ -39,10 +39,11 @@ def test_the_cluster_at_a_printed_time_is_that_in_which_the_claim_holds(tmp_path
     cluster.delete("Pod", "full")
     watched.see(START + 60.7001)
     cluster.add_pod("late", 9000, START + 60)
-    place(cluster, "late")
     watched.see(START + 60.7002)  # in the same millisecond
+    place(cluster, "late")
+    watched.see(START + 62.1)
     cluster.delete("Pod", "late")
-    watched.see(START + 60.9)
+    watched.see(START + 62.9)
     watched.see(START + 200.3)
     first, second = watched.record.missed
     assert second.since > first.since

@@ -216,6 +216,8 @@ class _Reader:
         if before is not None and before.uid != pod.uid:
             self._gone(at, key)
             before = None
+        if before is not None:
+            pod = _sharing(pod, before)
         if pod.terminal:
             self._gone(at, key)
             return
@@ -235,3 +237,12 @@ class _Reader:
             self._first.append(event)
         else:
             self._events.append(event)
+
+
+_RARELY_CHANGED: Final = ("uid", "namespace", "name", "labels", "annotations", "creation_timestamp", "owner")
+
+
+def _sharing(pod: Pod, before: Pod) -> Pod:
+    """Return a pod that holds what it has in common with an earlier version of it only once."""
+    same = {name: getattr(before, name) for name in _RARELY_CHANGED if getattr(before, name) == getattr(pod, name)}
+    return msgspec.structs.replace(pod, **same)

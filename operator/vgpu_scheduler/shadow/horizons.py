@@ -7,8 +7,10 @@ leave as long after they are placed as they did.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from math import inf
 from typing import Any, Final
 
@@ -117,23 +119,22 @@ def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0
     return _horizon("one hour", histories, some_hours, options, seed)
 
 
-def _whole(histories: Iterable[History]) -> list[list[History]]:
+def _whole(histories: Sequence[History]) -> list[list[History]]:
     return [[history] for history in histories]
 
 
-def some_hours(histories: Iterable[History]) -> list[list[HourOfHistory]]:
-    """Return of each history the hours that are replayed: of all together, no more than 48."""
-    found = [list(hours(history)) for history in histories]
-    count = sum(map(len, found))
-    chosen = set(np.linspace(0, count - 1, min(count, _MOST_HOURS)).astype(int).tolist())
-    numbers = iter(range(count))
-    return [[hour for hour in theirs if next(numbers) in chosen] for theirs in found]
+def some_hours(histories: Sequence[History]) -> list[Iterator[HourOfHistory]]:
+    """Return of each history the hours that are replayed: of all together, no more than 48, one at a time."""
+    total = sum(1 for history in histories for _ in hours(history))
+    chosen = set(np.linspace(0, total - 1, min(total, _MOST_HOURS)).astype(int).tolist())
+    numbers = count()
+    return [(hour.history() for hour in hours(history) if next(numbers) in chosen) for history in histories]
 
 
 def _horizon(
     name: str,
     histories: Sequence[History],
-    parts: Callable[[Sequence[History]], Sequence[Sequence[History]]],
+    parts: Callable[[Sequence[History]], Sequence[Iterable[History]]],
     options: EngineOptions,
     seed: int,
 ) -> Horizon | None:
@@ -209,21 +210,49 @@ def with_placements_as_arrivals(history: History) -> History:
     return replace(history, first=first, events=tuple(events))
 
 
-def hours(history: History) -> Iterator[HourOfHistory]:
-    """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
-    there = ObjectsAtTime()
+@dataclass(frozen=True, slots=True)
+class BusyHour:
+    """An hour of a history in which a pod arrived or waited, until the next one is asked for.
+
+    Attributes
+    ----------
+    there
+        The cluster as it was when the hour began.
+    stays
+        Of the pods of all hours, by UID.
+    """
+
+    began: float
+    ended: float
+    events: tuple[Event, ...]
+    there: ObjectsAtTime
+    stays: Mapping[str, PodLifetime]
+
+    def history(self) -> HourOfHistory:
+        """Return it as a history, which holds the whole cluster."""
+        first = self.there.first(self.began)
+        uids = (event.pod.uid for event in (*first, *self.events) if isinstance(event, Arrived))
+        lifetimes = {uid: self.stays[uid] for uid in uids if uid in self.stays}
+        return HourOfHistory(self.began, self.ended, first, self.events, lifetimes)
+
+
+def hours(history: History) -> Iterator[BusyHour]:
+    """Yield each hour of a history in which a pod arrived or waited."""
+    there, stays = ObjectsAtTime(), history.stays()
     for event in history.first:
         there.take(event)
-    events, at, stays = history.events, 0, history.stays()
-    began = history.began
+    began, at = history.began, 0
     while began < history.ended:
-        ended, start = min(began + HOUR, history.ended), at
-        first = there.first(began)
-        while at < len(events) and events[at].at <= ended:
-            there.take(events[at])
-            at += 1
-        uids = [event.pod.uid for event in (*first, *events[start:at]) if isinstance(event, Arrived)]
-        if uids:
-            lifetimes = {uid: stays[uid] for uid in uids if uid in stays}
-            yield HourOfHistory(began, ended, first, events[start:at], lifetimes)
-        began = ended
+        ended = min(began + HOUR, history.ended)
+        end = bisect_right(history.events, ended, at, key=_time)
+        events = history.events[at:end]
+        is_busy = any(isinstance(event, Arrived) for event in events)
+        if is_busy or not all(pod.node_name for pod in there.pods.values()):
+            yield BusyHour(began, ended, events, there, stays)
+        for event in events:
+            there.take(event)
+        began, at = ended, end
+
+
+def _time(event: Event) -> float:
+    return event.at

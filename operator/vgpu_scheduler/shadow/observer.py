@@ -16,6 +16,8 @@ from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Rec
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.world.changes import POD, key_of
 
+SHORTEST_MISS: Final = 1.0
+"""Seconds; who waits for less has waited for the decision alone, and no report is about less."""
 _OF_TIME: Final = 0.02
 """How much of the time that was watched there is between two samples, unless they need not be as far apart."""
 
@@ -253,8 +255,16 @@ class Shadow:
 
     def _end_missed_placement(self, uid: str, now: float) -> None:
         missed = self._missed.pop(uid, None)
-        if missed is not None:
-            missed.until = now
+        if missed is None:
+            return
+        missed.until = now
+        if missed.lasted(now) < SHORTEST_MISS:
+            _remove_late(self.record.missed, missed)
+
+
+def _remove_late(found: list[MissedPlacement], missed: MissedPlacement) -> None:
+    """Remove one that was added not long ago."""
+    del found[next(at for at in reversed(range(len(found))) if found[at] is missed)]
 
 
 def _sample(world: World, beside: str, now: float) -> Sample:

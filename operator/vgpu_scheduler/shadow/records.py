@@ -5,6 +5,7 @@ Times are seconds since the epoch.
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import msgspec
@@ -14,10 +15,18 @@ VERSION: Final = 1
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """A node, and cards of it by UUID, in the order of their names."""
+    """A node, and cards of it by UUID, in the order of their names.
+
+    Each name is held once, however many places have it, also of a record that is read from a file.
+    """
 
     node: str
     cards: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Share the names with other places."""
+        msgspec.structs.force_setattr(self, "node", sys.intern(self.node))
+        msgspec.structs.force_setattr(self, "cards", tuple(map(sys.intern, self.cards)))
 
     def __str__(self) -> str:
         """Word it."""
