@@ -12,8 +12,7 @@ from typing import Any
 import click
 import uvloop
 
-from vgpu_scheduler.apiclient import ConfigException
-from vgpu_scheduler.intake.supervised import end
+from vgpu_scheduler.apiclient import ConfigException, end_tasks
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load, unknown_variables
@@ -63,4 +62,4 @@ async def _run_alone(operator: Operator) -> bool:
     try:
         return await operator.run()
     finally:
-        await end(asyncio.all_tasks() - {asyncio.current_task()}, _GRACE_PERIOD)
+        await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _GRACE_PERIOD)

@@ -22,7 +22,7 @@ import kopf
 from kopf._cogs.structs.credentials import Vault
 from kopf._core.engines.peering import Identity
 
-from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.apiclient import Credentials, end_tasks
 from vgpu_scheduler.intake.kopf_json import read_any_depth, skip_known
 from vgpu_scheduler.intake.watching import EventHandler
 from vgpu_scheduler.kube import ObjectIdentity
@@ -224,11 +224,6 @@ class SupervisedKopf(ABC):
         return settings
 
 
-_STOP_GRACE_PERIOD = 20.0
-"""Seconds that a task may take to tidy up before it is cancelled again."""
-_CANCELLATIONS = 10
-"""How often a task is cancelled before it is left behind."""
-
 _Tasks = WeakKeyDictionary[asyncio.Task[Any], None]
 """Tasks in the order in which they were started."""
 _SCOPE: ContextVar[_Tasks | None] = ContextVar("task scope", default=None)
@@ -253,9 +248,7 @@ async def task_scope(grace_period: float) -> AsyncIterator[None]:
     finally:
         _SCOPE.reset(token)
         for task in list(tasks):
-            await end([task], grace_period)
-            if task.done() and not task.cancelled():
-                task.exception()  # why they failed was told with the block, and need not be told of each
+            await end_tasks([task], grace_period)
 
 
 def _start(
@@ -270,17 +263,3 @@ def _start(
     if scope is not None:
         scope[task] = None
     return task
-
-
-async def end(tasks: Collection[asyncio.Task[Any]], grace_period: float = _STOP_GRACE_PERIOD) -> None:
-    """End tasks; those that have not after so many seconds are cancelled again.
-
-    Before Python 3.12 ``wait_for``, which kopf uses, may lose a cancellation.
-    """
-    for _ in range(_CANCELLATIONS):
-        left = [task for task in tasks if not task.done()]
-        if not left:
-            break
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=grace_period)

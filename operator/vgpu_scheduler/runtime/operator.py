@@ -11,11 +11,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect, served_version
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect, end_tasks, served_version
 from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
@@ -84,7 +83,7 @@ class Operator:
                 log.error("the operator ended", exc_info=error)
             return self._stop.is_set()
         finally:
-            await end([work, stopping])
+            await end_tasks([work, stopping])
             await api.close()
             await runner.cleanup()
             if self._traces is not None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from vgpu_scheduler.apiclient import Clock
+from vgpu_scheduler.apiclient import Clock, end_tasks
 from vgpu_scheduler.binding import (
     BindContext,
     Binder,
@@ -45,7 +45,6 @@ from vgpu_scheduler.intake import (
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.policies import PolicySource
-from vgpu_scheduler.intake.supervised import end
 from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.admission import admission_server
 from vgpu_scheduler.runtime.assembly import Connection
@@ -188,14 +187,14 @@ class Replica:
                 task.result()  # a watcher never ends by itself
         finally:
             self.missing = "stopping"
-            await end(leader)
+            await end_tasks(leader)
             await self._evictor.stop()
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
             await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
             if self._recorder is not None:
                 await asyncio.to_thread(self._recorder.join)
-            await end(watchers, grace_period=1.0)  # they have nothing to tidy up
+            await end_tasks(watchers, grace_period=1.0)  # they have nothing to tidy up
 
     def _observe(self, kind: str, answer: Encoded) -> None:
         """Take in an object that an answer shows."""
@@ -319,4 +318,4 @@ async def until_first_ends(*works: Named) -> None:
         for task in done:
             task.result()
     finally:
-        await end(tasks)
+        await end_tasks(tasks)
