@@ -146,12 +146,14 @@ class NodeClosure:
     Attributes
     ----------
     lock
-        The annotation of the lock that the pods need which are kept away, :data:`IN_TURN` or :data:`ANY_CARD`.
+        Which pods are kept away: the annotation of the lock that they need, :data:`IN_TURN` for those that are bound in
+        turn, :data:`ANY_CARD` for all with cards.
     value
-        The value of that lock, or the UID of the pod that the plugin has not answered, or that may be there; the name
-        of one that cannot be read.
+        What closes the node: the value of the lock that somebody holds, the UID of a pod that its plugin has not
+        answered or whose Binding is in doubt, or the key of a pod whose allocation cannot be read.
     plugin_key
-        The key of the pods that are kept away, where one with it ended unserved; there is neither lock nor value then.
+        Where a pod ended unserved, the key by which plugins find pods: those with the same one are kept away, and
+        ``lock`` and ``value`` are empty.
     """
 
     cause: Cause

@@ -281,9 +281,9 @@ class NodePart:
         return count
 
     def if_in_use(self, state: State, row: int, in_use: InUse) -> NodePart:
-        """Return the same question with the answer of one node that has other amounts in use; the columns stay.
+        """Return this part with the answer of one node as if other amounts of it were in use.
 
-        The answer is void when the next one is asked of any part.
+        The answer is in a buffer of the state, and is valid until the next such call; the columns of this part stay.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class NodePart:
         return self.if_in_use_on(state, np.array([row], dtype=np.int64), in_use)
 
     def if_in_use_on(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NodePart:
-        """Return the same question with the answers of some nodes, shape (n,); see :meth:`if_in_use`."""
+        """Return this part with the answers of some nodes, shape (n,); see :meth:`if_in_use`."""
         asked = self.with_columns(_columns_for_questions(state))
         asked._fit(state, rows, in_use)
         return asked

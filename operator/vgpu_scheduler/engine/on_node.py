@@ -92,9 +92,9 @@ class OnNode:
         Parameters
         ----------
         added
-            What is held there, too, although it is not known; it is counted elsewhere already.
+            Reservations that are taken to be there beside those of the state; elsewhere they are counted already.
         without
-            What is known to be held there, and is taken to be gone; it is not counted elsewhere any more.
+            Reservations of the state that are taken to be gone; elsewhere they are counted no more.
         """
         uses, spec, placement = dict[str, Usage](), pod.spec, None
         pod_class = self._classes.of(pod)

@@ -208,8 +208,8 @@ class SchedulingQueue:
         rejected_by
             The plugins or card reasons that rejected it.
         nodes_version
-            The version of the nodes, if each rejected the pod for what it is by itself: until something else makes it
-            active, only those that changed since need to be looked at.
+            The version of all nodes at this attempt, if each rejected the pod by its own state alone: the next attempt
+            then tries only nodes that have changed since, unless something else makes the pod active.
         again_at
             When it is tried again at the latest, if that is before the flush.
         """

@@ -27,7 +27,8 @@ from vgpu_scheduler.state import State
 __all__ = ["Requeuer", "WaitingNeeds"]
 
 _FEW: Final = 32
-"""As long as no more classes wait, each is tried on all nodes when a change could help it: what it says stays exact."""
+"""Up to so many unschedulable classes are tried on all nodes at each event that could help, so that the conditions of
+their pods stay exact; of more of them only nodes are tried that have changed."""
 _OF_ROOM: Final = (
     ClusterEvent.NODE
     | ClusterEvent.RESOURCES
@@ -37,7 +38,7 @@ _OF_ROOM: Final = (
 )
 """Changes after which a node helps whom it has room for."""
 _MOST_LOOKED_AT: Final = 1024
-"""If more nodes have changed, all are asked."""
+"""If more nodes have changed, all are tried."""
 
 
 class Requeuer:
@@ -51,7 +52,8 @@ class Requeuer:
     classes, queue, policies, quotas
         What it works with.
     needs
-        What those need whom each node rejects for what it is by itself; the queue tells it which classes have gone.
+        What a node and its cards have to have free at least before a class fits that each node rejected. A class goes
+        from it when its last pod leaves the queue.
     kubelet_rejections
         The nodes that are closed to some pods for a time.
     """

@@ -218,17 +218,16 @@ def _stay(placed: float, pod: Pod, seconds: float) -> list[Event]:
 
 
 def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) -> list[float]:
-    """Return what was drawn of the wait of a pod, and beside it how long others waited: a fourth of all together.
+    """Return simulated waits together with observed ones, which are a quarter of the sample, sorted.
 
-    Where too few waited as long, that is what was drawn.
-
-    Courses know the queue and the cards as they are; what they do not know, such as that pods which came together end
-    together, is in how long others waited that had waited as long. Each by itself holds less often than it says.
+    Observed are the remaining waits of pods that had waited for as long; where these are too few, the simulated waits
+    stay alone. Simulations know the queue and the cards as they are. What they do not know, as that pods which came
+    together end together, is in what was observed. Ranges of either alone hold less often than they say.
 
     Parameters
     ----------
     drawn
-        Of the courses, sorted.
+        The simulated waits, seconds, sorted.
     waited
         Seconds that the pod has waited.
     """

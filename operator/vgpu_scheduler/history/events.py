@@ -52,7 +52,7 @@ class Changed:
     Attributes
     ----------
     kind
-        As in ``kind``; an engine knows it by this.
+        The kind of the object in Kubernetes; the key of ``Engine.kinds``.
     value
         The object as the engine takes it in.
     """

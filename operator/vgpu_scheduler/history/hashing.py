@@ -31,7 +31,6 @@ from vgpu_scheduler.policy import PolicyResource
 
 __all__ = ["Hasher"]
 
-"""The label of a namespace that says its name."""
 _BYTES: Final = 8
 _Value = TypeVar("_Value")
 

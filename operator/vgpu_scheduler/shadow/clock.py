@@ -23,7 +23,7 @@ class Clock:
         return found / 1000
 
     def look(self, now: float) -> float:
-        """Return the time of a look: all changes before it have their times up to this one, and all others later."""
+        """Return the time of a look: earlier changes have this time at most, and later ones a later time."""
         found = self.change(now)
         self._next += 1
         return found

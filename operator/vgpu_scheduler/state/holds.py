@@ -27,7 +27,7 @@ class Hold:
     Attributes
     ----------
     reservation
-        What the pod will hold: its phase is ``HELD``.
+        What the pod will hold: its phase is ``Phase.KEPT``.
     priority
         That of the pod: only pods of this priority or a lower one are kept away.
     leaving

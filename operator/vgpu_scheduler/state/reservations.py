@@ -62,8 +62,8 @@ class Reservation:
     pods
         As how many pods it counts: 0 for room that is kept while another pod is still there in its place.
     quota_uses
-        What quotas count of room that is kept: what pods of its own namespace do not hold there in its place. None for
-        what is held, of which they count ``uses``.
+        Of room that is kept, what quotas count: ``uses`` without what pods of the same namespace, which have to leave,
+        still hold there. None for every other reservation, of which quotas count ``uses``.
     """
 
     uid: str

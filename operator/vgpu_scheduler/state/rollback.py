@@ -1,4 +1,4 @@
-"""Placements and questions that are taken back leave what is kept for pods as it was, and wake nobody."""
+"""Undoes what trial placements change beside the ledger: the room that is kept for pods, and who is to be woken."""
 
 from __future__ import annotations
 

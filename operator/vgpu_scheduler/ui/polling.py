@@ -1,4 +1,4 @@
-"""Does now and then what takes its time, while somebody looks at what comes of it."""
+"""Refreshes a value that is expensive to find: once a minute at most, and only while somebody reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Found = TypeVar("_Found")
 
 
 class Poller(Generic[_Found]):
-    """What was found last.
+    """The value that was found last.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Poller(Generic[_Found]):
         self._found: _Found | None = None
 
     def latest(self) -> _Found | None:
-        """Return what was found last; None before the first time has ended. Where that is old, it is found anew."""
+        """Return the newest value, None while there is none; begin to find another one where it is old."""
         if self._finding is None and time.monotonic() >= self._not_before:
             self._finding = asyncio.create_task(self._find_again())
         return self._found
