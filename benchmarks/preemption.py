@@ -114,7 +114,7 @@ def searched(engine: Engine, kind: str, pods: Sequence[Pod], before: Callable[[i
         engine.state.observe_pod(pod, {})
         if before is not None:
             before(number)
-        assert engine.cycle.decide(pod).placement is None, "the fleet is not full"
+        assert engine.algorithm.decide(pod).placement is None, "the fleet is not full"
         began = time.perf_counter()
         answer = evaluator.search(pod, 0.0)
         seconds.append(time.perf_counter() - began)
@@ -130,7 +130,7 @@ def measure(nodes: int = NODES) -> tuple[float, list[Search]]:
     settle_memory()  # as the operator does once it has read everything
     first = asking("first", memory=29_000)
     engine.state.observe_pod(first, {})
-    engine.cycle.decide(first)
+    engine.algorithm.decide(first)
     began = time.perf_counter()
     engine.preemptions.evaluator.search(first, 0.0)
     reading = (time.perf_counter() - began) * 1e3

@@ -16,7 +16,7 @@ from tests.apiserver.audit import AuditRecord
 
 import vgpu_scheduler.binding.lanes
 import vgpu_scheduler.binding.reporter
-import vgpu_scheduler.engine.cycle
+import vgpu_scheduler.engine.algorithm
 
 OURS, THEIRS = "vgpu-scheduler/1", "kubelet/1"
 
@@ -28,7 +28,7 @@ OURS, THEIRS = "vgpu-scheduler/1", "kubelet/1"
         (aiohttp.client, sampling.HTTP),
         (vgpu_scheduler.binding.lanes, "lanes and locks"),
         (vgpu_scheduler.binding.reporter, "events of pods"),
-        (vgpu_scheduler.engine.cycle, "decisions and ledger"),
+        (vgpu_scheduler.engine.algorithm, "decisions and ledger"),
         (asyncio, ""),
         (msgspec, ""),
         (sampling, ""),

@@ -13,7 +13,7 @@ from tests.policy.resources import policy
 
 from vgpu_devcluster import BEHAVIOUR, WRITES, Fault
 from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
+from vgpu_scheduler.engine import ClosureCause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 
@@ -99,7 +99,7 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         assert b.engine.state.reservation(waiting.uid) is None
         assert b.wake.is_set()
         [closure] = b.engine.closed_nodes.closures("node-a")
-        assert (closure.cause, closure.lock) == (Cause.PLUGIN_SILENT, LOCK)
+        assert (closure.cause, closure.lock) == (ClosureCause.PLUGIN_SILENT, LOCK)
         await b.until(lambda: b.tells("BindingFailed", "node-a has not answered for 30 s"))
         await b.until(
             lambda: b.tells("DevicePluginSilent", "the device plugin of NVIDIA does not answer pod default/silent")
@@ -124,7 +124,7 @@ async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
         assert b.sent("patch", "nodes") == 0
-        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(Cause.PLUGIN_SILENT, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, value),)
 
 
 async def test_who_waits_at_a_node_whose_lock_a_stranger_takes_goes_elsewhere_at_once(tmp_path: Path) -> None:

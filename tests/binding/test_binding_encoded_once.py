@@ -10,7 +10,7 @@ from tests.binding.quick import QuickBench
 from tests.engine.builders import asks
 
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
-from vgpu_scheduler.engine import cycle
+from vgpu_scheduler.engine import algorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 
@@ -30,7 +30,7 @@ async def test_annotations_are_encoded_once_and_sent_with_the_time_of_the_write(
         return ""
 
     monkeypatch.setattr(HamiAllocation, "annotations", counted)
-    monkeypatch.setattr(cycle, "metadata_problem", noted)
+    monkeypatch.setattr(algorithm, "metadata_problem", noted)
     bench = QuickBench()
     decision = bench.decide("p", asks(1, 1000))
     assert decision.placement is not None

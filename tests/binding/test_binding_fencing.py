@@ -15,7 +15,7 @@ from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordina
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.dialects.hami import format_lock, format_time
-from vgpu_scheduler.engine import ANY_CARD, Cause, LockStatus, QueueName
+from vgpu_scheduler.engine import ANY_CARD, ClosureCause, LockStatus, QueueName
 from vgpu_scheduler.kube import Pod, Versioned, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 from vgpu_scheduler.model import allocated_pod, allocation_token
@@ -315,7 +315,11 @@ async def test_a_token_of_a_pod_that_cannot_be_read_closes_the_node_until_it_is_
         b.clock.ahead += 10.0
         assert b.submit() == 0
         [closure] = b.engine.closed_nodes.closures("node-a")
-        assert (closure.cause, closure.lock, closure.value) == (Cause.POD_UNREADABLE, ANY_CARD, "default/odd")
+        assert (closure.cause, closure.lock, closure.value) == (
+            ClosureCause.POD_UNREADABLE,
+            ANY_CARD,
+            "default/odd",
+        )
         await b.until(lambda: b.tells("PodUnreadable", "pod default/odd cannot be read"))
         listed = b.sent("list", "pods")
         if ended == "deleted":

@@ -11,7 +11,7 @@ from tests.engine.builders import asks, in_group
 
 from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
+from vgpu_scheduler.engine import ClosureCause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -283,7 +283,7 @@ async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where
             if step is BindStep.CHECKED and pod.name == "p1":
                 b.on_step = lambda *_: None
                 for name in ("a1", "b1"):
-                    b.engine.closed_nodes.close(name, NodeClosure(Cause.PLUGIN_SILENT, LOCK, "held"))
+                    b.engine.closed_nodes.close(name, NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, "held"))
 
         b.on_step = close
         assert b.submit() == 2

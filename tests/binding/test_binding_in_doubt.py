@@ -14,7 +14,7 @@ from tests.engine.builders import asks
 
 from vgpu_devcluster import MTHREADS, Fault, made_cards
 from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import Cause, QueueName
+from vgpu_scheduler.engine import ClosureCause, QueueName
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
@@ -161,7 +161,9 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
     """A plugin that goes by time would take the next pod for this one."""
     carried_out = fate in {"read", "watch", "sweep"}
     async with doubted(tmp_path, MTT, carried_out=carried_out, **ON_M) as (b, made, refused):
-        assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [Cause.BINDING_IN_DOUBT]
+        assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [
+            ClosureCause.BINDING_IN_DOUBT
+        ]
         follower = await b.create("next", MTT, **ON_M)
         for pod in (follower, await b.create("other", **ON_A)):
             b.observer.observe(POD_KIND, pod)

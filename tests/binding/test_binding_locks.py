@@ -14,7 +14,7 @@ from tests.engine.builders import OURS, allocation
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import BindStep
 from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
-from vgpu_scheduler.engine import Cause, LockStatus, NodeClosure
+from vgpu_scheduler.engine import ClosureCause, LockStatus, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node
@@ -60,7 +60,7 @@ async def test_a_lock_of_another_schedulers_pod_closes_the_node_until_that_pod_i
         value = await wants_the_node_of_an_allocating_pod(b, "another")
         assert b.submit() == 0
         await b.until(lambda: b.sent("get", "pods") >= 2)
-        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(Cause.LOCK_HELD, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(ClosureCause.LOCK_HELD, LOCK, value),)
         await b.until(lambda: b.tells("DeviceLockHeld", _held(value)))
         await b.call("DELETE", f"{PODS}/occupant", {"gracePeriodSeconds": 0})
         await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))
@@ -145,7 +145,7 @@ async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_b
     async with bench(tmp_path) as b:
         made = await b.create("p")
         await b.learn()
-        chosen = b.engine.cycle.decide(made).placement
+        chosen = b.engine.algorithm.decide(made).placement
         assert chosen is not None
         card = chosen.containers[0][0].uuid
         theirs = await b.create("theirs")
@@ -310,7 +310,7 @@ async def test_a_lock_that_names_no_possible_pod_is_malformed_and_told(tmp_path:
         b.watch()
         await b.annotate_node("node-a", {LOCK: "2026-01-01T00:00:00Z,default,."})
         await b.annotate_node("node-b", {LOCK: "2026-01-01T00:00:00Z,,p"})
-        causes = [Cause.LOCK_MALFORMED] * 2
+        causes = [ClosureCause.LOCK_MALFORMED] * 2
         await b.until(
             lambda: [c.cause for n in b.engine.closed_nodes for c in b.engine.closed_nodes.closures(n)] == causes
         )

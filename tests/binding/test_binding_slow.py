@@ -226,14 +226,14 @@ async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
         b.watch()
         assert b.submit() == 2
         await b.until(lambda: b.steps)
-        decide = b.engine.cycle.decide
+        decide = b.engine.algorithm.decide
 
         def fails(pod: Pod, **how: Any) -> Decision:
             if pod.name == "odd":
                 raise RuntimeError("one odd pod")
             return decide(pod, **how)
 
-        monkeypatch.setattr(b.engine.cycle, "decide", fails)
+        monkeypatch.setattr(b.engine.algorithm, "decide", fails)
         b.clock.ahead += 11.0
         await b.until(lambda: _message_of(b, 2))
         assert (b.binder.stats.failed, b.binder.depth) == (0, 1)

@@ -9,7 +9,7 @@ from tests.binding.bench import Bench, bench
 
 from vgpu_devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Vendor, equip, made_cards
 from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import Cause
+from vgpu_scheduler.engine import ClosureCause
 
 GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
 MTT = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "16", "mthreads.com/sgpu-core": "4"}
@@ -76,7 +76,7 @@ async def test_a_pod_that_has_its_devices_and_starts_slowly_closes_its_node_unti
         await b.until(lambda: b.engine.closed_nodes.closures("node-m"))
         b.clock.ahead += 31.0
         assert b.submit() == 0
-        assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [Cause.POD_STARTING]
+        assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [ClosureCause.POD_STARTING]
         assert not [note for _, note in await b.events() if "has not answered" in note]
         status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
         await b.call("PATCH", f"{path}/status", {"status": status}, content_type="application/merge-patch+json")

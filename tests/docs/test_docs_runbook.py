@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from tests.docs.statements import AMOUNT, SPAN, wrong_statements
 
-from vgpu_scheduler.engine import Cause, PolicyReason
+from vgpu_scheduler.engine import ClosureCause, PolicyReason
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filter_reasons
@@ -31,7 +31,7 @@ PRODUCED = {
     "Reasons of a policy's conditions": [reason.value for reason in PolicyReason],
     "Card reasons": [reason.text for reason in CardReason],
     "Filter messages": [*OWN_FILTERS, filter_reasons.insufficient("").text.strip()],
-    "Closed nodes": [cause.text for cause in Cause],
+    "Closed nodes": [cause.text for cause in ClosureCause],
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
-from vgpu_scheduler.engine import Cycle, Engine, EngineOptions
+from vgpu_scheduler.engine import Engine, EngineOptions, SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import NodePart, SchedulableClass
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults
@@ -141,8 +141,8 @@ def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: 
     return engine
 
 
-def node_part(cycle: Cycle, asking: Pod) -> NodePart:
+def node_part(algorithm: SchedulingAlgorithm, asking: Pod) -> NodePart:
     """Return the node part of a pod's class, which must not be refused."""
-    pod_class = cycle.classes.of(asking)
+    pod_class = algorithm.classes.of(asking)
     assert isinstance(pod_class, SchedulableClass), pod_class
     return pod_class.node

@@ -28,8 +28,8 @@ def test_the_next_of_a_class_does_not_wait_until_younger_pods_had_their_turns() 
     for second, (uid, equivalence) in enumerate((("x1", "x"), ("x2", "x"), ("y3", "y"))):
         queue.add(uid, 0, 0.0, created=created(second))
         assert queue.pop(0.0) == uid
-        queue.add_unschedulable(uid, ClusterEvent.NODE, 0.0, equivalence)
-    queue.requeue(ClusterEvent.NODE, 20.0)
+        queue.add_unschedulable(uid, ClusterEvent.NODE_ADD, 0.0, equivalence)
+    queue.requeue(ClusterEvent.NODE_ADD, 20.0)
     assert queue.pop(20.0) == "x1"
     queue.placed("x1", 20.001)
     assert queue.pop(20.001) == "x2"
@@ -37,7 +37,7 @@ def test_the_next_of_a_class_does_not_wait_until_younger_pods_had_their_turns() 
 
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(
-    "events", [(ClusterEvent.NODE, ClusterEvent.DEVICES), (ClusterEvent.DEVICES, ClusterEvent.NODE)]
+    "events", [(ClusterEvent.NODE_ADD, ClusterEvent.DEVICE_ADD), (ClusterEvent.DEVICE_ADD, ClusterEvent.NODE_ADD)]
 )
 def test_the_oldest_of_those_that_get_the_same_answer_is_tried_whatever_each_waits_for(
     events: tuple[ClusterEvent, ClusterEvent], *, alone: bool
@@ -49,7 +49,7 @@ def test_the_oldest_of_those_that_get_the_same_answer_is_tried_whatever_each_wai
         pass
     queue.add_unschedulable("young", events[0], 0.0, "alike")
     queue.add_unschedulable("old", events[1], 0.0, "alike")
-    queue.requeue(events[0] if alone else ClusterEvent.NODE | ClusterEvent.DEVICES, 0.5)
+    queue.requeue(events[0] if alone else ClusterEvent.NODE_ADD | ClusterEvent.DEVICE_ADD, 0.5)
     assert queue.pop(1.0) == "old"
 
 
@@ -105,8 +105,8 @@ def test_nobody_starves_however_often_others_are_tried_again(seed: int) -> None:
         now += float(rng.choice([0.001, 11.0]))
         kind = rng.random()
         if looks and kind < 0.5:
-            queue.set_aside(popped, ClusterEvent.VOLUMES, now)
+            queue.set_aside(popped, ClusterEvent.STORAGE, now)
         elif kind < 0.8:
-            queue.add_unschedulable(popped, ClusterEvent.NODE, now)
+            queue.add_unschedulable(popped, ClusterEvent.NODE_ADD, now)
         else:
             queue.back_off(popped, now)

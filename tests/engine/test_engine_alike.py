@@ -68,9 +68,9 @@ def test_those_who_are_alike_get_the_same_answer() -> None:
         groups: dict[Hashable, list[tuple[Pod, bool]]] = defaultdict(list)
         for number in range(25):
             asked = asking(rng, number)
-            pod_class = engine.cycle.classes.of(asked)
+            pod_class = engine.algorithm.classes.of(asked)
             assert isinstance(pod_class, SchedulableClass)
-            groups[pod_class.equivalence(asked)].append((asked, engine.cycle.decide(asked).placement is not None))
+            groups[pod_class.equivalence(asked)].append((asked, engine.algorithm.decide(asked).placement is not None))
         for members in groups.values():
             compared += len(members) - 1
             assert len({fits for _, fits in members}) == 1, [each.name for each, _ in members]

@@ -24,10 +24,10 @@ def test_the_figures_are_those_of_the_reason() -> None:
     """Of cores less is free, by far, but it is for the memory that the card is rejected."""
     held = pod("held", annotations=allocation("n", ("n-gpu-0", 1000, 90)), nodeName="n")
     engine = engine_with([node("n", cards("n", 1))], [held])
-    (verdict,) = card_verdicts(engine.cycle, pod("p", asks(1, 7001, 100)), "n")
+    (verdict,) = card_verdicts(engine.algorithm, pod("p", asks(1, 7001, 100)), "n")
     assert verdict.reason is CardReason.CardInsufficientMemory
     assert str(verdict.lack) == "7000 of 7001 MiB memory free"
-    (verdict,) = card_verdicts(engine.cycle, pod("q", asks(1, 7000, 100)), "n")
+    (verdict,) = card_verdicts(engine.algorithm, pod("q", asks(1, 7000, 100)), "n")
     assert verdict.reason is CardReason.CardInsufficientCore
     assert str(verdict.lack) == "10 of 100 percent cores free"
 
@@ -45,7 +45,7 @@ def test_reasons_and_figures_go_together_whatever_is_asked(seed: int) -> None:
         if "nvidia.com/gpu" in asked and rng.random() < 0.7:
             limits["nvidia.com/gpucores"] = str(rng.choice([10, 60, 100]))
         wanted = decode_pod(pod_object(f"p{number}", {"limits": limits, "requests": limits}))
-        for verdict in card_verdicts(engine.cycle, wanted, "n"):
+        for verdict in card_verdicts(engine.algorithm, wanted, "n"):
             if verdict.reason not in ABOUT:
                 assert verdict.lack is None
                 continue

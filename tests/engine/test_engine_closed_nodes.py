@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Cause, Engine, NodeClosure, QueueName
+from vgpu_scheduler.engine import ClosureCause, Engine, NodeClosure, QueueName
 
 LOCK = "hami.io/mutex.lock"
 TOKEN = "vgpu-scheduler.io/last-allocated"
@@ -28,9 +28,13 @@ def placed(engine: Engine, name: str, now: float, gpu: int = 1) -> str:
 
 @pytest.mark.parametrize(
     ("value", "cause"),
-    [(f"{TIME},default,somebody", Cause.LOCK_HELD), (TIME, Cause.LOCK_HELD), ("garbage", Cause.LOCK_MALFORMED)],
+    [
+        (f"{TIME},default,somebody", ClosureCause.LOCK_HELD),
+        (TIME, ClosureCause.LOCK_HELD),
+        ("garbage", ClosureCause.LOCK_MALFORMED),
+    ],
 )
-def test_a_lock_closes_its_node_from_the_moment_that_it_is_seen(value: str, cause: Cause) -> None:
+def test_a_lock_closes_its_node_from_the_moment_that_it_is_seen(value: str, cause: ClosureCause) -> None:
     engine = two_nodes(**{LOCK: value})
     assert engine.closed_nodes.closures("a") == (NodeClosure(cause, LOCK, value),)
     assert placed(engine, "p", 1.0) == "b"
@@ -45,7 +49,7 @@ def test_an_explanation_names_a_closed_node() -> None:
     engine.observe_pod(pod("q", asks(1, 8000)), 1.0)
     decision = engine.attempt(1.0, explain=True)
     assert decision is not None
-    assert decision.verdicts["a"].reasons == (Cause.LOCK_MALFORMED.text,)
+    assert decision.verdicts["a"].reasons == (ClosureCause.LOCK_MALFORMED.text,)
 
 
 def test_a_lock_of_a_pod_of_ours_closes_nothing() -> None:
@@ -58,7 +62,7 @@ def test_a_lock_of_a_pod_of_ours_closes_nothing() -> None:
 def test_a_lock_that_names_a_pod_of_another_scheduler_closes_the_node() -> None:
     engine = engine_with(pods=[pod("first", nodeName="a", scheduler="another")])
     engine.observe_node(node("a", cards("a", 2), annotations={LOCK: f"{TIME},default,first"}), 0.0)
-    assert [closure.cause for closure in engine.closed_nodes.closures("a")] == [Cause.LOCK_HELD]
+    assert [closure.cause for closure in engine.closed_nodes.closures("a")] == [ClosureCause.LOCK_HELD]
 
 
 def test_a_namesake_that_is_gone_owns_no_lock() -> None:
@@ -80,7 +84,7 @@ def test_the_node_is_open_again_when_its_lock_changes() -> None:
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={**held, "heartbeat": "1"}), 5.0)
     assert engine.queue.place("uid-q") is QueueName.UNSCHEDULABLE
     engine.observe_node(node("a", cards("a", 2), version=3, annotations={LOCK: "garbage"}), 5.0)
-    assert [closure.cause for closure in engine.closed_nodes.closures("a")] == [Cause.LOCK_MALFORMED]
+    assert [closure.cause for closure in engine.closed_nodes.closures("a")] == [ClosureCause.LOCK_MALFORMED]
     engine.observe_node(node("a", cards("a", 2), version=4), 6.0)
     assert engine.queue.place("uid-q") is QueueName.ACTIVE
     decision = engine.attempt(6.0)
@@ -115,7 +119,7 @@ def test_a_silent_plugin_closes_its_node_until_the_lock_changes() -> None:
     engine = engine_with(pods=[pod("first", asks(1, 8000), nodeName="a")])
     value = f"{TIME},default,first"
     engine.observe_node(node("a", cards("a", 2), annotations={LOCK: value}), 0.0)
-    engine.closed_nodes.close("a", NodeClosure(Cause.PLUGIN_SILENT, LOCK, value))
+    engine.closed_nodes.close("a", NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, value))
     assert placed(engine, "p", 1.0) == "0/1 nodes are available: 1 node(s) had a device plugin that does not answer."
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={LOCK: value, "heartbeat": "1"}), 2.0)
     assert engine.queue.place("uid-p") is QueueName.UNSCHEDULABLE
@@ -125,7 +129,7 @@ def test_a_silent_plugin_closes_its_node_until_the_lock_changes() -> None:
 
 def test_a_silent_plugin_without_a_lock_closes_its_node_to_all_that_are_served_in_turn() -> None:
     engine = two_nodes()
-    closure = NodeClosure(Cause.PLUGIN_SILENT, "", "uid-first")
+    closure = NodeClosure(ClosureCause.PLUGIN_SILENT, "", "uid-first")
     engine.closed_nodes.close("a", closure)
     engine.observe_node(node("a", cards("a", 2), version=2), 0.5)
     assert placed(engine, "p", 1.0) == "b"

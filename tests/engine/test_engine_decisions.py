@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, make_engine, node, node_part, pod
-from tests.state.copies import copied, cycle_on
+from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.on_node import ANNOTATIONS_LIMIT, DECISION_ROOM
@@ -104,7 +104,7 @@ def test_a_node_counts_once_under_each_reason() -> None:
     engine.observe_pod(pod("p", asks(2, 9000)), 0.0)
     known = engine.state.pod("uid-p")
     assert known is not None
-    decision = engine.cycle.decide(known, explain=True)
+    decision = engine.algorithm.decide(known, explain=True)
     assert decision.verdicts["a"].reasons[0] == "CardNotHealth"
     assert "2/3 CardInsufficientMemory" in decision.verdicts["a"].detail
     assert decision.verdicts["b"].reasons == ("node unregistered",)
@@ -132,8 +132,8 @@ def test_the_nearest_miss_is_the_card_in_service_that_lacks_least() -> None:
     assert decision.placement is None
     known = engine.state.pod("uid-p")
     assert known is not None
-    assert str(engine.cycle.nearest(known)) == "nearest: 900 of 1000 MiB memory free on b/b-gpu-0"
-    assert engine.cycle.nearest(pod("q", asks(0))) is None
+    assert str(engine.algorithm.nearest(known)) == "nearest: 900 of 1000 MiB memory free on b/b-gpu-0"
+    assert engine.algorithm.nearest(pod("q", asks(0))) is None
 
 
 def test_refusals_do_not_depend_on_the_nodes() -> None:
@@ -175,8 +175,8 @@ def test_the_same_state_and_pod_give_the_same_decision() -> None:
     attempt(engine)
     asking = pod("p", asks(2, 3000, 40))
     engine.observe_pod(asking, 0.0)
-    decisions = [engine.cycle.decide(asking) for _ in range(3)]
-    decisions.append(cycle_on(engine, copied(engine.state)).decide(asking))
+    decisions = [engine.algorithm.decide(asking) for _ in range(3)]
+    decisions.append(algorithm_on(engine, copied(engine.state)).decide(asking))
     assert all(decision == decisions[0] for decision in decisions)
 
 
@@ -224,16 +224,16 @@ def test_cached_shapes_say_what_a_fresh_evaluation_says(changes: list[tuple[str,
 
 def agree(engine: Engine) -> None:
     """Compare the cached columns of every class with those of a new engine on the same state."""
-    fresh = cycle_on(engine, engine.state)
+    fresh = algorithm_on(engine, engine.state)
     rows = engine.state.nodes.rows()
     for number, resources in enumerate(SHAPES):
         for extra in EXTRAS:
             asking = pod(f"shape{number}", resources, annotations=extra)
-            cached, anew = node_part(engine.cycle, asking), node_part(fresh, asking)
+            cached, anew = node_part(engine.algorithm, asking), node_part(fresh, asking)
             assert cached.refresh(engine.state, rows) <= anew.refresh(engine.state, rows)
             assert (cached.rejected[rows] == anew.rejected[rows]).all()
             assert (cached.feasible[rows] == anew.feasible[rows]).all()
             feasible = rows[cached.feasible[rows]]
             np.testing.assert_array_equal(cached.fit.score[feasible], anew.fit.score[feasible])
             np.testing.assert_array_equal(cached.fit.counts[rows], anew.fit.counts[rows])
-            assert engine.cycle.decide(asking) == fresh.decide(asking)
+            assert engine.algorithm.decide(asking) == fresh.decide(asking)

@@ -85,7 +85,7 @@ def decide(make: Callable[[Random], Engine], seed: int, asked: Pod, *own: dict[s
     engine.policy_tracker.observe(policy("house", HOUSE))
     for number, spec in enumerate(own):
         engine.policy_tracker.observe(policy(f"own{number}", {"priority": 1000 + number, **spec}, "default"))
-    return engine.cycle.decide(asked)
+    return engine.algorithm.decide(asked)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_amounts_that_a_pod_names_stay_where_defaults_are_enforced() -> None:
     spec = {"enforce": ["defaults"], "defaults": {"memory": "2Gi", "cores": 20}}
     engine.policy_tracker.observe(policy("house", spec))
     engine.policy_tracker.observe(policy("own", {"defaults": {"memory": "1Gi", "cores": 5}}, "default"))
-    silent = engine.cycle.decide(pod("p", {"limits": {"nvidia.com/gpu": "1"}}))
-    named = engine.cycle.decide(pod("q", {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "300"}}))
+    silent = engine.algorithm.decide(pod("p", {"limits": {"nvidia.com/gpu": "1"}}))
+    named = engine.algorithm.decide(pod("q", {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "300"}}))
     assert [decision.placement.containers[0][0].amounts[1:3] for decision in (silent, named) if decision.placement] == [
         (2048, 20),
         (300, 20),

@@ -30,7 +30,7 @@ def three() -> Engine:
 
 def shared(engine: Engine, **more: Any) -> bool:
     """Whether a pod with something more has the node part of one without."""
-    return node_part(engine.cycle, pod("plain")) is node_part(engine.cycle, pod("other", **more))
+    return node_part(engine.algorithm, pod("plain")) is node_part(engine.algorithm, pod("other", **more))
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_quota_that_could_be_exceeded_makes_a_node_part() -> None:
 def test_claims_are_looked_up_without_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = three()
     monkeypatch.setattr(node_parts, "make_node_part", lambda *_: pytest.fail("a shape was made"))
-    ((claim,),) = (container.claims for container in engine.cycle.classes.claims(pod("p")))
+    ((claim,),) = (container.claims for container in engine.algorithm.classes.claims(pod("p")))
     assert claim.amounts[1] == 1000
-    assert engine.cycle.classes.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
+    assert engine.algorithm.classes.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
 
 
 def test_a_pod_that_is_refused_has_a_reason_and_nothing_else() -> None:
-    pod_class = three().cycle.classes.of(pod("p", resourceClaims=[{"name": "c"}]))
+    pod_class = three().algorithm.classes.of(pod("p", resourceClaims=[{"name": "c"}]))
     assert isinstance(pod_class, Refused)
     assert pod_class.reason.startswith("spec.resourceClaims is not supported")
 

@@ -118,11 +118,11 @@ def check(engine: Engine, asked: Asked) -> None:
     }
     if asked.policy:
         engine.policy_tracker.observe(policy("order", asked.policy))
-    before = engine.cycle.decide(decode_pod(wire))
+    before = engine.algorithm.decide(decode_pod(wire))
     assert before.outcome is not Outcome.REFUSED, (asked, before.message)
     for most in range(asked.own + 2):
         engine.policy_tracker.observe(policy("house", {"limits": {"exclusiveCardsPerPod": most}}))
-        found = engine.cycle.decide(decode_pod(wire))
+        found = engine.algorithm.decide(decode_pod(wire))
         says = f"limits.exclusiveCardsPerPod of ClusterVGPUPolicy house allows {most}"
         assert (says in found.message) == (most < asked.own), (asked, most, found.message)
         if most >= asked.own:

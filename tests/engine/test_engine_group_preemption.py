@@ -393,7 +393,7 @@ def crowded(rng: np.random.Generator) -> Groups:
 def fits_once_gone(engine: Engine, gone: set[str], needed: int) -> bool:
     """Tell whether the group is placed where some pods are gone."""
     first = engine.state.pod("uid-gang-0")
-    group = None if first is None else engine.groups.standing_of(first)
+    group = None if first is None else engine.groups.status_of(first)
     assert group is not None
     with engine.state.without(gone):
         before = engine.attempts.reserver.before()

@@ -190,14 +190,14 @@ def test_there_is_never_room_for_more_pods_than_are_counted(data: st.DataObject)
     devices = data.draw(st.integers(0, 2))
     amounts = asks(devices, data.draw(st.sampled_from([1000, 3000, 8000])), data.draw(st.sampled_from([0, 30, 100])))
     amounts["requests"] = {**amounts["requests"], "cpu": data.draw(st.sampled_from(["100m", "1"]))}
-    counted = engine.cycle.capacity_for(pod("asks", amounts), 50)
+    counted = engine.algorithm.capacity_for(pod("asks", amounts), 50)
     for name in "ab":
         row = engine.state.nodes.row(name)
         assert row is not None
         placed = 0
         while placed <= 50:
             waits = pod(f"{name}{placed}", amounts)
-            decision = engine.cycle.decide(waits, within=np.array([row], dtype=np.int64))
+            decision = engine.algorithm.decide(waits, within=np.array([row], dtype=np.int64))
             if decision.outcome is not Outcome.PLACED:
                 break
             engine.observe_pod(waits, 0.0)

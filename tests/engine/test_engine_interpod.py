@@ -105,7 +105,7 @@ def test_what_is_said_of_each_node() -> None:
         "c1": ("node(s) were unschedulable",),
         "d1": ("node unregistered",),
     }
-    assert decision.helped_by & ClusterEvent.AFFINITY
+    assert decision.helped_by & ClusterEvent.ASSIGNED_POD_CHANGE
     assert decision.outcome is Outcome.UNSCHEDULABLE
 
 
@@ -122,7 +122,7 @@ def test_an_explanation_names_the_nodes_that_are_left_out() -> None:
 
 
 def parts(engine: Engine, **more: Any) -> SchedulableClass:
-    pod_class = engine.cycle.classes.of(pod("p", **more))
+    pod_class = engine.algorithm.classes.of(pod("p", **more))
     assert isinstance(pod_class, SchedulableClass)
     return pod_class
 
@@ -263,11 +263,11 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
     engine.observe_pod(foreign("guard", "b1", **away(term("web", namespaceSelector=selector))), 0.0)
     engine.lists.sweep("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
     asking = pod("web", labels={"app": "web"}, nodeSelector={"zone": "b"})
-    assert engine.cycle.decide(asking).placement is None
+    assert engine.algorithm.decide(asking).placement is None
     sweep = engine.lists.sweep("Namespace", 6)
     for gone in sweep.missing():
         sweep.remove(gone, 0.0)
-    assert engine.cycle.decide(asking).placement is not None
+    assert engine.algorithm.decide(asking).placement is not None
 
 
 # More kinds of terms than are counted --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, make_engine, node, pod
 
-from vgpu_scheduler.engine import Cycle, Engine, QueueName
+from vgpu_scheduler.engine import Engine, QueueName, SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
@@ -155,14 +155,14 @@ def test_older_versions_and_removed_pods_are_ignored() -> None:
 
 def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("bad", priority=9), pod("good")])
-    decide = Cycle.decide
+    decide = SchedulingAlgorithm.decide
 
-    def fails(self: Cycle, asked: Pod, **more: Any) -> Decision:
+    def fails(self: SchedulingAlgorithm, asked: Pod, **more: Any) -> Decision:
         if asked.name == "bad":
             raise ZeroDivisionError("odd")
         return decide(self, asked, **more)
 
-    monkeypatch.setattr(Cycle, "decide", fails)
+    monkeypatch.setattr(SchedulingAlgorithm, "decide", fails)
     bad, good = attempt(engine), attempt(engine)
     assert (bad.outcome, bad.message) == (Outcome.ERROR, "internal error: ZeroDivisionError('odd')")
     assert isinstance(bad.error, ZeroDivisionError)

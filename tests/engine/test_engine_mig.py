@@ -207,7 +207,7 @@ def test_what_is_free_of_a_card_in_pieces_is_what_a_pod_can_get_of_it(seed: int)
     engine.observe_pod(pod("all", asks(1)), 3.0)
     waiting = engine.state.pod("uid-all")
     assert waiting is not None
-    decision, near = engine.cycle.decide(waiting), engine.cycle.nearest(waiting)
+    decision, near = engine.algorithm.decide(waiting), engine.algorithm.nearest(waiting)
     if decision.placement is not None:
         assert near is None
         return
@@ -226,6 +226,6 @@ def test_a_card_without_compute_left_lacks_it_for_a_pod_that_asks_for_none() -> 
     engine.observe_pod(pod("more", asks(1, 16000)), 1.0)
     waiting = engine.state.pod("uid-more")
     assert waiting is not None
-    near = engine.cycle.nearest(waiting)
+    near = engine.algorithm.nearest(waiting)
     assert near is not None
     assert {each.dimension: (each.free, each.asked) for each in near.shortages}["cores"] == (0, 1)

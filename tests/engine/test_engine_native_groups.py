@@ -204,7 +204,7 @@ def test_an_error_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine.cycle, "decide", fails)
+    monkeypatch.setattr(engine.algorithm, "decide", fails)
     attempt(engine)
     [found] = said(engine)
     assert (found.status, found.reason) == ("False", "SchedulerError")

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, node_parts
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def decide(engine: Engine, classes: int) -> None:
-    deciding: Cycle = engine.cycle
+    deciding: SchedulingAlgorithm = engine.algorithm
     for number in range(classes):
         deciding.decide(pod(f"p{number}", asks(gpumem=100 + number)))
 
@@ -56,7 +56,7 @@ def test_large_pods_that_come_and_go_leave_little_behind() -> None:
 
     def decide_large(number: int) -> None:
         tolerations = [{"key": "x" * large + f"{number:04}", "operator": "Exists"}]
-        engine.cycle.decide(pod("p", asks(gpumem=100), tolerations=tolerations))
+        engine.algorithm.decide(pod("p", asks(gpumem=100), tolerations=tolerations))
 
     decide_large(9999)
     tracemalloc.start()

@@ -31,8 +31,8 @@ def running(name: str, image: str, resources: dict[str, Any] | None = None, **mo
 def scored(engine: Engine, asking: Any) -> dict[str, float]:
     """Return what each node is ranked by; the explanation, which is made anew, must say the same."""
     engine.observe_pod(asking, 0.0)
-    decision, nodes = engine.cycle.decide(asking, explain=True), engine.state.nodes
-    part = node_part(engine.cycle, asking)
+    decision, nodes = engine.algorithm.decide(asking, explain=True), engine.state.nodes
+    part = node_part(engine.algorithm, asking)
     found = {nodes.name(row): float(part.score[row]) for row in nodes.rows().tolist() if part.feasible[row]}
     assert found == {name: parts[0].raw for name, parts in decision.scores.items()}
     return found
@@ -68,7 +68,7 @@ def test_an_image_moves_no_version_and_wakes_nobody() -> None:
 def test_pods_with_other_images_share_what_is_known_of_nodes_unless_images_rank() -> None:
     for specs, classes in (([], 1), (by("binpack"), 1), (by("imageLocality"), 2)):
         engine = with_policies(engine_with([having("a", {})]), *specs)
-        parts = {id(engine.cycle.classes.of(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
+        parts = {id(engine.algorithm.classes.of(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
         assert len(parts) == classes, specs
 
 
@@ -113,7 +113,7 @@ def test_scorers_are_one_plugin_beside_wishes() -> None:
         {"name": "leastAllocated", "weight": 3}, {"name": "mostAllocated", "weight": 1}]}})  # fmt: skip
     asking = pod("p", asks(cpu="4"), **likes)
     engine.observe_pod(asking, 0.0)
-    decision = engine.cycle.decide(asking, explain=True)
+    decision = engine.algorithm.decide(asking, explain=True)
     for parts in decision.scores.values():
         device, wish, *made_of = parts
         assert (device.scorer, wish.scorer) == ("device", "NodeAffinity")

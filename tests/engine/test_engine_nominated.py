@@ -79,15 +79,15 @@ def test_a_question_leaves_nothing_behind() -> None:
     engine.queue.remove("uid-first")
     asked = decode_pod(pod_object("p", asks(gpumem=3000)))
     engine.observe_pod(asked, 0.0)
-    before = engine.cycle.decide(asked, explain=True)
+    before = engine.algorithm.decide(asked, explain=True)
     assert before.outcome is Outcome.PLACED
     assert not engine.state.drift()
     assert engine.state.reservation("uid-first") is None
     assert not engine.state.in_flight("uid-first")
-    assert engine.cycle.decide(asked, explain=True) == before
+    assert engine.algorithm.decide(asked, explain=True) == before
     alone = one_card()
     alone.observe_pod(asked, 0.0)
-    assert alone.cycle.decide(asked, explain=True) == before, "what may come is no load yet"
+    assert alone.algorithm.decide(asked, explain=True) == before, "what may come is no load yet"
     assert engine.state.nominations
     assert not engine.state.over_capacity()
 

@@ -29,7 +29,7 @@ VENDORS = {vendor.key: vendor for vendor in HAMI.claims.vendors}
 def answer(engine: Engine, odd: Odd) -> tuple[Decision, list[str]]:
     """Decide a pod; return the decision, and all that events and conditions say."""
     pod = decode_pod(odd.wire)
-    decision = engine.cycle.decide(pod)
+    decision = engine.algorithm.decide(pod)
     return decision, [decision.message, *decision.warnings, *engine.usage_warnings.of_pod(pod)]
 
 
@@ -109,14 +109,14 @@ def test_what_the_webhook_completes_is_not_odd(vendor: Vendor) -> None:
         if found is not None:
             _, stored = found
             assert list(engine.usage_warnings.of_pod(stored)) == [], limits
-            assert strict.cycle.decide(stored).outcome is engine.cycle.decide(stored).outcome, limits
+            assert strict.algorithm.decide(stored).outcome is engine.algorithm.decide(stored).outcome, limits
 
 
 def test_an_empty_mode_is_followed_as_hami_does_and_told() -> None:
     engine = hami_engine(VENDORS["NVIDIA"])
     wire = next(iter(of_hami(VENDORS["NVIDIA"], 1))).wire
     wire = {**wire, "metadata": {**wire["metadata"], "annotations": {"nvidia.com/vgpu-mode": ""}}}
-    decision = engine.cycle.decide(decode_pod(wire))
+    decision = engine.algorithm.decide(decode_pod(wire))
     assert decision.outcome is not Outcome.REFUSED
     assert "annotation nvidia.com/vgpu-mode is empty, and fits cards without a mode only" in " ".join(decision.warnings)
 

@@ -85,7 +85,7 @@ def test_parts_are_not_counted_as_cards() -> None:
 
 def test_what_is_said_of_single_devices_knows_their_parts() -> None:
     made = engine(1, 0)
-    verdicts = card_verdicts(made.cycle, asking("p", {RDMA: 1}, annotations=HINT), "k")
+    verdicts = card_verdicts(made.algorithm, asking("p", {RDMA: 1}, annotations=HINT), "k")
     assert [each.reason for each in verdicts] == [None, CardReason.CardVirtualFunctionsExhausted]
 
 
@@ -93,7 +93,7 @@ def test_what_is_said_of_single_devices_knows_their_parts() -> None:
 def test_what_is_said_of_single_cards_of_a_partition(count: int, reasons: list[CardReason | None]) -> None:
     honour = {"node.koordinator.sh/gpu-model": "H100", "node.koordinator.sh/gpu-partition-policy": "Honor"}
     made = engine(labels=honour)
-    assert [each.reason for each in card_verdicts(made.cycle, asking("p", {GPU: count}), "k")] == reasons
+    assert [each.reason for each in card_verdicts(made.algorithm, asking("p", {GPU: count}), "k")] == reasons
 
 
 def test_a_function_is_metered_as_the_part_of_its_device() -> None:

@@ -163,7 +163,7 @@ def test_an_assumed_pod_is_no_peer_of_itself() -> None:
     assert card_of(decided(world, pod))
     held = world.state.reservation(pod.uid)
     assert held is not None
-    assert world.cycle.on_node.refit_assumed(pod, held) == held.placement
+    assert world.algorithm.on_node.refit_assumed(pod, held) == held.placement
 
 
 def test_the_verdict_of_a_card_names_the_reason() -> None:
@@ -171,7 +171,7 @@ def test_the_verdict_of_a_card_names_the_reason() -> None:
     assert card_of(decided(world, member("a"))) == "GPU-v0"
     waiting = member("b")
     world.observe_pod(waiting, 0.0)
-    assert [each.reason for each in card_verdicts(world.cycle, waiting, "v")] == [CardReason.CardHeldByPeer, None]
+    assert [each.reason for each in card_verdicts(world.algorithm, waiting, "v")] == [CardReason.CardHeldByPeer, None]
 
 
 def test_a_peer_of_lower_priority_ends_for_one_of_higher_priority() -> None:
@@ -216,7 +216,7 @@ def test_a_card_that_is_kept_is_held_by_a_peer_once_those_that_leave_are_gone() 
     world.observe_pod(running(world, decided(world, low), low), 1.0)
     assert decided(world, member("high", priority=5), 2.0).preemption is not None
     world.remove_pod(low.uid, 3.0)
-    assert "CardHeldByPeer" in world.cycle.decide(member("late", priority=5)).message
+    assert "CardHeldByPeer" in world.algorithm.decide(member("late", priority=5)).message
 
 
 def test_two_that_preempt_their_peers_name_one_each() -> None:
@@ -236,7 +236,7 @@ def test_an_assumed_pod_is_no_peer_of_its_own_when_a_policy_comes() -> None:
     held = world.state.reservation(pod.uid)
     assert held is not None
     world.policy_tracker.observe(policy("p", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}))
-    assert world.cycle.on_node.refit_assumed(pod, held) is not None
+    assert world.algorithm.on_node.refit_assumed(pod, held) is not None
 
 
 def test_a_card_that_the_pod_may_not_use_is_not_told_as_held_by_a_peer() -> None:

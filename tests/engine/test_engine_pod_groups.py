@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.engine.builders import asks, card, cards, engine_with, in_group, node, pod
 from tests.engine.preemption_fleet import Fleet
 from tests.simulation.invariants import resources
-from tests.state.copies import copied, cycle_on
+from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.engine import Engine, QueueName, Requeue
 from vgpu_scheduler.groups import GroupKey
@@ -103,7 +103,7 @@ def test_an_undo_wakes_nobody_who_waits_for_a_quota() -> None:
 
 def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:
     engine = engine_with([node("a", cards("a", 2))])
-    before, decide = snapshot(engine), engine.cycle.decide
+    before, decide = snapshot(engine), engine.algorithm.decide
 
     def fails(asked: Pod, **more: Any) -> Decision:
         if asked.name == "p1":
@@ -112,7 +112,7 @@ def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:
 
     for number in range(2):
         engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
-    monkeypatch.setattr(engine.cycle, "decide", fails)
+    monkeypatch.setattr(engine.algorithm, "decide", fails)
     assert attempt(engine) == [("p0", Outcome.ERROR), ("p1", Outcome.ERROR)]
     assert snapshot(engine) == before
     monkeypatch.undo()
@@ -417,7 +417,7 @@ def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], 
     gone = data.draw(st.lists(st.sampled_from(placed), unique=True)) if placed else []
     asked = pod("asks", asks(1, size))
     before, used = snapshot(engine), engine.state.devices.columns.used.copy()
-    found = engine.cycle.on_node.fits_without(asked, "a", gone)
-    assert found == cycle_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, "a", ())
+    found = engine.algorithm.on_node.fits_without(asked, "a", gone)
+    assert found == algorithm_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, "a", ())
     assert snapshot(engine) == before
     assert np.array_equal(engine.state.devices.columns.used, used)

@@ -149,6 +149,6 @@ def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> 
     engine.policy_tracker.observe(policy("p", SPREAD))
     bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
     engine.observe_pod(bound, 2.0)
-    engine.cycle.classes.claims(bound)  # as whoever waits for its plugin asks
+    engine.algorithm.classes.claims(bound)  # as whoever waits for its plugin asks
     engine.observe_pod(pod("second"), 3.0)
     assert placed_on(engine, 3.0) == "b"

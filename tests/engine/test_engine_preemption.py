@@ -26,7 +26,7 @@ def search(
     engine: Engine, *budgets: DisruptionBudget, spared: frozenset[str] = frozenset(), exceed: bool = True
 ) -> VictimSearch:
     """Return a search in which all pods but some may be victims."""
-    nominated = engine.cycle.nominated
+    nominated = engine.algorithm.nominated
     return VictimSearch(engine.state, nominated, lambda: budgets, lambda each: each.name not in spared, exceed=exceed)
 
 
@@ -38,7 +38,7 @@ def found(
     exceed: bool = True,
 ) -> Candidates:
     """Return what a search for a pod finds that the engine knows."""
-    pod_class = engine.cycle.classes.of(asked)
+    pod_class = engine.algorithm.classes.of(asked)
     assert isinstance(pod_class, SchedulableClass)
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
@@ -119,7 +119,7 @@ def test_nobody_ends_in_vain(seed: int) -> None:
     """The pod fits once the victims are gone, and would not if any one of them stayed; all are of lower priority."""
     rng, victims_found = np.random.default_rng(seed), 0
     engine, exceed = random_world(rng), bool(seed % 2)
-    fits_without = engine.cycle.on_node.fits_without
+    fits_without = engine.algorithm.on_node.fits_without
     budgets = [budget(app, int(rng.integers(0, 3))) for app in ("web", "db")]
     for number in range(12):
         resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))

@@ -33,7 +33,7 @@ def least(engine: Engine, asked: Pod, node: str) -> int | None:
             for each in there
             if each.priority <= priority or (each.uid in free and each.priority < asked.priority)
         ]
-        if engine.cycle.on_node.fits_without(asked, node, gone) is not None:
+        if engine.algorithm.on_node.fits_without(asked, node, gone) is not None:
             return priority
     return None
 
@@ -47,9 +47,9 @@ def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int
         resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))
         asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
         engine.state.observe_pod(asked, {})
-        pod_class = engine.cycle.classes.of(asked)
+        pod_class = engine.algorithm.classes.of(asked)
         assert isinstance(pod_class, SchedulableClass)
-        full = [name for name in ("a", "b", "m") if engine.cycle.on_node.fits_without(asked, name, ()) is None]
+        full = [name for name in ("a", "b", "m") if engine.algorithm.on_node.fits_without(asked, name, ()) is None]
         rows = np.array([engine.state.nodes.row(name) for name in full], dtype=np.int64)
         batches = list(levels.lowest(Preemptor(asked, pod_class), rows))
         found = {

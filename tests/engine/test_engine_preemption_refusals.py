@@ -40,12 +40,12 @@ def naive(engine: Engine, searching: VictimSearch, preemptor: Preemptor, found: 
 
 def filtered(engine: Engine, asked: Pod) -> tuple[Preemptor, Filtered]:
     """Return what the filters say of a pod that the engine knows."""
-    pod_class = engine.cycle.classes.of(asked)
+    pod_class = engine.algorithm.classes.of(asked)
     assert isinstance(pod_class, SchedulableClass)
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
     found = Filtered(pod_class.node, pod_class.cluster, asked, rows)
-    engine.cycle.nominated.reject(asked, pod_class.node, pod_class.cluster, found)
+    engine.algorithm.nominated.reject(asked, pod_class.node, pod_class.cluster, found)
     return Preemptor(asked, pod_class), found
 
 

@@ -55,7 +55,7 @@ def test_an_attempt_that_fails_gives_up_no_room(monkeypatch: pytest.MonkeyPatch)
     fleet.decide()
     fleet.come("rival", 5, asks(gpumem=8000), preemptionPolicy="Never")
     fleet.decide()
-    decide, failed = fleet.engine.cycle.decide, []
+    decide, failed = fleet.engine.algorithm.decide, []
 
     def fail_once(pod: Pod, **how: Any) -> Decision:
         if pod.name == "high" and not failed:
@@ -63,7 +63,7 @@ def test_an_attempt_that_fails_gives_up_no_room(monkeypatch: pytest.MonkeyPatch)
             raise RuntimeError("once")
         return decide(pod, **how)
 
-    monkeypatch.setattr(fleet.engine.cycle, "decide", fail_once)
+    monkeypatch.setattr(fleet.engine.algorithm, "decide", fail_once)
     fleet.end("uid-low")
     fleet.decide()
     assert failed

@@ -46,7 +46,7 @@ def decided(engine: Engine, name: str, **more: Any) -> Decision:
     """Return what is decided of a pod, with the parts of all nodes."""
     asking = pod(name, **more)
     engine.observe_pod(asking, 1.0)
-    return engine.cycle.decide(asking, explain=True)
+    return engine.algorithm.decide(asking, explain=True)
 
 
 def points(decision: Decision) -> dict[str, dict[str, float]]:
@@ -137,7 +137,7 @@ def test_what_every_plugin_says_adds_up() -> None:
     assert [part.scorer for part in decision.scores["b"] if part.within == "device"] == ["device/hami"]
     for parts in decision.scores.values():
         assert all(part.value == part.weight * part.normalised for part in parts if not part.within)
-    short = engine.cycle.decide(pod("p", **wish))
+    short = engine.algorithm.decide(pod("p", **wish))
     assert short.scores == {"a": decision.scores["a"]}
     assert replace(short, scores={}) == replace(decision, scores={}, verdicts={})
 
@@ -184,5 +184,5 @@ def test_the_order_of_events_makes_no_difference() -> None:
 
 def test_pods_with_other_wishes_share_what_is_known_of_nodes() -> None:
     engine = two()
-    parts = {id(engine.cycle.classes.of(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
+    parts = {id(engine.algorithm.classes.of(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
     assert len(parts) == 1

@@ -123,10 +123,10 @@ def test_new_prices_cost_a_scoring_and_no_fit() -> None:
     engine = learned(fleet())
     holding(engine, shares(LEAST_SEEN + 1))
     asking, state = pod("p"), engine.state
-    part, rows = node_part(engine.cycle, asking), state.nodes.rows()
+    part, rows = node_part(engine.algorithm, asking), state.nodes.rows()
     part.refresh(state, rows)
     before = part.score.copy()
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     assert part.refresh(state, rows) == 0
     assert (part.score != before).any()
     assert part.refresh(state, rows) == 0
@@ -168,7 +168,7 @@ def test_a_restarted_scheduler_has_the_same_prices(seed: int) -> None:
             gone = str(rng.choice(sorted(bound)))
             del bound[gone]
             engine.remove_pod(gone, 0.0)
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
 
     restarted = learned([mixed_fleet()[i] for i in rng.permutation(len(mixed_fleet()))])
     for uid in rng.permutation(sorted(bound)).tolist():
@@ -196,7 +196,7 @@ def test_models_that_others_need_are_left_to_them() -> None:
     pinned = [pod(f"pinned-{i}", asks(1, 8000), annotations={"nvidia.com/use-gputype": "V100"}) for i in range(30)]
     engine = learned(nodes[8:] + nodes[:8])
     holding(engine, [*pinned, *shares(LEAST_SEEN, 4000)])
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     contended = dict(zip(engine.state.devices.models, engine.state.prices["hami"].contended, strict=True))
     assert contended["NVIDIA", "NVIDIA-Tesla T4", "hami-core"] == 0 < contended["NVIDIA", "V100", "hami-core"]
     names = {place(engine, asking).node[:2] for asking in shares(8, 8000, priority=3)}
@@ -206,7 +206,7 @@ def test_models_that_others_need_are_left_to_them() -> None:
 def test_rests_are_worth_what_somebody_asks_for() -> None:
     engine = learned([node("a", cards("a", 40, memory=10000), allocatable=ROOM)])
     holding(engine, [pod(f"half-{i}", asks(1, 5000)) for i in range(LEAST_SEEN)])
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     worth = engine.state.prices["hami"].worth[0, 0]
     assert worth[49] == 0
     assert worth[50] == worth[99] == pytest.approx(0.5)
@@ -218,7 +218,7 @@ def test_nodes_are_left_to_pods_with_several_cards() -> None:
     engine = learned(nodes)
     holding(engine, [pod(f"four-{i}", asks(4, 8000)) for i in range(34)])
     holding(engine, shares(LEAST_SEEN, 8000 // 4))
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     prices = engine.state.prices["hami"]
     assert prices.cards.tolist() == [4]
     assert prices.reserve.max() > 0
@@ -232,7 +232,7 @@ def test_the_terms_explain_the_score() -> None:
     engine = learned(fleet(each=8))
     holding(engine, [pod(f"two-{i}", asks(2, 8000)) for i in range(2)])
     holding(engine, shares(LEAST_SEEN, 2600, annotations=T4))
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     decision = decided(engine, pod("p", asks(1, 3000)), explain=True)
     assert len(decision.scores) > 1
     for parts in decision.scores.values():
@@ -252,7 +252,7 @@ def test_cards_that_nobody_claims_are_ranked_without_prices() -> None:
     engine = learned(fleet())
     holding(engine, shares(LEAST_SEEN))
     engine.observe_node(node("late", cards("late", 2, type="NVIDIA-H100"), allocatable=ROOM), 0.0)
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
+    engine.algorithm._prices.learn()  # type: ignore[union-attr]
     engine.observe_node(node("later", cards("later", 2, type="NVIDIA-B200"), allocatable=ROOM), 0.0)
     holding(engine, [pod("plain", asks(0, cpu="2")), pod("huge", asks(1, 70000)), pod("b", annotations={
         "nvidia.com/use-gputype": "B200"})])  # fmt: skip

@@ -82,9 +82,9 @@ def test_after_very_many_attempts_the_longest_back_off_stays() -> None:
 def test_a_parked_pod_waits_for_what_could_help_it() -> None:
     queue = SchedulingQueue()
     for uid, event in (
-        ("node", ClusterEvent.NODE),
-        ("devices", ClusterEvent.DEVICES | ClusterEvent.DEVICE_FREED),
-        ("other", ClusterEvent.RESOURCES),
+        ("node", ClusterEvent.NODE_ADD),
+        ("devices", ClusterEvent.DEVICE_ADD | ClusterEvent.DEVICE_FREED),
+        ("other", ClusterEvent.ASSIGNED_POD_DELETE),
     ):
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
@@ -93,7 +93,7 @@ def test_a_parked_pod_waits_for_what_could_help_it() -> None:
     assert queue.requeue(ClusterEvent.POLICY, 20.0) == 0
     assert queue.requeue(ClusterEvent.DEVICE_FREED, 20.0) == 1
     assert drain(queue, 20.0) == ["devices"]
-    assert queue.requeue(ClusterEvent.NODE | ClusterEvent.RESOURCES, 20.0) == 2
+    assert queue.requeue(ClusterEvent.NODE_ADD | ClusterEvent.ASSIGNED_POD_DELETE, 20.0) == 2
     assert sorted(drain(queue, 20.0)) == ["node", "other"]
 
 
@@ -101,8 +101,8 @@ def test_a_hint_does_not_cut_the_back_off_short() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
-    assert queue.requeue(ClusterEvent.NODE, 0.25) == 1
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
+    assert queue.requeue(ClusterEvent.NODE_ADD, 0.25) == 1
     assert queue.place("a") is QueueName.BACKOFF
     assert queue.pop(0.75) is None
     assert queue.pop(1.0) == "a"
@@ -151,25 +151,25 @@ def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
     assert queue.tick(1.0) == FLUSH_AFTER
     assert queue.pop(FLUSH_AFTER - 0.01) is None
     assert queue.pop(FLUSH_AFTER) == "a"
     queue.add_unschedulable(
-        "a", ClusterEvent.NODE, FLUSH_AFTER
+        "a", ClusterEvent.NODE_ADD, FLUSH_AFTER
     )  # the flush did not leave the pod among those that events wake
-    assert queue.requeue(ClusterEvent.NODE, 2 * FLUSH_AFTER - 1) == 1
-    assert queue.requeue(ClusterEvent.NODE, 2 * FLUSH_AFTER - 1) == 0
+    assert queue.requeue(ClusterEvent.NODE_ADD, 2 * FLUSH_AFTER - 1) == 1
+    assert queue.requeue(ClusterEvent.NODE_ADD, 2 * FLUSH_AFTER - 1) == 0
 
 
 def test_a_flush_of_an_earlier_stay_does_not_end_a_later_one() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
-    queue.requeue(ClusterEvent.NODE, 100.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
+    queue.requeue(ClusterEvent.NODE_ADD, 100.0)
     assert queue.pop(100.0) == "a"
-    queue.add_unschedulable("a", ClusterEvent.NODE, 100.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 100.0)
     assert queue.pop(FLUSH_AFTER + 1) is None
     assert queue.pop(FLUSH_AFTER + 100.0) == "a"
 
@@ -183,11 +183,11 @@ def test_an_update_makes_a_pod_active_wherever_it_waits(place: QueueName) -> Non
     if place is QueueName.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is QueueName.UNSCHEDULABLE:
-        queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+        queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
     assert queue.place("a") is place
     queue.add("a", 3, 0.1)
     assert queue.place("a") is QueueName.ACTIVE
-    assert queue.requeue(ClusterEvent.NODE, 0.1) == 0
+    assert queue.requeue(ClusterEvent.NODE_ADD, 0.1) == 0
     assert drain(queue, 0.1) == ["a"]
     assert drain(queue, 1000.0) == []  # nothing of the earlier place is left
 
@@ -201,22 +201,22 @@ def test_a_removed_pod_never_comes_back(place: QueueName) -> None:
     if place is QueueName.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is QueueName.UNSCHEDULABLE:
-        queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+        queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
     queue.remove("a")
     queue.remove("a")
-    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
     queue.back_off("a", 0.0)
-    assert queue.requeue(ClusterEvent.NODE, 1.0) == 0
+    assert queue.requeue(ClusterEvent.NODE_ADD, 1.0) == 0
     assert drain(queue, 1000.0) == []
     assert ("a" in queue, len(queue), queue.place("a"), queue.attempts("a")) == (False, 0, None, 0)
 
 
 EVENTS = st.sampled_from(
     [
-        ClusterEvent.NODE,
-        ClusterEvent.DEVICES,
-        ClusterEvent.NODE | ClusterEvent.RESOURCES,
-        ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICES,
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.DEVICE_ADD,
+        ClusterEvent.NODE_ADD | ClusterEvent.ASSIGNED_POD_DELETE,
+        ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICE_ADD,
     ]
 )
 MOVES = st.lists(

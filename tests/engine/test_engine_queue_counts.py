@@ -22,8 +22,8 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     for uid in "ab":
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
-        queue.add_unschedulable(uid, ClusterEvent.NODE, 0.0, "alike")
-    queue.requeue(ClusterEvent.NODE, 0.5)  # a, after its back-off
+        queue.add_unschedulable(uid, ClusterEvent.NODE_ADD, 0.0, "alike")
+    queue.requeue(ClusterEvent.NODE_ADD, 0.5)  # a, after its back-off
     queue.tick(1.0)
     queue.pop(1.0)
     queue.placed("a", 1.0)  # b is next
@@ -32,7 +32,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     queue.back_off("b", 1.0)
     queue.tick(60.0)
     queue.pop(60.0)
-    queue.add_unschedulable("b", ClusterEvent.NODE, 60.0)
+    queue.add_unschedulable("b", ClusterEvent.NODE_ADD, 60.0)
     queue.tick(60.0 + FLUSH_AFTER)
     queue.add("b", 5, 400.0)
     assert counted(queue) == {
@@ -50,15 +50,18 @@ def test_every_way_into_a_place_is_counted_once() -> None:
 @pytest.mark.parametrize(
     ("events", "event"),
     [
-        (ClusterEvent.NODE, QueueEvent.NODE_ADD),
-        (ClusterEvent.ALLOCATABLE | ClusterEvent.LABELS, QueueEvent.NODE_ALLOCATABLE),
-        (ClusterEvent.LABELS | ClusterEvent.TAINTS, QueueEvent.NODE_LABEL),
-        (ClusterEvent.TAINTS, QueueEvent.NODE_TAINT),
-        (ClusterEvent.FEATURES, QueueEvent.NODE_FEATURE),
-        (ClusterEvent.DEVICES, QueueEvent.NODE_ANNOTATION),
-        (ClusterEvent.AFFINITY | ClusterEvent.RESOURCES | ClusterEvent.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
-        (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
-        (ClusterEvent.VOLUMES, QueueEvent.STORAGE_UPDATE),
+        (ClusterEvent.NODE_ADD, QueueEvent.NODE_ADD),
+        (ClusterEvent.NODE_ALLOCATABLE | ClusterEvent.NODE_LABELS, QueueEvent.NODE_ALLOCATABLE),
+        (ClusterEvent.NODE_LABELS | ClusterEvent.NODE_TAINTS, QueueEvent.NODE_LABEL),
+        (ClusterEvent.NODE_TAINTS, QueueEvent.NODE_TAINT),
+        (ClusterEvent.NODE_FEATURES, QueueEvent.NODE_FEATURE),
+        (ClusterEvent.DEVICE_ADD, QueueEvent.NODE_ANNOTATION),
+        (
+            ClusterEvent.ASSIGNED_POD_CHANGE | ClusterEvent.ASSIGNED_POD_DELETE | ClusterEvent.DEVICE_FREED,
+            QueueEvent.ASSIGNED_POD_DELETE,
+        ),
+        (ClusterEvent.ASSIGNED_POD_CHANGE, QueueEvent.ASSIGNED_POD_UPDATE),
+        (ClusterEvent.STORAGE, QueueEvent.STORAGE_UPDATE),
         (ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
         (ClusterEvent.KUBELET_REJECTION, QueueEvent.REJECTION_OVER),
         (ClusterEvent.POLICY, QueueEvent.OTHER),

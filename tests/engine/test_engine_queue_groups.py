@@ -16,7 +16,7 @@ from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
 
 def unschedulable(
-    *uids: str, waits_for: ClusterEvent = ClusterEvent.NODE, equivalence: str | None = "shape"
+    *uids: str, waits_for: ClusterEvent = ClusterEvent.NODE_ADD, equivalence: str | None = "shape"
 ) -> SchedulingQueue:
     queue = SchedulingQueue()
     for uid in uids:
@@ -28,20 +28,20 @@ def unschedulable(
 
 def test_one_is_tried_for_all_that_are_alike() -> None:
     queue = unschedulable("a", "b", "c")
-    assert queue.requeue(ClusterEvent.NODE, 20.0) == 1
+    assert queue.requeue(ClusterEvent.NODE_ADD, 20.0) == 1
     assert queue.pop(20.0) == "a"
-    queue.add_unschedulable("a", ClusterEvent.NODE, 20.0, "shape")
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 20.0, "shape")
     assert queue.pop(20.0) is None
 
 
 def test_after_one_that_was_placed_comes_the_next() -> None:
     queue = unschedulable("a", "b", "c")
-    queue.requeue(ClusterEvent.NODE, 20.0)
+    queue.requeue(ClusterEvent.NODE_ADD, 20.0)
     for uid in "ab":
         assert queue.pop(20.0) == uid
         queue.placed(uid, 20.0)
     assert queue.pop(20.0) == "c"
-    queue.add_unschedulable("c", ClusterEvent.NODE, 20.0, "shape")
+    queue.add_unschedulable("c", ClusterEvent.NODE_ADD, 20.0, "shape")
     assert queue.counts()[QueueName.UNSCHEDULABLE] == 1
 
 
@@ -50,32 +50,32 @@ def test_the_highest_priority_is_tried_first_and_one_in_back_off_is_passed_over(
     for number, (uid, priority) in enumerate((("low", 0), ("high", 5), ("late", 5))):
         queue.add(uid, priority, float(number))
     while (popped := queue.pop(3.0)) is not None:
-        queue.add_unschedulable(popped, ClusterEvent.NODE, 3.0, "shape")
-    queue.requeue(ClusterEvent.NODE, 10.0)
+        queue.add_unschedulable(popped, ClusterEvent.NODE_ADD, 3.0, "shape")
+    queue.requeue(ClusterEvent.NODE_ADD, 10.0)
     assert queue.pop(10.0) == "high"
-    queue.add_unschedulable("high", ClusterEvent.NODE, 10.0, "shape")
-    queue.requeue(ClusterEvent.NODE, 10.5)
+    queue.add_unschedulable("high", ClusterEvent.NODE_ADD, 10.0, "shape")
+    queue.requeue(ClusterEvent.NODE_ADD, 10.5)
     assert queue.pop(10.5) == "late"
 
 
 def test_one_that_goes_before_it_was_tried_passes_its_turn_on() -> None:
     queue = unschedulable("a", "b")
-    queue.requeue(ClusterEvent.NODE, 20.0)
+    queue.requeue(ClusterEvent.NODE_ADD, 20.0)
     queue.remove("a")
     assert queue.pop(20.0) == "b"
 
 
 def test_one_that_asks_for_something_else_by_now_passes_its_turn_on() -> None:
     queue = unschedulable("a", "b")
-    queue.requeue(ClusterEvent.NODE, 20.0)
+    queue.requeue(ClusterEvent.NODE_ADD, 20.0)
     assert queue.pop(20.0) == "a"
-    queue.add_unschedulable("a", ClusterEvent.NODE, 20.0, "another shape")
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 20.0, "another shape")
     assert queue.pop(20.0) == "b"
 
 
 def test_one_whose_attempt_failed_keeps_its_turn() -> None:
     queue = unschedulable("a", "b")
-    queue.requeue(ClusterEvent.NODE, 20.0)
+    queue.requeue(ClusterEvent.NODE_ADD, 20.0)
     assert queue.pop(20.0) == "a"
     queue.back_off("a", 20.0)
     assert queue.pop(20.0) is None
@@ -86,18 +86,18 @@ def test_one_whose_attempt_failed_keeps_its_turn() -> None:
 
 def test_pods_that_stand_for_themselves_are_all_tried() -> None:
     queue = unschedulable("a", "b", equivalence=None)
-    assert queue.requeue(ClusterEvent.NODE, 20.0) == 2
+    assert queue.requeue(ClusterEvent.NODE_ADD, 20.0) == 2
 
 
 def test_a_flush_tries_each_by_itself_and_what_it_places_is_counted() -> None:
     """Grouping itself may be wrong: the flush does not rely on it."""
     queue = unschedulable("a", "b", "c")
     assert [queue.pop(FLUSH_AFTER) for _ in range(4)] == ["a", "b", "c", None]
-    queue.add_unschedulable("a", ClusterEvent.NODE, FLUSH_AFTER, "shape")
+    queue.add_unschedulable("a", ClusterEvent.NODE_ADD, FLUSH_AFTER, "shape")
     queue.placed("b", FLUSH_AFTER)
-    queue.add_unschedulable("c", ClusterEvent.NODE, FLUSH_AFTER, "shape")
+    queue.add_unschedulable("c", ClusterEvent.NODE_ADD, FLUSH_AFTER, "shape")
     assert queue.placed_after_flush == 1
-    queue.requeue(ClusterEvent.NODE, FLUSH_AFTER + 20)
+    queue.requeue(ClusterEvent.NODE_ADD, FLUSH_AFTER + 20)
     assert queue.pop(FLUSH_AFTER + 20) == "a"
     queue.placed("a", FLUSH_AFTER + 20)
     assert queue.pop(FLUSH_AFTER + 20) == "c"
@@ -109,9 +109,9 @@ def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     assert queue.pop(0.0) == "a"
-    queue.set_aside("a", ClusterEvent.VOLUMES, 0.0)
+    queue.set_aside("a", ClusterEvent.STORAGE, 0.0)
     assert queue.attempts("a") == 0
-    queue.requeue(ClusterEvent.VOLUMES, 0.1)
+    queue.requeue(ClusterEvent.STORAGE, 0.1)
     assert queue.pop(0.1) == "a", "without any back-off"
 
 
@@ -122,7 +122,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
         if claims_only:
             queue.wake(["a"], FLUSH_AFTER, QueueEvent.VOLUME_CLAIM_UPDATE)
         else:
-            queue.requeue(ClusterEvent.NODE, FLUSH_AFTER)
+            queue.requeue(ClusterEvent.NODE_ADD, FLUSH_AFTER)
         assert queue.pop(FLUSH_AFTER) == "a"
         queue.placed("a", FLUSH_AFTER)
         assert queue.placed_after_flush == 0
@@ -136,7 +136,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
 
 def test_one_that_was_woken_before_the_flush_is_tried_for_all_even_if_nobody_looked_meanwhile() -> None:
     queue = unschedulable("a", "b")
-    queue.requeue(ClusterEvent.NODE, 0.5)
+    queue.requeue(ClusterEvent.NODE_ADD, 0.5)
     assert queue.place("a") is QueueName.BACKOFF
     assert queue.pop(FLUSH_AFTER) == "a"
     queue.placed("a", FLUSH_AFTER)
@@ -174,7 +174,10 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
             queue.remove(uid)
         else:
             queue.add_unschedulable(
-                uid, ClusterEvent.NODE | (ClusterEvent.DEVICES if now % 2 else ClusterEvent.NONE), now, pod_class[uid]
+                uid,
+                ClusterEvent.NODE_ADD | (ClusterEvent.DEVICE_ADD if now % 2 else ClusterEvent.NONE),
+                now,
+                pod_class[uid],
             )
         return True
 
@@ -189,7 +192,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
                 queue.add(uid, number, now)
             case "free":
                 free[number % 2] += 1
-                queue.requeue(ClusterEvent.NODE, now)
+                queue.requeue(ClusterEvent.NODE_ADD, now)
             case "try":
                 attempt()
             case "fail":

@@ -228,16 +228,16 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
     classes = set()
     for number, namespace in enumerate(["rich"] * 4 + ["free"] * 4):
         waiting = pod(f"p{number}", asks(1, 1000), namespace=namespace)
-        classes.add(id(node_part(engine.cycle, waiting)))
+        classes.add(id(node_part(engine.algorithm, waiting)))
         assert places(engine, waiting)
     assert len(classes) == 1
     classes.clear()
     for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
         engine.quota_limits.observe(quota(memory=rest, version=10_000 - rest))
-        classes.add(id(node_part(engine.cycle, pod("w", asks(1, 6500)))))
+        classes.add(id(node_part(engine.algorithm, pod("w", asks(1, 6500)))))
     assert len(classes) == 1
     engine.quota_limits.observe(quota(memory=6000, version=20_000))
-    tight = [id(node_part(engine.cycle, pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
+    tight = [id(node_part(engine.algorithm, pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
     assert tight[0] == tight[1]
     assert tight[0] not in classes
 

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, node, pod_object
 
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Problem, QueueName
+from vgpu_scheduler.engine import ClosureCause, Engine, EngineOptions, Problem, QueueName
 from vgpu_scheduler.engine.closed_nodes import KubeletRejections
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ClusterEvent, Outcome
@@ -171,7 +171,7 @@ def test_an_explanation_and_the_counts_name_a_rejecting_node() -> None:
     assert decision.verdicts["a"].reasons == (TEXT,)
     assert decision.helped_by & ClusterEvent.KUBELET_REJECTION
     assert decision.another_node_helps
-    assert engine.closed_nodes.counts()[Cause.REJECTED_BY_KUBELET] == 1
+    assert engine.closed_nodes.counts()[ClosureCause.REJECTED_BY_KUBELET] == 1
 
 
 def test_a_plain_pod_is_not_sent_there_either() -> None:

@@ -53,7 +53,7 @@ def test_the_message_counts_nodes_and_a_pod_that_comes_wakes_the_waiting_one() -
 
 def test_pods_that_ask_the_same_of_a_node_share_what_is_known_of_nodes() -> None:
     engine = zones()
-    plain, spread = (engine.cycle.classes.of(pod(name, **spec)) for name, spec in (("x", WEB), ("y", evenly())))
+    plain, spread = (engine.algorithm.classes.of(pod(name, **spec)) for name, spec in (("x", WEB), ("y", evenly())))
     assert plain.node is spread.node  # type: ignore[union-attr]
     assert plain.cluster is None  # type: ignore[union-attr]
 

@@ -165,7 +165,7 @@ def nearest(engine: Engine, limits: Obj, annotations: Obj | None = None) -> str:
     assert decision.placement is None
     waiting = engine.state.pod("uid-missed")
     assert waiting is not None
-    return str(engine.cycle.nearest(waiting))
+    return str(engine.algorithm.nearest(waiting))
 
 
 def npu(memory: int, cores: int) -> Obj:
@@ -192,7 +192,7 @@ def test_compute_units_are_missed_in_percent() -> None:
     assert nearest(engine, amd(cores=60)) == "nearest: 50 of 60 percent cores free on n/M0"
     waiting = engine.state.pod("uid-missed")
     assert waiting is not None
-    verdicts = card_verdicts(engine.cycle, waiting, "n")
+    verdicts = card_verdicts(engine.algorithm, waiting, "n")
     assert [str(verdict.lack) for verdict in verdicts] == ["50 of 60 percent cores free"] * 2
 
 

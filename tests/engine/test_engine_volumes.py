@@ -33,7 +33,7 @@ from tests.kube.storage_objects import (
     storage_class,
     volume,
 )
-from tests.state.copies import copied, cycle_on
+from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.model import NO_VOLUMES, ClusterEvent, Outcome, VolumePlan
 
@@ -90,7 +90,7 @@ def test_one_volume_is_for_one_of_two_pods_and_comes_back_with_its_placement() -
     engine.observe_pod(pod("two", **using("c1")), 0.0)
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: 2 {NONE_TO_BIND}."
-    assert (decision.outcome, bool(decision.helped_by & ClusterEvent.VOLUMES)) == (Outcome.UNSCHEDULABLE, True)
+    assert (decision.outcome, bool(decision.helped_by & ClusterEvent.STORAGE)) == (Outcome.UNSCHEDULABLE, True)
     engine.unreserve("uid-one", 5.0, at_least=60.0)
     second = decide(engine, 5.0)
     assert second.placement is not None
@@ -223,7 +223,7 @@ def test_a_pod_that_no_node_is_tried_for(change: str) -> None:
     )
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: {text}."
-    assert decision.helped_by & ClusterEvent.VOLUMES
+    assert decision.helped_by & ClusterEvent.STORAGE
     take(engine, CLASS, storage_class("imm"), version=6, now=5.0)
     take(engine, CLAIM, claim("c0", "default", storage_class="imm"), version=7, now=5.0)
     assert decide(engine, 5.0).placement is not None
@@ -252,12 +252,12 @@ def test_a_question_without_some_pods_changes_nothing() -> None:
     placed(engine, "one", **using("c0"))
     before = engine.state.volumes.as_values()
     waiting = pod("two", **using("c1"))
-    decision = cycle_on(engine, copied(engine.state, ["uid-one"])).decide(waiting)
+    decision = algorithm_on(engine, copied(engine.state, ["uid-one"])).decide(waiting)
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({"default/c1": "v"})
-    assert engine.cycle.decide(waiting).placement is None
-    assert engine.cycle.on_node.fits_without(waiting, "b", ["uid-one"]) is not None
-    assert engine.cycle.on_node.fits_without(waiting, "a", ["uid-one"]) is None
+    assert engine.algorithm.decide(waiting).placement is None
+    assert engine.algorithm.on_node.fits_without(waiting, "b", ["uid-one"]) is not None
+    assert engine.algorithm.on_node.fits_without(waiting, "a", ["uid-one"]) is None
     assert engine.state.volumes.as_values() == before
 
 

@@ -190,7 +190,9 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
         for uid in engine.queue.unschedulable():
             waiting = engine.state.pod(uid)
             assert waiting is not None
-            assert engine.cycle.decide(waiting).outcome is not Outcome.PLACED, f"step {step}: {waiting.name} would fit"
+            assert engine.algorithm.decide(waiting).outcome is not Outcome.PLACED, (
+                f"step {step}: {waiting.name} would fit"
+            )
     assert engine.queue.placed_after_flush == 0
 
 
@@ -206,10 +208,10 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
         wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
         coming = decode_pod(wire)
-        key = UnschedulableClass(number, ClusterEvent.NODE, per_node=True)
-        if engine.cycle.decide(coming).placement is not None:
+        key = UnschedulableClass(number, ClusterEvent.NODE_ADD, per_node=True)
+        if engine.algorithm.decide(coming).placement is not None:
             placed += 1
-            needs.put(key, coming, *engine.cycle.classes.need(coming))
+            needs.put(key, coming, *engine.algorithm.classes.need(coming))
             assert needs.helped_by(np.array([0])) == [key], limits
             needs.discard(key)
         engine.observe_pod(coming, 0.0)
@@ -245,13 +247,13 @@ def test_what_no_card_has_is_refused_as_if_the_cards_were_walked(seed: int, fitt
         for beside in ("", kind, "NVIDIA"):
             for factor in (1000, 1001, 70_000):
                 asking = oversized(number, kind, factor, beside)
-                shared, walked = engine.cycle.decide(asking), engine.cycle.decide(asking, explain=True)
+                shared, walked = engine.algorithm.decide(asking), engine.algorithm.decide(asking, explain=True)
                 assert replace(shared, verdicts={}, near_miss=None) == replace(
                     walked, verdicts={}, near_miss=None, scores=shared.scores
                 )
                 if walked.placement is None:
-                    assert engine.cycle.nearest(asking) == walked.near_miss
+                    assert engine.algorithm.nearest(asking) == walked.near_miss
     fitted.clear()
     for number in range(50):
-        engine.cycle.decide(oversized(number, "NVIDIA", 5000 + number))
+        engine.algorithm.decide(oversized(number, "NVIDIA", 5000 + number))
     assert sum(fitted) <= 5, "the first of them asked all nodes"

@@ -12,13 +12,13 @@ from vgpu_scheduler.model import ClusterEvent, WakeSet
 
 NAMESPACES = ("limited", "free", "other")
 EVENTS = (
-    ClusterEvent.NODE,
-    ClusterEvent.AFFINITY,
-    ClusterEvent.VOLUMES,
+    ClusterEvent.NODE_ADD,
+    ClusterEvent.ASSIGNED_POD_CHANGE,
+    ClusterEvent.STORAGE,
     ClusterEvent.QUOTA,
     ClusterEvent.POLICY,
     ClusterEvent.KUBELET_REJECTION,
-    ClusterEvent.RESOURCES,
+    ClusterEvent.ASSIGNED_POD_DELETE,
 )
 
 events = st.sets(st.sampled_from(EVENTS)).map(lambda some: ClusterEvent(sum(some)))
@@ -85,6 +85,6 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
 def test_what_is_returned_is_told_once() -> None:
     wakes = WakeSet()
     wakes.returned.add("a")
-    wakes.events |= ClusterEvent.NODE
-    assert wakes.take() == WakeSet(ClusterEvent.NODE, returned={"a"})
+    wakes.events |= ClusterEvent.NODE_ADD
+    assert wakes.take() == WakeSet(ClusterEvent.NODE_ADD, returned={"a"})
     assert wakes.take() == WakeSet()

@@ -25,7 +25,7 @@ from tests.naive.hami_wire import Bad
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.engine import Cycle, EquivalenceClasses, QuotaLimits
+from vgpu_scheduler.engine import EquivalenceClasses, QuotaLimits, SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
@@ -182,9 +182,11 @@ def decided(
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
-    cycle = Cycle(EquivalenceClasses(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect)))
+    algorithm = SchedulingAlgorithm(
+        EquivalenceClasses(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect))
+    )
     pod = decode_pod(case["pod"])
-    pod_class = cycle.classes.of(pod)
+    pod_class = algorithm.classes.of(pod)
     if isinstance(pod_class, Refused):
         return Answer("refused", refused=frozenset({refused_for(pod_class.reason)}))
     allocator = pod_class.node.allocator

@@ -140,7 +140,7 @@ def fast_path_differences(case: dict[str, Any], feasible: Sequence[str]) -> Iter
         for known in case["pods"]:
             engine.observe_pod(decode_pod(known), 0.0)
         engine.observe_pod(pod, 0.0)
-        placement = engine.cycle.decide(pod).placement
+        placement = engine.algorithm.decide(pod).placement
         found = placement.node if placement is not None else ""
     if (found == pod.nominated_node_name or wanted) and found != wanted:
         yield f"goes to the node that it is nominated to: {found}, not {wanted}"

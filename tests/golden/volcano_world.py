@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, placed
 from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, PodClaims, claims_devices
-from vgpu_scheduler.state import HeldCards, PeerKeys, State
+from vgpu_scheduler.state import PeerCards, PeerKeys, State
 
 TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time")
 NOW = 1700000000
@@ -96,7 +96,7 @@ class World:
         assert written == {**expected, NODE: self._node}
         return Placed("placed", pod, claims, placement, written[ALLOCATED], bound(wire, self._node, written))
 
-    def _apart(self, pod: Pod, of_policies: Iterable[PeerKeys]) -> tuple[HeldCards, ...]:
+    def _apart(self, pod: Pod, of_policies: Iterable[PeerKeys]) -> tuple[PeerCards, ...]:
         dialect = self._dialect
         keys = filter(None, (*of_policies, dialect.claims.apart_from(pod.annotations)))
         known = (peers for each in keys if (peers := each.of(pod)) is not None)

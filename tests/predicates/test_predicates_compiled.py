@@ -160,8 +160,12 @@ def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
 
 
 def test_reasons_say_what_can_help() -> None:
-    assert TAINT.helped_by == UNSCHEDULABLE.helped_by == ClusterEvent.TAINTS
-    assert insufficient("cpu").helped_by == TOO_MANY_PODS.helped_by == ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES
+    assert TAINT.helped_by == UNSCHEDULABLE.helped_by == ClusterEvent.NODE_TAINTS
+    assert (
+        insufficient("cpu").helped_by
+        == TOO_MANY_PODS.helped_by
+        == ClusterEvent.NODE_ALLOCATABLE | ClusterEvent.ASSIGNED_POD_DELETE
+    )
     assert TOO_MANY_PODS.resolvable
     assert not UNSCHEDULABLE.resolvable
 

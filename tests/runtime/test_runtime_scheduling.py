@@ -15,7 +15,7 @@ from tests.engine.test_engine_waiting_needs import full_cluster
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.engine import Cycle, Engine, ObservationSignals, QueueName
+from vgpu_scheduler.engine import Engine, ObservationSignals, QueueName, SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import ConditionReason, Decision
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
@@ -134,7 +134,7 @@ async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
 
 async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("p")])
-    monkeypatch.setattr(Cycle, "decide", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(SchedulingAlgorithm, "decide", lambda *_, **__: 1 / 0)
     heard = Heard()
     await turns(loop_over(engine, heard))
     assert [kind for kind, _ in heard.said] == ["SchedulerError"]

@@ -87,7 +87,7 @@ class GroupPreemptionMachine(PreemptionMachine):
                 REACHED["victims that end whole"] += len(fellows) > 1
             if found.gang:
                 pod = self.engine.state.pod(decision.uid)
-                group = None if pod is None else self.engine.groups.standing_of(pod)
+                group = None if pod is None else self.engine.groups.status_of(pod)
                 assert group is not None
                 assert len(found.gang) >= group.needed, f"{decision.pod} gets room with too few others"
                 REACHED["room for a group"] += len(found.gang) > 1
@@ -131,7 +131,7 @@ class GroupPreemptionMachine(PreemptionMachine):
     def could_preempt(self, pod: Pod) -> object:
         """Return what a pod that waits could have of others; None if it is nothing."""
         attempts = self.engine.attempts
-        group = attempts.gang_standing(pod)
+        group = attempts.gang_status(pod)
         if group is None:
             return super().could_preempt(pod)
         asked = attempts.group_preemptions

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi
 from tests.simulation.vendors import total_of
-from tests.state.copies import copied, cycle_on
+from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.kube import Pod
@@ -86,7 +86,7 @@ def check_starting_pods(state: State) -> None:
 
 def nobody_is_forgotten(engine: Engine) -> None:
     """Check that none of those who wait for a change could be placed now, by an engine that remembers nothing."""
-    cycle = cycle_on(engine, copied(engine.state))
+    cycle = algorithm_on(engine, copied(engine.state))
     for uid in engine.queue.unschedulable():
         pod = engine.state.pod(uid)
         assert pod is not None

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.state import State
 
@@ -24,9 +24,10 @@ def copied(state: State, without: Iterable[str] = ()) -> State:
     return twin
 
 
-def cycle_on(engine: Engine, state: State) -> Cycle:
-    """Return the cycle of an engine on another state, which remembers nothing and for which no node is closed."""
-    classes = engine.cycle.classes
-    return Cycle(
-        EquivalenceClasses(state, classes.dialects, classes.policies, classes._quotas), priority=engine.cycle.priority
+def algorithm_on(engine: Engine, state: State) -> SchedulingAlgorithm:
+    """Return the algorithm of an engine on another state, which remembers nothing and for which no node is closed."""
+    classes = engine.algorithm.classes
+    return SchedulingAlgorithm(
+        EquivalenceClasses(state, classes.dialects, classes.policies, classes._quotas),
+        priority=engine.algorithm.priority,
     )

@@ -10,7 +10,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, po
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.model import Usage
-from vgpu_scheduler.state import Hold, Phase, Reservation, State
+from vgpu_scheduler.state import Phase, Reservation, RoomReservation, State
 
 NODES = ("a", "b")
 CARD = (4, 8000, 100)
@@ -158,7 +158,9 @@ def test_what_is_kept_follows_its_rule_and_equals_a_recount(seed: int) -> None:
         elif act < 0.75:
             wanted = claim(rng, number)
             state.observe_pod(pod(f"w{number}", namespace=wanted.namespace), {})
-            state.keep(Hold(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5)))
+            state.keep(
+                RoomReservation(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5))
+            )
         elif act < 0.85 and state.holds:
             state.give_up(next(iter(state.holds)).uid)
         elif act < 0.9:
@@ -189,7 +191,7 @@ def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
         engine.observe_pod(pod("w1"), 0.0)
         charges = {"a-gpu-0": (1, 1000, 0)}
         wanted = Reservation("uid-w1", "default/w1", "a", Phase.KEPT, {"hami": Usage(charges)}, {"cpu": 1000})
-        state.keep(Hold(wanted, 0))
+        state.keep(RoomReservation(wanted, 0))
         assert state.ledger() == {"a": charges}
         if end == "bound":
             notes = allocation("a", ("a-gpu-1", 2000, 0))
@@ -200,5 +202,5 @@ def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
             engine.remove_pod("uid-w1", 0.0)
         assert not state.holds
         assert state.ledger() == ({"a": {"a-gpu-1": (1, 2000, 0)}} if end == "bound" else {})
-        state.keep(Hold(wanted, 0))
+        state.keep(RoomReservation(wanted, 0))
         assert not state.holds, "nothing is kept for a pod that is there, or gone"

@@ -78,13 +78,13 @@ def test_heartbeats_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "event"),
     [
-        ({"labels": {"a": "b"}}, ClusterEvent.LABELS),
-        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, ClusterEvent.TAINTS),
-        ({"unschedulable": True}, ClusterEvent.TAINTS),
-        ({"allocatable": {"cpu": "5"}}, ClusterEvent.ALLOCATABLE),
-        ({"allocatable": {"nvidia.com/gpu": "5"}}, ClusterEvent.ALLOCATABLE),
-        ({"labels": {"a": "b"}, "unschedulable": True}, ClusterEvent.LABELS | ClusterEvent.TAINTS),
-        ({"status": {"declaredFeatures": ["A"]}}, ClusterEvent.FEATURES),
+        ({"labels": {"a": "b"}}, ClusterEvent.NODE_LABELS),
+        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, ClusterEvent.NODE_TAINTS),
+        ({"unschedulable": True}, ClusterEvent.NODE_TAINTS),
+        ({"allocatable": {"cpu": "5"}}, ClusterEvent.NODE_ALLOCATABLE),
+        ({"allocatable": {"nvidia.com/gpu": "5"}}, ClusterEvent.NODE_ALLOCATABLE),
+        ({"labels": {"a": "b"}, "unschedulable": True}, ClusterEvent.NODE_LABELS | ClusterEvent.NODE_TAINTS),
+        ({"status": {"declaredFeatures": ["A"]}}, ClusterEvent.NODE_FEATURES),
     ],
 )
 def test_changes_that_matter(change: dict[str, Any], event: ClusterEvent) -> None:
@@ -103,7 +103,7 @@ def test_a_node_made_anew_counts_as_changed_and_keeps_its_charges() -> None:
     nodes.charge(0, {"cpu": 100})
     anew = api_node()
     anew["metadata"]["uid"] = "another"
-    assert nodes.upsert(decode_node(anew)) == ClusterEvent.NODE
+    assert nodes.upsert(decode_node(anew)) == ClusterEvent.NODE_ADD
     assert amounts(nodes, "n")["cpu"] == (4000, 100)
 
 

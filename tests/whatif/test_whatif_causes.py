@@ -132,7 +132,7 @@ def without_amounts(seed: int) -> tuple[dict[str, int], int, Object]:
 def memory_on(name: str, memory: int, asked: Object) -> int:
     """Return the memory that the pod gets on a node of its own, where no policy limits it."""
     made, waiting = world_of(node(name, 3, memory), deepcopy(asked))
-    placement = made.engine.cycle.decide(waiting).placement
+    placement = made.engine.algorithm.decide(waiting).placement
     assert placement is not None
     return sum(assignment.amounts[1] for container in placement.containers for assignment in container)
 

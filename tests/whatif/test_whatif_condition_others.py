@@ -23,7 +23,7 @@ from tests.whatif.test_whatif_remedies_dialects import (
     cluster,
 )
 
-from vgpu_scheduler.engine import Cause, EngineOptions
+from vgpu_scheduler.engine import ClosureCause, EngineOptions
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
@@ -35,7 +35,7 @@ Object = dict[str, Any]
 REASONS = [
     *(reason.text for reason in CardReason),
     *(reason.text for reason in vars(filters).values() if isinstance(reason, Reason)),
-    *(cause.text for cause in Cause),
+    *(cause.text for cause in ClosureCause),
 ]
 ASKED = re.compile(r"ask (\d+) of (\S+) .*?in container (\w+)")
 LEFT_OUT = re.compile(r"leave out (\S+(?: and \S+)*) in containers? (\w+(?:, \w+)*)")
@@ -231,8 +231,8 @@ def test_what_is_said_of_preemption_is_no_reason_of_nodes() -> None:
     assert told.startswith("wait until the nodes or the pods on them change: nothing that this pod asks")
 
 
-@pytest.mark.parametrize("cause", Cause)
-def test_that_closed_nodes_are_waited_for_is_said_beside_what_helps_on_others(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", ClosureCause)
+def test_that_closed_nodes_are_waited_for_is_said_beside_what_helps_on_others(cause: ClosureCause) -> None:
     asks = {HAMI[0]: 1, HAMI[1]: 9000}
     first, last = told_of(f"0/3 nodes are available: 1 {cause.text}, 2 CardInsufficientMemory.", asks)
     assert first == f"ask for less than 9000 of {HAMI[1]} in container main"

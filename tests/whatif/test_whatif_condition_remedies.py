@@ -182,7 +182,7 @@ def test_the_nearest_card_is_on_a_node_that_keeps_the_pod_away_by_its_cards(seed
     asked["metadata"]["labels"] = {"app": "a"}
     world, waiting = world_of(*objects, asked)
     decision = ask(world, waiting).decision
-    assert decision.near_miss == world.engine.cycle.nearest(waiting)
+    assert decision.near_miss == world.engine.algorithm.nearest(waiting)
     for_cards = {
         name for name, verdict in decision.verdicts.items() if CardReason.CardInsufficientMemory.text in verdict.reasons
     }

@@ -385,7 +385,7 @@ def test_what_is_said_of_each_member_is_what_becomes_of_it_in_its_turn(seed: int
     goes = simulated(world_of(*objects))
     world = world_of(*objects)
     for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
-        group = world.engine.attempts.gang_standing(pod)
+        group = world.engine.attempts.gang_status(pod)
         if group is not None and group.needed < len(group.waiting):
             continue  # which of them are more than are needed, others decide that come between
         found = explain_pod(world, pod)
@@ -519,12 +519,12 @@ def test_a_place_in_the_queue_is_behind_all_that_are_said_to_be_served_before(se
 def test_places_in_the_queue_take_one_question_about_each_group(minimum: int, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(node("a", 1), *(member(f"m{number}", number, minimum) for number in range(50)))
     attempts, asked = world.engine.attempts, list[str]()
-    as_it_is = attempts.gang_standing
+    as_it_is = attempts.gang_status
 
     def counted(pod: Pod) -> object:
         asked.append(pod.name)
         return as_it_is(pod)
 
-    monkeypatch.setattr(attempts, "gang_standing", counted)
+    monkeypatch.setattr(attempts, "gang_status", counted)
     assert len(places_in_queue(world)) == 50
     assert len(asked) == 1

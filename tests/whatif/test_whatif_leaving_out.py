@@ -292,7 +292,7 @@ def test_of_names_of_several_dialects_those_of_one_are_left_out(other: str, seed
     (remedy,) = left_out(remedies(made, waiting))
     assert {name for name in limits if f"{name} " in remedy.text} == {name for name in limits if name in NAMES[other]}
     assert remedy.pod is not None
-    assert made.engine.cycle.decide(made.pod(remedy.pod, again=True)).placement is not None
+    assert made.engine.algorithm.decide(made.pod(remedy.pod, again=True)).placement is not None
 
 
 ORDERS = {

@@ -134,7 +134,7 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
         if allowed := at(strict, ["spec", "devices", "types", "allow"]):
             assert at(changed, ["spec", "devices", "types", "allow"]) == [*allowed, "NVIDIA-A100"]
         applied(world, remedy)
-        assert world.engine.cycle.decide(waiting).placement is not None
+        assert world.engine.algorithm.decide(waiting).placement is not None
         world.replace_policy(strict)
 
 
@@ -168,7 +168,7 @@ def test_quotas_that_hold_a_pod_together_are_raised_together_and_no_further(seed
     }
     (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
     applied(world, remedy)
-    assert world.engine.cycle.decide(waiting).placement is not None
+    assert world.engine.algorithm.decide(waiting).placement is not None
     for each in quotas:
         world.replace_quota(each)
     alone = asked <= limits["memory"] and more <= limits["cores"]
@@ -190,7 +190,7 @@ def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None
     assert "r2" not in remedy.without_names().text
     for uid in remedy.ended:
         world.remove_pod(uid)
-    assert world.engine.cycle.decide(waiting).placement is not None
+    assert world.engine.algorithm.decide(waiting).placement is not None
 
 
 @pytest.mark.parametrize("gates", [0, 1, 2])

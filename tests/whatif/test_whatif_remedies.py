@@ -252,7 +252,7 @@ def _node_of(made: World, asked: Pod) -> str:
 
 
 def _fits(made: World, asked: Pod, node: str) -> bool:
-    return made.engine.cycle.on_node.fits_without(created(made, asked, asked.uid), node, ()) is not None
+    return made.engine.algorithm.on_node.fits_without(created(made, asked, asked.uid), node, ()) is not None
 
 
 def _applied(objects: list[dict[str, Any]], remedy: Remedy, made: World) -> tuple[World, Pod]:
@@ -283,7 +283,8 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 fewer = Remedy(remedy.kind, "", "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
                 assert (
-                    again.engine.cycle.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ()) is None
+                    again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())
+                    is None
                 ), remedy.text
         if remedy.kind is RemedyKind.RAISE_QUOTA:
             (lower,) = [each for each in map(deepcopy, remedy.objects) if each["kind"] == "ResourceQuota"]
@@ -300,11 +301,12 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 fewer_pod["spec"]["tolerations"] = [each for each in tolerated if each != toleration]
                 again, asked = _applied(objects, replace(remedy, pod=fewer_pod), made)
                 assert (
-                    again.engine.cycle.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ()) is None
+                    again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())
+                    is None
                 ), remedy.text
     written = made.written(waiting)
     told = {remedy.text: remedy for remedy in found if remedy.kind is RemedyKind.ASK_LESS}
-    for amount in amounts_of(written, made.engine.dialects, waiting, made.engine.cycle.classes.claims(waiting)):
+    for amount in amounts_of(written, made.engine.dialects, waiting, made.engine.algorithm.classes.claims(waiting)):
         suggested = next((n for n in _some(amount.steps) if amount.worded(n) in told), 0)
         if not suggested:  # which may be another number than those that are looked at
             texts = [text for text in told if _is_about(text, amount.worded(1))]

@@ -95,7 +95,7 @@ class Cluster:
     def attempt(self) -> tuple[str, Outcome] | None:
         """Have the next pod tried; nobody before it that is not in back-off may fit where it is placed."""
         before = [decode_pod(self.objects[pod.name]) for pod in self.waiting()]
-        fits = {pod.name for pod in before if self.engine.cycle.decide(pod).outcome is Outcome.PLACED}
+        fits = {pod.name for pod in before if self.engine.algorithm.decide(pod).outcome is Outcome.PLACED}
         decision = self.engine.attempt(self.now)
         if decision is None:
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.model import MUTEX, OrderKind, names_model, policy_words
-from vgpu_scheduler.state import HeldCards
+from vgpu_scheduler.state import PeerCards
 
 
 class Strategy(Enum):
@@ -138,4 +138,4 @@ class CardChoice:
 
     limits: CardLimits = _NO_LIMITS
     remainders: QuotaRemainders = ()
-    peer_cards: tuple[HeldCards, ...] = ()
+    peer_cards: tuple[PeerCards, ...] = ()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from vgpu_scheduler.apiclient import ApiUnreachableError, Backoff
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
+from vgpu_scheduler.engine import IN_TURN, ClosureCause, LockStatus, NodeClosure, Problem
 from vgpu_scheduler.model import EventReason, first_of, quoted
 from vgpu_scheduler.state import Phase
 
@@ -19,13 +19,13 @@ _PACE = 0.1
 """Of the interval between polls, between an event and the look that it causes."""
 
 _REASONS = {
-    Cause.LOCK_HELD: EventReason.DEVICE_LOCK_HELD,
-    Cause.LOCK_MALFORMED: EventReason.DEVICE_LOCK_MALFORMED,
-    Cause.PLUGIN_SILENT: EventReason.DEVICE_PLUGIN_SILENT,
-    Cause.POD_STARTING: EventReason.POD_STARTING,
-    Cause.BINDING_IN_DOUBT: EventReason.BINDING_IN_DOUBT,
-    Cause.POD_UNREADABLE: EventReason.POD_UNREADABLE,
-    Cause.DEVICES_NOT_TAKEN: EventReason.DEVICES_NOT_TAKEN,
+    ClosureCause.LOCK_HELD: EventReason.DEVICE_LOCK_HELD,
+    ClosureCause.LOCK_MALFORMED: EventReason.DEVICE_LOCK_MALFORMED,
+    ClosureCause.PLUGIN_SILENT: EventReason.DEVICE_PLUGIN_SILENT,
+    ClosureCause.POD_STARTING: EventReason.POD_STARTING,
+    ClosureCause.BINDING_IN_DOUBT: EventReason.BINDING_IN_DOUBT,
+    ClosureCause.POD_UNREADABLE: EventReason.POD_UNREADABLE,
+    ClosureCause.DEVICES_NOT_TAKEN: EventReason.DEVICES_NOT_TAKEN,
 }
 _NAMED = 3
 """How many pods an event names."""
@@ -111,23 +111,23 @@ class ClosedNodeWatch:
             if await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
                 self._signals.decide_again()
-            elif closure.cause is not Cause.LOCK_HELD or stood >= self._poll_interval:
+            elif closure.cause is not ClosureCause.LOCK_HELD or stood >= self._poll_interval:
                 self._report(node, closure)
 
     async def _is_over(self, node: str, closure: NodeClosure) -> bool:
         if closure.plugin_key:
             return False  # it is over when that is seen on the pod, or that it is gone
-        if closure.cause is Cause.BINDING_IN_DOUBT:
+        if closure.cause is ClosureCause.BINDING_IN_DOUBT:
             held = self._engine.state.reservation(closure.value)
             return held is None or held.phase is not Phase.IN_DOUBT
-        if closure.cause is Cause.POD_UNREADABLE:
+        if closure.cause is ClosureCause.POD_UNREADABLE:
             return await self._locker.make_sure(node)
         if closure.lock == IN_TURN:
             pod = self._engine.state.pod(closure.value)
             return pod is None or pod.terminal or pod.started
         found = self._locker.find(node, closure.lock)
         status = await self._locker.status(found)
-        if status is LockStatus.HELD and closure.cause is Cause.LOCK_HELD and found and found.parsed:
+        if status is LockStatus.HELD and closure.cause is ClosureCause.LOCK_HELD and found and found.parsed:
             # A pod of ours that was not known when the lock was seen: it is waited for in the node's lane.
             known = self._engine.state.node(node)
             return known is not None and self._engine.closed_nodes.is_ours(known, found.parsed)
@@ -141,7 +141,9 @@ class ClosedNodeWatch:
             pod = self._engine.state.find(parsed.namespace, parsed.name)
         if pod is None:
             return f"a device plugin does not answer{lock}"
-        vendors = {claim.vendor for container in self._engine.cycle.classes.claims(pod) for claim in container.claims}
+        vendors = {
+            claim.vendor for container in self._engine.algorithm.classes.claims(pod) for claim in container.claims
+        }
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
     def _name(self, uid: str) -> str:
@@ -161,23 +163,23 @@ class ClosedNodeWatch:
         node = self._engine.state.node(name)
         if node is None:
             return
-        if closure.cause is Cause.DEVICES_NOT_TAKEN:
+        if closure.cause is ClosureCause.DEVICES_NOT_TAKEN:
             text = self._not_taken(name, closure.plugin_key)
         else:
             text = f"{self._held_up(closure)}; no pod that needs it is placed there until that ends"
         self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))
 
     def _held_up(self, closure: NodeClosure) -> str:
-        if closure.cause is Cause.LOCK_MALFORMED:
+        if closure.cause is ClosureCause.LOCK_MALFORMED:
             return f"annotation {closure.lock} is malformed: {quoted(closure.value)}"
-        if closure.cause is Cause.LOCK_HELD:
+        if closure.cause is ClosureCause.LOCK_HELD:
             owner = self._engine.dialects.node_side.parse_lock(closure.value).owner
             holder = f"pod {owner}" if owner else "somebody whom it does not name"
             return f"annotation {closure.lock} is held by {holder}"
-        if closure.cause is Cause.POD_STARTING:
+        if closure.cause is ClosureCause.POD_STARTING:
             return f"pod {self._name(closure.value)} has its devices and has not started"
-        if closure.cause is Cause.BINDING_IN_DOUBT:
+        if closure.cause is ClosureCause.BINDING_IN_DOUBT:
             return f"whether pod {self._name(closure.value)} was bound here is not known"
-        if closure.cause is Cause.POD_UNREADABLE:
+        if closure.cause is ClosureCause.POD_UNREADABLE:
             return f"pod {closure.value} cannot be read, and may be on any card"
         return self._silence(closure)

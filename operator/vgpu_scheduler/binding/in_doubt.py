@@ -12,7 +12,7 @@ from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
-from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
+from vgpu_scheduler.engine import IN_TURN, ClosureCause, NodeClosure
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.telemetry import KeyedMessage
@@ -67,7 +67,7 @@ class InDoubtBindings:
         text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
         self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)
         if self._may_be_mistaken(pod, sent.lock):
-            self._engine.closed_nodes.close(node, NodeClosure(Cause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
+            self._engine.closed_nodes.close(node, NodeClosure(ClosureCause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
             self._closed.notice(node)
         self._changed[pod.uid] = (node, asyncio.Event())
         self._looks.start(self._follow(item, sent, message), f"doubt-{pod.key}")

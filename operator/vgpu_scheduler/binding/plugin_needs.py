@@ -112,7 +112,7 @@ class PluginNeedsReader:
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
-        claims = self._engine.cycle.classes.claims(pod)
+        claims = self._engine.algorithm.classes.claims(pod)
         lock, serialized = side.lock(claims), side.serializes(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
         return PluginNeeds(lock, serialized, len(vendors) > 1 or (serialized and lock is None), side.plugin_key(claims))

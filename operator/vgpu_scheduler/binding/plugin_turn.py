@@ -8,7 +8,7 @@ from vgpu_scheduler.binding.lanes import BindTask
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure, Requeue
+from vgpu_scheduler.engine import ANY_CARD, IN_TURN, ClosureCause, NodeClosure, Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
@@ -66,15 +66,15 @@ class PluginTurn:
             await self._lanes.wait(item.node)
         return False
 
-    def _why_it_waits(self, other: Pod, node: str) -> Cause:
+    def _why_it_waits(self, other: Pod, node: str) -> ClosureCause:
         """Return why a pod that a plugin may take for others has kept them waiting; say it if that is not known yet."""
         held = self._engine.state.reservation(other.uid)
         if held is not None and held.phase is Phase.IN_DOUBT:
-            return Cause.BINDING_IN_DOUBT
+            return ClosureCause.BINDING_IN_DOUBT
         if self._locker.has_answered(other):
-            return Cause.POD_STARTING
+            return ClosureCause.POD_STARTING
         self._report_silence(other.uid, node)
-        return Cause.PLUGIN_SILENT
+        return ClosureCause.PLUGIN_SILENT
 
     async def take(self, item: BindTask, pod: Pod) -> str | None:
         """Claim the cards of the node for a pod: write its token, and take its lock if there is one.
@@ -95,7 +95,7 @@ class PluginTurn:
                 self._close_lock(item.node, kind)
             unreadable = self._locker.blocking_pod(item.node)
             if unreadable:
-                self._close(item.node, NodeClosure(Cause.POD_UNREADABLE, ANY_CARD, unreadable))
+                self._close(item.node, NodeClosure(ClosureCause.POD_UNREADABLE, ANY_CARD, unreadable))
             if self._locker.is_closed(item.node, pod):
                 self._lanes.unreserve(item, Requeue.NOW)
                 return None
@@ -132,7 +132,7 @@ class PluginTurn:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""
                 if annotation is not None:
-                    self._close(node, NodeClosure(Cause.PLUGIN_SILENT, annotation or IN_TURN, lock or item.uid))
+                    self._close(node, NodeClosure(ClosureCause.PLUGIN_SILENT, annotation or IN_TURN, lock or item.uid))
                 return
 
     def _has_answered(self, uid: str, node: str, lock: str) -> bool:
@@ -145,7 +145,7 @@ class PluginTurn:
         """Close a node whose lock somebody has held for as long as anybody waits."""
         found = self._locker.find(node, kind.annotation)
         if found is not None:
-            self._close(node, NodeClosure(Cause.PLUGIN_SILENT, found.kind.annotation, found.value))
+            self._close(node, NodeClosure(ClosureCause.PLUGIN_SILENT, found.kind.annotation, found.value))
 
     def _close(self, node: str, closure: NodeClosure) -> None:
         self._engine.closed_nodes.close(node, closure)

@@ -1,15 +1,15 @@
-"""State in, decisions out: the queue, the cycle and what ties them together."""
+"""State in, decisions out: the queue, the algorithm and what ties them together."""
 
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, card_verdicts
-from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, NodeClosure
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, ClosureCause, NodeClosure
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.lock_owners import owner_of, taker_of
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
@@ -40,9 +40,8 @@ __all__ = [
     "VOLUME_CLAIMS",
     "Candidates",
     "CardVerdict",
-    "Cause",
+    "ClosureCause",
     "ConditionReport",
-    "Cycle",
     "Engine",
     "EngineOptions",
     "EquivalenceClasses",
@@ -51,7 +50,7 @@ __all__ = [
     "GroupCondition",
     "GroupMembers",
     "GroupProgress",
-    "GroupStanding",
+    "GroupStatus",
     "LockJudge",
     "LockStatus",
     "NodeClosure",
@@ -65,6 +64,7 @@ __all__ = [
     "QuotaLimits",
     "QuotaReport",
     "Requeue",
+    "SchedulingAlgorithm",
     "SchedulingQueue",
     "StaleGroup",
     "Sweep",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import placement_usage
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -89,7 +89,7 @@ class AssumedPlacements:
 
     Parameters
     ----------
-    cycle, queue, policies, quotas, closed_nodes
+    algorithm, queue, policies, quotas, closed_nodes
         What it works with.
     needs_scheduling
         Tells whether a pod has to be placed.
@@ -97,18 +97,18 @@ class AssumedPlacements:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
         policies: PolicyTracker,
         quotas: QuotaLimits,
         closed_nodes: ClosedNodes,
         needs_scheduling: Callable[[Pod], bool],
     ) -> None:
-        self._state = cycle.state
-        self._cycle = cycle
+        self._state = algorithm.state
+        self._algorithm = algorithm
         self._queue = queue
         self._policies = policies
-        self._catalogue = cycle.classes.policies.catalogue
+        self._catalogue = algorithm.classes.policies.catalogue
         self._quotas = quotas
         self._closed_nodes = closed_nodes
         self._needs_scheduling = needs_scheduling
@@ -139,11 +139,11 @@ class AssumedPlacements:
         unchanged = self._policies.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
-                cluster = self._cycle.classes.cluster_part(pod)
+                cluster = self._algorithm.classes.cluster_part(pod)
                 if cluster is None:
                     self._note(pod, held)
                     return decided
-                if self._cycle.on_node.may_stay(pod, cluster, decided):
+                if self._algorithm.on_node.may_stay(pod, cluster, decided):
                     return decided
             return self._refitted(pod, held, decided)
 
@@ -167,7 +167,7 @@ class AssumedPlacements:
         pod, held, _ = found
         try:
             with self._state.counting_across_nodes(without=[held]):  # on its own node it is not asked about
-                decision = self._cycle.decide(pod, within=self._state.nodes.rows_without(slow))
+                decision = self._algorithm.decide(pod, within=self._state.nodes.rows_without(slow))
             if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
                 return None
             self._policies.decided(pod)
@@ -205,14 +205,14 @@ class AssumedPlacements:
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
         """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
         self._policies.decided(pod)
-        fits = self._cycle.on_node.refit_assumed(pod, held)
+        fits = self._algorithm.on_node.refit_assumed(pod, held)
         if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
         fits = replace(fits, volumes=decided.volumes)
         if fits == decided:
             self._state.mark_rechecked(pod.uid)
         else:
-            claims = self._cycle.classes.claims(pod)
+            claims = self._algorithm.classes.claims(pod)
             self._reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
         return fits
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.assumed import Reserver
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.group_attempts import GroupAttempts, failed, malformed, waits_for_group_members
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.group_preemptions import GroupPreemptions
@@ -31,7 +31,7 @@ class Attempts:
 
     Parameters
     ----------
-    cycle, queue, groups, storage, policies, requeuer
+    algorithm, queue, groups, storage, policies, requeuer
         What it works with.
     preemptions
         Gives pods that fit nowhere the room of others.
@@ -48,7 +48,7 @@ class Attempts:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
         groups: PodGroups,
         storage: StorageAccess,
@@ -57,20 +57,20 @@ class Attempts:
         preemptions: Preemptions,
     ) -> None:
         self._preemptions = preemptions
-        self._state = cycle.state
-        self._cycle = cycle
+        self._state = algorithm.state
+        self._algorithm = algorithm
         self._queue = queue
         self._groups = groups
         self._storage = storage
         self._policies = policies
         self._requeuer = requeuer
-        self.reserver = Reserver(cycle.state, preemptions)
-        self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
+        self.reserver = Reserver(algorithm.state, preemptions)
+        self._group_attempts = GroupAttempts(algorithm, policies, self.reserver)
         near = self._group_attempts.constraints
-        self.waiting_holds = WaitingHolds(cycle, preemptions, groups, near)
+        self.waiting_holds = WaitingHolds(algorithm, preemptions, groups, near)
         self.group_preemptions: GroupPreemptions | None = None
         if preemptions.enabled:
-            self.group_preemptions = GroupPreemptions(cycle, preemptions, groups.priority, near)
+            self.group_preemptions = GroupPreemptions(algorithm, preemptions, groups.priority, near)
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod, with others where its group needs several at once.
@@ -85,24 +85,24 @@ class Attempts:
             self._keep_no_room(pod)
             self._file(decision, now, alone=False)
             return (decision,)
-        group = self._groups.incomplete_standing(pod) or self.gang_standing(pod)
+        group = self._groups.incomplete_status(pod) or self.gang_status(pod)
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
         return self._attempt_group(pod, group, now, explain=explain)
 
-    def gang_standing(self, pod: Pod) -> GroupStanding | None:
+    def gang_status(self, pod: Pod) -> GroupStatus | None:
         """Return the group that a pod is decided with; None for a pod that is placed by itself, wherever there is room.
 
         One that is placed by itself, and near others of its group, is decided as a group of its own.
         """
-        group = self._groups.standing_of(pod)
+        group = self._groups.status_of(pod)
         if group is None or not group.schedules_individually:
             return group
         return group.only(pod) if self._group_attempts.constraints(group) else None
 
     def may_move(self, pod: Pod) -> bool:
         """Tell whether a placed pod may go to whichever other node fits it: not away from others of its group."""
-        group = self._groups.standing_of(pod)
+        group = self._groups.status_of(pod)
         return group is None or not self._group_attempts.constraints(group.only(pod))
 
     def ask(self, pod: Pod, *, explain: bool = True) -> Decision:
@@ -117,20 +117,20 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
-        group = self.gang_standing(pod)
+        group = self.gang_status(pod)
         if group is None:
-            return self._cycle.decide(pod, explain=explain)
+            return self._algorithm.decide(pod, explain=explain)
         if not group.schedules_as_gang:
             return waits_for_group_members(pod, group)
         before = self.reserver.before()
         decisions = self.decide_group(group, explain=explain)
         try:
             own = next((decision for decision in decisions if decision.uid == pod.uid), None)
-            return self._cycle.decide(pod, explain=explain) if own is None else own
+            return self._algorithm.decide(pod, explain=explain) if own is None else own
         finally:
             self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 
-    def decide_group(self, group: GroupStanding, *, explain: bool = False) -> tuple[Decision, ...]:
+    def decide_group(self, group: GroupStatus, *, explain: bool = False) -> tuple[Decision, ...]:
         """Decide a complete group; see :meth:`GroupAttempts.decide`."""
         return self._group_attempts.decide(group, explain=explain)
 
@@ -163,7 +163,7 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return failed(pod, error)
 
-    def _group_with_preemption(self, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
+    def _group_with_preemption(self, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a group; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
         decisions = self._group_attempts.decide(group, explain=explain)
         if decisions[0].outcome is Outcome.PLACED:
@@ -175,7 +175,7 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             return tuple(failed(pod, error) for pod in group.waiting)
 
-    def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
+    def _attempt_group(self, pod: Pod, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
         if not group.schedules_as_gang:
             decision = waits_for_group_members(pod, group)
@@ -229,7 +229,7 @@ class Attempts:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
             self._policies.decided(pod)
-            decision = self._cycle.decide(pod, explain=explain, changed=changed)
+            decision = self._algorithm.decide(pod, explain=explain, changed=changed)
             if decision.placement is not None:
                 self._state.wakes.events |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's

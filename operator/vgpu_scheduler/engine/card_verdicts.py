@@ -9,7 +9,7 @@ import numpy as np
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
@@ -57,7 +57,7 @@ class CardVerdict:
     lack: Shortage | None
 
 
-def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
+def card_verdicts(algorithm: SchedulingAlgorithm, pod: Pod, node: str) -> list[CardVerdict]:
     """Return a verdict for each claim of a pod and each card of a node, in the order of containers and cards.
 
     A claim for several cards asks each card for one share. Quotas are about the pod as a whole and are left out, and so
@@ -68,18 +68,18 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
     list
         Empty for a pod that claims nothing or is refused, and for a node that is not known.
     """
-    pod_class = cycle.classes.of(pod)
-    row = cycle.state.nodes.row(node)
+    pod_class = algorithm.classes.of(pod)
+    row = algorithm.state.nodes.row(node)
     if isinstance(pod_class, Refused) or row is None or not pod_class.claimed.dialect:
         return []
-    claimed, dialect = pod_class.claimed, cycle.dialect(pod_class.claimed.dialect)
-    devices = cycle.state.matrix(dialect.name)
-    listed = list(cycle.state.usage_on(node, dialect.name))
+    claimed, dialect = pod_class.claimed, algorithm.dialect(pod_class.claimed.dialect)
+    devices = algorithm.state.matrix(dialect.name)
+    listed = list(algorithm.state.usage_on(node, dialect.name))
     found: list[CardVerdict] = []
     for container in claimed.claims:
         for claim in container.claims:
             found += _about(claimed, dialect, container, claim, listed)
-    apart = (cycle.state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod))
+    apart = (algorithm.state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod))
     held = frozenset[str]().union(*(cards.on(devices, row, besides=pod.uid) for cards in apart))
     return [
         replace(each, reason=CardReason.CardHeldByPeer) if each.reason is None and each.device.uuid in held else each

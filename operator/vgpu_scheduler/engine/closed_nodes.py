@@ -27,8 +27,8 @@ __all__ = [
     "ANY_CARD",
     "IN_TURN",
     "KUBELET_REJECTION_WAIT",
-    "Cause",
     "ClosedNodes",
+    "ClosureCause",
     "KubeletRejections",
     "NodeClosure",
     "replaced_with",
@@ -103,7 +103,7 @@ _NOBODY: dict[str, None] = {}
 _NOWHERE: dict[str, dict[str, None]] = {}
 
 
-class Cause(Enum):
+class ClosureCause(Enum):
     """Why a node is closed; the value is what a metric calls it."""
 
     LOCK_HELD = "lock_held"
@@ -122,14 +122,14 @@ class Cause(Enum):
 
 
 _TEXTS = {
-    Cause.LOCK_HELD: "node(s) had their device lock held by another pod",
-    Cause.LOCK_MALFORMED: "node(s) had a malformed device lock",
-    Cause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
-    Cause.POD_STARTING: "node(s) had a pod with devices that has not started",
-    Cause.BINDING_IN_DOUBT: "node(s) had a pod with devices of which it is not known whether it was bound",
-    Cause.POD_UNREADABLE: "node(s) had a pod that cannot be read and may be on any card",
-    Cause.REJECTED_BY_KUBELET: "node(s) rejected a pod like this one a moment ago",
-    Cause.DEVICES_NOT_TAKEN: "node(s) had a pod that never took its devices",
+    ClosureCause.LOCK_HELD: "node(s) had their device lock held by another pod",
+    ClosureCause.LOCK_MALFORMED: "node(s) had a malformed device lock",
+    ClosureCause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
+    ClosureCause.POD_STARTING: "node(s) had a pod with devices that has not started",
+    ClosureCause.BINDING_IN_DOUBT: "node(s) had a pod with devices of which it is not known whether it was bound",
+    ClosureCause.POD_UNREADABLE: "node(s) had a pod that cannot be read and may be on any card",
+    ClosureCause.REJECTED_BY_KUBELET: "node(s) rejected a pod like this one a moment ago",
+    ClosureCause.DEVICES_NOT_TAKEN: "node(s) had a pod that never took its devices",
 }
 
 
@@ -156,7 +156,7 @@ class NodeClosure:
         ``lock`` and ``value`` are empty.
     """
 
-    cause: Cause
+    cause: ClosureCause
     lock: str
     value: str
     plugin_key: str = ""
@@ -229,10 +229,10 @@ class ClosedNodes:
     def closures(self, node: str) -> tuple[NodeClosure, ...]:
         """Return why a node is closed; empty if it is not, or is not known."""
         blocked = self.unserved_pods.plugin_keys(node) if self._state.node(node) is not None else ()
-        lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", plugin_key) for plugin_key in blocked)
+        lost = (NodeClosure(ClosureCause.DEVICES_NOT_TAKEN, "", "", plugin_key) for plugin_key in blocked)
         return (*self._closures.get(node, _NONE).values(), *lost)
 
-    def closed_to(self, lock: NodeLock | None, plugin_key: str = "", *, serialized: bool) -> Mapping[str, Cause]:
+    def closed_to(self, lock: NodeLock | None, plugin_key: str = "", *, serialized: bool) -> Mapping[str, ClosureCause]:
         """Return the nodes that are closed to the pods with cards that need a lock, or none, and why.
 
         Parameters
@@ -244,7 +244,9 @@ class ClosedNodes:
         serialized
             Whether they are served in turn.
         """
-        found = dict.fromkeys(self.unserved_pods.nodes(plugin_key), Cause.DEVICES_NOT_TAKEN) if serialized else {}
+        found = (
+            dict.fromkeys(self.unserved_pods.nodes(plugin_key), ClosureCause.DEVICES_NOT_TAKEN) if serialized else {}
+        )
         for node, closures in self._closures.items():
             closure = _first(closures, lock, serialized=serialized)
             if closure is not None:
@@ -265,13 +267,13 @@ class ClosedNodes:
         """Iterate over the names of the nodes whose device plugins serve nobody, or not everybody."""
         return iter(dict.fromkeys((*self._closures, *self.unserved_pods)))
 
-    def counts(self) -> Mapping[Cause, int]:
+    def counts(self) -> Mapping[ClosureCause, int]:
         """Return how many nodes are closed for each cause."""
-        found: Counter[Cause] = Counter(dict.fromkeys(Cause, 0))
+        found: Counter[ClosureCause] = Counter(dict.fromkeys(ClosureCause, 0))
         for closures in self._closures.values():
             found.update({closure.cause for closure in closures.values()})
-        found[Cause.REJECTED_BY_KUBELET] = len(self.kubelet_rejections)
-        found[Cause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.unserved_pods)
+        found[ClosureCause.REJECTED_BY_KUBELET] = len(self.kubelet_rejections)
+        found[ClosureCause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.unserved_pods)
         return found
 
     def _open(self, node: str, closure: NodeClosure) -> None:
@@ -280,7 +282,7 @@ class ClosedNodes:
         if not closures:
             del self._closures[node]
 
-    def _cause(self, node: Node, lock: NodeLock, value: str) -> Cause | None:
+    def _cause(self, node: Node, lock: NodeLock, value: str) -> ClosureCause | None:
         """Return why the value of a lock closes a node, as far as what is known tells; None if it does not."""
         known = self._judged_harmless.get(node.name)
         if known is not None and known.get(lock.annotation) is not None:
@@ -290,8 +292,8 @@ class ClosedNodes:
         try:
             parsed = self.judge.node_side.parse_lock(value)
         except ValueError:
-            return Cause.LOCK_MALFORMED
-        return None if self.is_ours(node, parsed) else Cause.LOCK_HELD
+            return ClosureCause.LOCK_MALFORMED
+        return None if self.is_ours(node, parsed) else ClosureCause.LOCK_HELD
 
     def is_ours(self, node: Node, value: LockValue) -> bool:
         """Tell whether a lock of a node is that of a pod of ours which is known.

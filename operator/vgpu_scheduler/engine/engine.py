@@ -11,11 +11,11 @@ from collections.abc import Collection
 import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, KubeletRejections, NodeClosure
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.final_states import UnknownFinalStates
@@ -88,24 +88,26 @@ class Engine:
         self.closed_nodes = ClosedNodes(judge, self.state, kubelet_rejections)
         self.storage = StorageAccess(wakes)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quota_limits)
-        self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
+        self.algorithm = SchedulingAlgorithm(
+            classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority
+        )
         self.policy_tracker = PolicyTracker(classes)
         self._requeuer = Requeuer(
             classes, self.queue, self.policy_tracker, self.quota_limits, needs, kubelet_rejections
         )
         names, protected = self.scheduler_names, options.protected_namespaces
         disruption = GroupDisruption(self.state, self.groups)
-        evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
-        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
+        evaluator = Evaluator(self.algorithm, policies, self.budgets.all, names, protected, disruption)
+        self.preemptions = Preemptions(self.algorithm, self.queue, policies, evaluator, enabled=options.preemption)
         effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
-            self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
+            self.algorithm, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.earlier_nominations = EarlierNominations(
-            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_standing
+            self.algorithm, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_status
         )
         self.assumed = AssumedPlacements(
-            self.cycle, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling
+            self.algorithm, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling
         )
         self._gated: set[str] = set()
         self._final_states = UnknownFinalStates()
@@ -141,7 +143,7 @@ class Engine:
             self.preemptions.bound(pod.uid)
         problems: list[Problem] = []
         if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
-            event |= ClusterEvent.NODE
+            event |= ClusterEvent.NODE_ADD
         if accepted is pod:
             self.groups.observe(pod)
             self.state.wakes.victims |= before is not None and self._may_be_evicted_otherwise(before, pod)
@@ -241,7 +243,7 @@ class Engine:
         event = self.state.remove_pod(uid, version)
         self.preemptions.on_victim_gone(kept_for, now)
         if self.closed_nodes.unserved_pods.forget(uid):
-            event |= ClusterEvent.NODE
+            event |= ClusterEvent.NODE_ADD
         self._requeuer.requeue(event, now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
@@ -249,7 +251,7 @@ class Engine:
         devices, problems = self._registrations.read(node)
         event = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
-            event |= ClusterEvent.NODE
+            event |= ClusterEvent.NODE_ADD
         self.preemptions.node_changed(node.name)
         self._requeuer.requeue(event, now)
         return problems
@@ -276,13 +278,13 @@ class Engine:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
         if wrong:
-            self._requeuer.requeue(ClusterEvent.DEVICE_FREED | ClusterEvent.RESOURCES, now)
+            self._requeuer.requeue(ClusterEvent.DEVICE_FREED | ClusterEvent.ASSIGNED_POD_DELETE, now)
         return wrong
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
-            self._requeuer.requeue(ClusterEvent.NODE, now)
+            self._requeuer.requeue(ClusterEvent.NODE_ADD, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -293,7 +295,7 @@ class Engine:
 
     def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
         """Say why a pod is refused, or what of it is followed otherwise than it looks."""
-        read = self.cycle.classes.read(pod)
+        read = self.algorithm.classes.read(pod)
         said = (read.reason,) if isinstance(read, Refused) else read.warnings
         return (*said, *self.usage_warnings.of_pod(pod))
 
@@ -336,7 +338,7 @@ class Engine:
     def after_recheck(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
         pod = self.state.pod(decision.uid)
-        return decision if pod is None else self.cycle.after_recheck(pod, decision, placement)
+        return decision if pod is None else self.algorithm.after_recheck(pod, decision, placement)
 
     def binding_succeeded(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""

@@ -12,7 +12,7 @@ def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
     """Return the near miss of a pod that was not placed, and how its namespace stands where a quota keeps it there."""
     if decision.outcome is Outcome.ERROR:
         return ""
-    near_miss = engine.cycle.nearest(pod) if lacks_amounts(decision.reasons) else None
+    near_miss = engine.algorithm.nearest(pod) if lacks_amounts(decision.reasons) else None
     parts = [str(near_miss)] if near_miss else []
     if CardReason.ResourceQuotaNotFit.text in decision.reasons:
         parts.append(engine.quota_limits.describe(pod.namespace, engine.state))

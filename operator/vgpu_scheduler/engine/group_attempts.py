@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.assumed import Reserver
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
@@ -71,17 +71,17 @@ class GroupAttempts:
 
     Parameters
     ----------
-    cycle, policies, reserver
+    algorithm, policies, reserver
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, policies: PolicyTracker, reserver: Reserver) -> None:
-        self._state = cycle.state
-        self._cycle = cycle
+    def __init__(self, algorithm: SchedulingAlgorithm, policies: PolicyTracker, reserver: Reserver) -> None:
+        self._state = algorithm.state
+        self._algorithm = algorithm
         self._policies = policies
         self._reserver = reserver
 
-    def decide(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
+    def decide(self, group: GroupStatus, *, explain: bool) -> tuple[Decision, ...]:
         """Decide as many of the waiting pods as are needed, each placement assumed; if they do not fit, none is.
 
         Where nodes have not enough room for them in any case, nothing is tried. Where they are to be near each other,
@@ -97,7 +97,7 @@ class GroupAttempts:
         try:
             for pod in group.waiting:
                 self._policies.decided(pod)
-            return self._in_some_domain(GroupMembers(self._cycle, group), explain=explain)
+            return self._in_some_domain(GroupMembers(self._algorithm, group), explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             return tuple(failed(pod, error) for pod in group.waiting)
 
@@ -124,9 +124,9 @@ class GroupAttempts:
         if asked is None:
             return None
         near = tuple((each.key, each.required) for each in constraints)  # whoever says so
-        return _FIT, self._cycle.priority(members.group.waiting[0]), asked, near
+        return _FIT, self._algorithm.priority(members.group.waiting[0]), asked, near
 
-    def _with_own_room_first(self, found: Iterable[Domain], group: GroupStanding) -> Iterable[Domain]:
+    def _with_own_room_first(self, found: Iterable[Domain], group: GroupStatus) -> Iterable[Domain]:
         """Have domains come first in which room is kept for pods of a group."""
         nodes, holds = self._state.nodes, self._state.holds
         kept = [hold.node for pod in group.waiting if (hold := holds.get(pod.uid)) is not None] if holds else []
@@ -135,9 +135,9 @@ class GroupAttempts:
         rows = [row for node in kept if (row := nodes.row(node)) is not None]
         return sorted(found, key=lambda domain: not np.isin(rows, domain.rows).all())
 
-    def constraints(self, group: GroupStanding) -> tuple[TopologyConstraint, ...]:
+    def constraints(self, group: GroupStatus) -> tuple[TopologyConstraint, ...]:
         """Return how near to each other the pods of a group are placed: what they or an object say, then policies."""
-        policies = (self._cycle.classes.policy(pod).together for pod in group.waiting)
+        policies = (self._algorithm.classes.policy(pod).together for pod in group.waiting)
         of_policies = (constraint for constraint in policies if constraint is not None)
         return tuple(dict.fromkeys((*group.topology, *of_policies)))
 
@@ -173,7 +173,7 @@ class GroupAttempts:
         events, before = ClusterEvent.NONE, self._reserver.before()
         try:
             for number, (pod, rows) in enumerate(pods):
-                decision = self._cycle.decide(pod, explain=explain, within=rows)
+                decision = self._algorithm.decide(pod, explain=explain, within=rows)
                 if decision.placement is None:
                     others.append(decision)
                     if len(placed) + len(pods) - number - 1 < needed:
@@ -223,7 +223,7 @@ class GroupAttempts:
     ) -> tuple[Decision, ...]:
         """Return the decisions about a group for which nodes have not enough room together, or no domain has."""
         group, rows, lacking = members.group, self._state.nodes.rows(), members.lacking()
-        alone = [(self._cycle.decide(kind.pod, explain=explain), kind) for kind in lacking]
+        alone = [(self._algorithm.decide(kind.pod, explain=explain), kind) for kind in lacking]
         failures = [decision for decision, _ in alone if decision.placement is None]
         never = sum(kind.number for decision, kind in alone if decision.placement is None)
         if len(group.waiting) - never < group.needed:
@@ -273,7 +273,7 @@ def malformed(pod: Pod, problem: str) -> Decision:
     """Return the decision about a pod that can be no member of its group, or whose group is not placed."""
     return Decision(
         pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
-        helped_by=ClusterEvent.POD,
+        helped_by=ClusterEvent.POD_UPDATE,
     )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def failed(pod: Pod, error: Exception) -> Decision:
     return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
 
-def waits_for_group_members(pod: Pod, group: GroupStanding) -> Decision:
+def waits_for_group_members(pod: Pod, group: GroupStatus) -> Decision:
     """Return the decision about a pod that waits for others of its group: for them to come, or to be bound."""
     if not group.needed:
         message = (
@@ -353,7 +353,7 @@ def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence
 
 
 def lacks_room(
-    group: GroupStanding, nodes: int, why: str, failures: Sequence[Decision], equivalence: Hashable
+    group: GroupStatus, nodes: int, why: str, failures: Sequence[Decision], equivalence: Hashable
 ) -> tuple[Decision, ...]:
     """Return the decisions about the pods of a group for which nodes together have not enough room.
 

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.domains import GroupRoom
 from vgpu_scheduler.engine.equivalence import Refused
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
@@ -47,7 +47,7 @@ class GroupMembers:
 
     Parameters
     ----------
-    cycle
+    algorithm
         Decides them.
     group
         How far the group is.
@@ -60,22 +60,22 @@ class GroupMembers:
         What each has in common with others, by UID: their order among each other does not matter.
     """
 
-    def __init__(self, cycle: Cycle, group: GroupStanding) -> None:
-        self._cycle = cycle
+    def __init__(self, algorithm: SchedulingAlgorithm, group: GroupStatus) -> None:
+        self._algorithm = algorithm
         self.group = group
         self.pods = {pod.uid: pod for pod in group.waiting}
-        self._classes = {pod.uid: cycle.classes.of(pod) for pod in group.waiting}
+        self._classes = {pod.uid: algorithm.classes.of(pod) for pod in group.waiting}
         self.class_of: dict[str, Hashable] = {
             uid: None if isinstance(found, Refused) else found.node for uid, found in self._classes.items()
         }
         self._by_class: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
             self._by_class.setdefault(self.class_of[pod.uid], []).append(pod)
-        self._capacities = {kind: cycle.capacity_for(pods[0], _MANY) for kind, pods in self._by_class.items()}
+        self._capacities = {kind: algorithm.capacity_for(pods[0], _MANY) for kind, pods in self._by_class.items()}
 
     def placed_rows(self) -> NDArray[np.int64]:
         """Return the rows of the nodes where pods of the group are, shape (n,)."""
-        known = (self._cycle.state.nodes.row(node) for node in self.group.nodes)
+        known = (self._algorithm.state.nodes.row(node) for node in self.group.nodes)
         return np.array([row for row in known if row is not None], dtype=np.int64)
 
     @cached_property
@@ -83,7 +83,7 @@ class GroupMembers:
         """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
         waiting = np.array([len(pods) for pods in self._by_class.values()], dtype=np.int64)
         max_pods = np.stack([each.counts for each in self._capacities.values()])
-        max_pods = np.full_like(max_pods, _MANY) if self._cycle.state.holds else max_pods
+        max_pods = np.full_like(max_pods, _MANY) if self._algorithm.state.holds else max_pods
         return GroupRoom(waiting, max_pods, self.group.followed_by)
 
     def equivalence(self) -> Hashable:
@@ -100,7 +100,7 @@ class GroupMembers:
         found = Counter[Hashable]()
         for pod in self.group.waiting:
             pod_class = self._classes[pod.uid]
-            if isinstance(pod_class, Refused) or pod.nominated_node_name or self._cycle.state.holds.get(pod.uid):
+            if isinstance(pod_class, Refused) or pod.nominated_node_name or self._algorithm.state.holds.get(pod.uid):
                 return None
             if pod_class.cluster is not None:
                 return None
@@ -149,11 +149,11 @@ class GroupMembers:
             wanted.update((pod.uid, node) for pod, node in zip(theirs, places, strict=True))
         if wanted == node_of:
             return None
-        rows = ((uid, self._cycle.state.nodes.row(node)) for uid, node in wanted.items())
+        rows = ((uid, self._algorithm.state.nodes.row(node)) for uid, node in wanted.items())
         return [(self.pods[uid], np.array([row], dtype=np.int64)) for uid, row in rows if row is not None]
 
     def _place(self, node: str, keys: Sequence[str]) -> tuple[tuple[str, ...], str]:
-        nodes = self._cycle.state.nodes
+        nodes = self._algorithm.state.nodes
         row, found = nodes.row(node), []
         for key in keys:
             number = -1 if row is None else int(nodes.labels.column(key).ids[row])
@@ -162,7 +162,7 @@ class GroupMembers:
 
     def _hardness(self, kind: Hashable) -> tuple[int, int, tuple[int, ...], str, str]:
         first = self._by_class[kind][0]
-        claimed = self._cycle.classes.claimed(first)
+        claimed = self._algorithm.classes.claimed(first)
         if claimed is None:
             return 0, 0, (), first.name, first.uid  # it is refused, and the group with it
         claims = [claim for container in claimed.claims for claim in container.claims]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
@@ -122,7 +122,7 @@ class GroupProgress:
         ends = all(each.when_stale is WhenStale.EVICT for each in rules)
         return StaleGroup(key, running, message, ends and self._may_restart(standing))
 
-    def _may_restart(self, standing: GroupStanding) -> bool:
+    def _may_restart(self, standing: GroupStatus) -> bool:
         """Tell whether pods of a group wait for which no room is made, so that it starts with them if others end."""
         kept = any(self._state.holds.get(pod.uid) is not None for pod in standing.waiting)
         return bool(standing.waiting) and not kept
@@ -137,6 +137,6 @@ class GroupProgress:
         return tuple(sorted(found, key=lambda pod: (pod.name, pod.uid)))
 
     @staticmethod
-    def _waits(standing: GroupStanding) -> bool:
+    def _waits(standing: GroupStatus) -> bool:
         """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
         return not standing.is_quorum_bound and (bool(standing.waiting) or standing.placed > standing.bound)

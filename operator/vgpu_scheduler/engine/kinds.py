@@ -183,7 +183,7 @@ def _storage(engine: ObjectObserver, kind: type[StorageObject]) -> ObservedKind[
     def changed(before: StorageObject | None, found: StorageObject, event: ClusterEvent) -> None:
         claims = {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)} if event else ()
         if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
-            event &= ~ClusterEvent.VOLUMES  # it is there for those claims alone
+            event &= ~ClusterEvent.STORAGE  # it is there for those claims alone
         engine.storage.changed(event, claims)
 
     def observe(found: StorageObject) -> None:

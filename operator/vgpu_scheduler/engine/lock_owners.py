@@ -48,4 +48,4 @@ def _waits_for_plugin(engine: Engine, pod: Pod) -> bool:
     """Tell whether the node side serves a pod in turn, and has not done with it what it does at its start."""
     side = engine.dialects.node_side
     is_served = pod.started or side.has_answered(pod.annotations)
-    return not is_served and side.serializes(engine.cycle.classes.claims(pod))
+    return not is_served and side.serializes(engine.algorithm.classes.claims(pod))

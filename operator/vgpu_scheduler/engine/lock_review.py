@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 
-from vgpu_scheduler.engine.closed_nodes import Cause, NodeClosure
+from vgpu_scheduler.engine.closed_nodes import ClosureCause, NodeClosure
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.lock_owners import owner_of
 from vgpu_scheduler.engine.locks import LockStatus, find_lock
@@ -44,12 +44,12 @@ def review_locks(engine: Engine, pods: Mapping[str, Pod], now: datetime) -> Mapp
             owner, ours = owner_of(engine, pods, lock), closed.is_ours(node, lock.parsed)
             orphaned = judge.status(lock, owner, now) is LockStatus.ORPHANED
             if ours or orphaned:  # that of a pod of ours may have closed the node before the pod was known
-                engine.open_node(node.name, NodeClosure(Cause.LOCK_HELD, kind.annotation, lock.value), 0.0)
+                engine.open_node(node.name, NodeClosure(ClosureCause.LOCK_HELD, kind.annotation, lock.value), 0.0)
             if not ours or orphaned:
                 continue
             is_old = (now - lock.parsed.taken_at).total_seconds() > engine.options.node_side_timeout
             if is_old and owner is not None and judge.is_being_served(lock, owner):
-                closed.close(node.name, NodeClosure(Cause.PLUGIN_SILENT, kind.annotation, lock.value))
+                closed.close(node.name, NodeClosure(ClosureCause.PLUGIN_SILENT, kind.annotation, lock.value))
             else:
                 served[node.name][kind.annotation] = owner.key if owner is not None else ""
     return served

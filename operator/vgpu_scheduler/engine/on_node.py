@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, ClosureCause
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, Refused, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
@@ -155,11 +155,11 @@ class OnNode:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers, dialect, volumes)
 
-    def closed_to(self, pod_class: SchedulableClass, pod: Pod) -> Mapping[str, Cause]:
+    def closed_to(self, pod_class: SchedulableClass, pod: Pod) -> Mapping[str, ClosureCause]:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
         if not self._closed_nodes:
             return {}
-        closed = dict.fromkeys(self._closed_nodes.kubelet_rejections.closed_to(pod), Cause.REJECTED_BY_KUBELET)
+        closed = dict.fromkeys(self._closed_nodes.kubelet_rejections.closed_to(pod), ClosureCause.REJECTED_BY_KUBELET)
         side, claims = self._dialects.node_side, pod_class.claimed.claims
         if pod_class.node.allocator is not None:
             serialized = side.serializes(claims)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from vgpu_scheduler.engine.group_standing import DOES_NOT_EXIST, GroupStanding
+from vgpu_scheduler.engine.group_status import DOES_NOT_EXIST, GroupStatus
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.groups import (
     GROUP_SOURCES,
@@ -252,7 +252,7 @@ class PodGroups:
             " one, so that some may run while others wait"
         )
 
-    def incomplete_standing(self, pod: Pod) -> GroupStanding | None:
+    def incomplete_status(self, pod: Pod) -> GroupStatus | None:
         """Return how far the group of a pod is of which too few pods exist for any to be placed; None for any other.
 
         Nobody is looked at but the pod: as many may come one after the other.
@@ -264,14 +264,14 @@ class PodGroups:
         minimum = _minimum(said.minimum, described, self._minimum_by_policy(pod, said, described))
         if len(self._members[said.key]) >= minimum:
             return None
-        return GroupStanding(said.key, minimum, 0, 0, (pod,))
+        return GroupStatus(said.key, minimum, 0, 0, (pod,))
 
-    def standing_of(self, pod: Pod) -> GroupStanding | None:
+    def status_of(self, pod: Pod) -> GroupStatus | None:
         """Return how far the group of a pod is; None for a pod without a group that can be understood."""
         said = self.membership(pod)
         return None if said is None or said.problem else self.standing(said.key)
 
-    def standing(self, key: GroupKey) -> GroupStanding:
+    def standing(self, key: GroupKey) -> GroupStatus:
         """Return how far a group is."""
         placed, bound, waiting = 0, 0, list[Pod]()
         said_by_waiting, said_by_placed = 0, 0
@@ -295,7 +295,7 @@ class PodGroups:
         said_by_pods = said_by_waiting or said_by_placed or 1
         minimum = _minimum(said_by_pods if says_itself else None, described, by_policy)
         bound = placed if self.trusts_assumed else bound
-        return GroupStanding(
+        return GroupStatus(
             key,
             minimum,
             placed,

@@ -91,17 +91,17 @@ class QueueEvent(StrEnum):
 
 
 _BY_CLUSTER_EVENT = (
-    (ClusterEvent.DEVICE_FREED | ClusterEvent.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
-    (ClusterEvent.NODE, QueueEvent.NODE_ADD),
-    (ClusterEvent.ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
-    (ClusterEvent.LABELS, QueueEvent.NODE_LABEL),
-    (ClusterEvent.TAINTS, QueueEvent.NODE_TAINT),
-    (ClusterEvent.FEATURES, QueueEvent.NODE_FEATURE),
-    (ClusterEvent.DEVICES, QueueEvent.NODE_ANNOTATION),
-    (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
-    (ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
+    (ClusterEvent.DEVICE_FREED | ClusterEvent.ASSIGNED_POD_DELETE, QueueEvent.ASSIGNED_POD_DELETE),
+    (ClusterEvent.NODE_ADD, QueueEvent.NODE_ADD),
+    (ClusterEvent.NODE_ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
+    (ClusterEvent.NODE_LABELS, QueueEvent.NODE_LABEL),
+    (ClusterEvent.NODE_TAINTS, QueueEvent.NODE_TAINT),
+    (ClusterEvent.NODE_FEATURES, QueueEvent.NODE_FEATURE),
+    (ClusterEvent.DEVICE_ADD, QueueEvent.NODE_ANNOTATION),
+    (ClusterEvent.ASSIGNED_POD_CHANGE, QueueEvent.ASSIGNED_POD_UPDATE),
+    (ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
     (ClusterEvent.KUBELET_REJECTION, QueueEvent.REJECTION_OVER),
-    (ClusterEvent.GROUP, QueueEvent.POD_GROUP_UPDATE),
+    (ClusterEvent.POD_GROUP, QueueEvent.POD_GROUP_UPDATE),
 )
 
 

@@ -30,11 +30,11 @@ _FEW: Final = 32
 """Up to so many unschedulable classes are tried on all nodes at each event that could help, so that the conditions of
 their pods stay exact; of more of them only nodes are tried that have changed."""
 _OF_ROOM: Final = (
-    ClusterEvent.NODE
-    | ClusterEvent.RESOURCES
-    | ClusterEvent.DEVICES
+    ClusterEvent.NODE_ADD
+    | ClusterEvent.ASSIGNED_POD_DELETE
+    | ClusterEvent.DEVICE_ADD
     | ClusterEvent.DEVICE_FREED
-    | ClusterEvent.ALLOCATABLE
+    | ClusterEvent.NODE_ALLOCATABLE
 )
 """Changes after which a node helps whom it has room for."""
 _MOST_LOOKED_AT: Final = 1024
@@ -92,7 +92,7 @@ class Requeuer:
             for uid, event in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent(event))
             self.requeue(found.events, now)
-        if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(ClusterEvent.AFFINITY):
+        if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(ClusterEvent.ASSIGNED_POD_CHANGE):
             self._state.interpod.nobody_waits()
 
     def requeue(self, events: ClusterEvent, now: float) -> None:

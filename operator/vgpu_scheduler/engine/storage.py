@@ -11,7 +11,7 @@ from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, VolumePlan, Wa
 VOLUME_CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
 
-_ANY = ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT
+_ANY = ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT
 """What may help where not everything that happened to storage objects was seen."""
 
 
@@ -86,7 +86,7 @@ class StorageAccess:
                 pod.key,
                 outcome,
                 message=self.unreadable,
-                helped_by=ClusterEvent.VOLUMES,
+                helped_by=ClusterEvent.STORAGE,
                 rejected_by=("VolumeBinding",),
                 another_node_helps=False,
             )
@@ -122,7 +122,7 @@ class StorageAccess:
     def allow(self, resource: str, namespace: str = "") -> None:
         """Take in that it allows them again."""
         if self._denied.pop((resource, namespace), ""):
-            self._wakes.events |= ClusterEvent.VOLUMES
+            self._wakes.events |= ClusterEvent.STORAGE
 
     def denial(self, plan: VolumePlan) -> str:
         """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""

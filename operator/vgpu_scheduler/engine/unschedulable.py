@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.allocators import count_reasons, verdict
-from vgpu_scheduler.engine.closed_nodes import Cause
+from vgpu_scheduler.engine.closed_nodes import ClosureCause
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.model import ClusterEvent, NodeVerdict
@@ -15,15 +15,15 @@ from vgpu_scheduler.state import NodeTable
 __all__ = ["OF_ONE_NODE", "count_rejections", "verdicts"]
 
 OF_ONE_NODE = (
-    ClusterEvent.NODE
-    | ClusterEvent.RESOURCES
-    | ClusterEvent.DEVICES
+    ClusterEvent.NODE_ADD
+    | ClusterEvent.ASSIGNED_POD_DELETE
+    | ClusterEvent.DEVICE_ADD
     | ClusterEvent.DEVICE_FREED
-    | ClusterEvent.LABELS
-    | ClusterEvent.TAINTS
-    | ClusterEvent.ALLOCATABLE
-    | ClusterEvent.FEATURES
-    | ClusterEvent.POD
+    | ClusterEvent.NODE_LABELS
+    | ClusterEvent.NODE_TAINTS
+    | ClusterEvent.NODE_ALLOCATABLE
+    | ClusterEvent.NODE_FEATURES
+    | ClusterEvent.POD_UPDATE
     | ClusterEvent.POLICY
 )
 """Changes of one node, which raise its version, and those after which a pod is tried by name."""
@@ -48,7 +48,9 @@ class RejectionCounts:
     rejected_by: tuple[str, ...]
 
 
-def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> RejectionCounts:
+def count_rejections(
+    part: NodePart, found: Filtered, closed: Mapping[str, ClosureCause], nodes: NodeTable
+) -> RejectionCounts:
     """Count the nodes under each distinct reason, and collect what could help and what rejects.
 
     Parameters
@@ -59,7 +61,7 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
         The nodes that are closed to the pod, and why.
     """
     counts: dict[str, int] = {}
-    events = ClusterEvent.NODE
+    events = ClusterEvent.NODE_ADD
     rejected_by: dict[str, None] = {}
     for reason, count in found.count().items():
         counts[reason.text] = count
@@ -75,12 +77,16 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
         row = nodes.row(name)
         if row in passing and part.feasible[row]:
             counts[cause.text] = counts.get(cause.text, 0) + 1
-            events |= ClusterEvent.KUBELET_REJECTION if cause is Cause.REJECTED_BY_KUBELET else ClusterEvent.NODE
+            events |= (
+                ClusterEvent.KUBELET_REJECTION if cause is ClosureCause.REJECTED_BY_KUBELET else ClusterEvent.NODE_ADD
+            )
             rejected_by[cause.value] = None
     return RejectionCounts(counts, events, tuple(rejected_by))
 
 
-def verdicts(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> dict[str, NodeVerdict]:
+def verdicts(
+    part: NodePart, found: Filtered, closed: Mapping[str, ClosureCause], nodes: NodeTable
+) -> dict[str, NodeVerdict]:
     """Return what each node that does not fit says, by name; parameters as for :func:`count_rejections`."""
     answers = {}
     rejections = found.rejections()

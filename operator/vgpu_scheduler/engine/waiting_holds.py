@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import Refused
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
@@ -31,7 +31,7 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
-from vgpu_scheduler.state import Hold, Phase
+from vgpu_scheduler.state import Phase, RoomReservation
 
 __all__ = ["HELD_FOR", "WaitingHolds"]
 
@@ -49,7 +49,7 @@ class WaitingHolds:
 
     Parameters
     ----------
-    cycle
+    algorithm
         Knows what pods claim, and under which policy.
     preemptions
         Knows for whom room is kept.
@@ -61,17 +61,17 @@ class WaitingHolds:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         preemptions: Preemptions,
         groups: PodGroups,
-        constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
+        constraints: Callable[[GroupStatus], Sequence[TopologyConstraint]],
     ) -> None:
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._preemptions = preemptions
         self._priority = groups.priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, RoomOnceOthersEnd(cycle, preemptions, groups))
+        self._planner = GroupPlanner(algorithm, RoomOnceOthersEnd(algorithm, preemptions, groups))
         self._begun: dict[str, float] = {}
         """When room was kept first for pods whose hour goes on, by UID."""
         self._fruitless: dict[str, float] = {}
@@ -89,7 +89,7 @@ class WaitingHolds:
 
         return self._for((pod,), 1, (decision,), plan, now)[0]
 
-    def for_group(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
+    def for_group(self, group: GroupStatus, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
         """Return the decisions about a group that fits nowhere with what is kept for it from now on, if anything is.
 
         Room is kept for as many of its pods as are needed, or for none.
@@ -97,7 +97,7 @@ class WaitingHolds:
 
         def plan() -> GroupPlan | PreemptionResult:
             near = self._constraints(group)
-            return plan_in_a_domain(self._cycle, self._planner, group, near, NEVER_BELOW, now, self._open)
+            return plan_in_a_domain(self._algorithm, self._planner, group, near, NEVER_BELOW, now, self._open)
 
         return self._for(group.waiting, group.needed, decisions, plan, now)
 
@@ -122,7 +122,7 @@ class WaitingHolds:
         for pod in pods:
             if pod.uid not in self._held_since:  # what was kept after its Binding had failed was not enough
                 self._preemptions.withdraw(pod.uid)
-        after = self._cycle.classes.policy(pods[0]).groups.hold_after
+        after = self._algorithm.classes.policy(pods[0]).groups.hold_after
         if after is None or any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions):
             self.give_up(pods)
             return decisions
@@ -185,7 +185,7 @@ class WaitingHolds:
 
     def _vendors(self, pod: Pod) -> frozenset[str]:
         """Return whose cards a pod claims; those that claim none share what is none."""
-        claimed = self._cycle.classes.claimed(pod)
+        claimed = self._algorithm.classes.claimed(pod)
         containers = () if claimed is None else claimed.claims
         return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
 
@@ -198,7 +198,7 @@ class WaitingHolds:
             told.append(replace(each, message=message, equivalence=None, per_node=False))
         return _again_at(tuple(told), until)
 
-    def _said(self, hold: Hold) -> str:
+    def _said(self, hold: RoomReservation) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
         number = sum(reservation is not None and reservation.node == hold.node for reservation in there)
         left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
@@ -212,16 +212,16 @@ class RoomOnceOthersEnd:
 
     Parameters
     ----------
-    cycle, preemptions, groups
+    algorithm, preemptions, groups
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, preemptions: Preemptions, groups: PodGroups) -> None:
+    def __init__(self, algorithm: SchedulingAlgorithm, preemptions: Preemptions, groups: PodGroups) -> None:
         self._key_of = groups.key_of
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._evaluator = preemptions.evaluator
-        self.disruption = GroupDisruption(cycle.state)
+        self.disruption = GroupDisruption(algorithm.state)
 
     def budgets(self) -> Sequence[DisruptionBudget]:
         """Return no budgets: nobody is evicted."""
@@ -230,14 +230,14 @@ class RoomOnceOthersEnd:
     def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say what one more pod gets beside those for which others leave, and who has to leave, too."""
         del now
-        pod_class = self._cycle.classes.of(pod)
+        pod_class = self._algorithm.classes.of(pod)
         if isinstance(pod_class, Refused):
             return PreemptionResult(reason=pod_class.reason)
         ranked = msgspec.structs.replace(pod, priority=beside.priority)
         preemptor = Preemptor(ranked, pod_class)
         may_end = partial(self._ends_by_itself, self._key_of(pod.uid))
-        search = VictimSearch(self._state, self._cycle.nominated, self.budgets, may_end)
-        found = self._cycle.filter(pod, pod_class, beside.rows)
+        search = VictimSearch(self._state, self._algorithm.nominated, self.budgets, may_end)
+        found = self._algorithm.filter(pod, pod_class, beside.rows)
         best = self._evaluator.cheapest(search, preemptor, found).victims
         return PreemptionResult() if best is None else self._evaluator.placed(preemptor, best)
 

@@ -110,7 +110,7 @@ class VirtualCluster:
 
     def asked(self, pod: Pod) -> int:
         """Return how many cards a pod asks for, or for shares of how many; 0 where that cannot be understood."""
-        claims = self.engine.cycle.classes.claims(pod)
+        claims = self.engine.algorithm.classes.claims(pod)
         return sum(claim.count for container in claims for claim in container.claims)
 
     def _newest(self, value: _Value) -> _Value:

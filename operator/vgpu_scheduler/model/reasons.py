@@ -16,33 +16,33 @@ class ClusterEvent(IntFlag):
     """Kinds of change that can help a pod that did not fit; reasons and events both carry them."""
 
     NONE = 0
-    NODE = 1
+    NODE_ADD = 1
     """A node came, or takes pods again."""
-    RESOURCES = 2
+    ASSIGNED_POD_DELETE = 2
     """Requests of a pod on a node were given back."""
-    DEVICES = 4
+    DEVICE_ADD = 4
     """A device was registered, became healthy or was uncordoned."""
     DEVICE_FREED = 8
     """Amounts of a device were given back."""
     POLICY = 16
     """A policy or a setting changed. Nobody gives this event: pods are woken when what is in force for them changes."""
-    POD = 32
+    POD_UPDATE = 32
     """The pod itself changed."""
     QUOTA = 64
     """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this event,
     because it is about one namespace: pods are woken by name."""
-    AFFINITY = 128
+    ASSIGNED_POD_CHANGE = 128
     """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
     namespace changed its labels."""
-    VOLUMES = 256
+    STORAGE = 256
     """A storage object changed (a claim, a volume, a class), or a pod that uses claims or disks left its node."""
-    LABELS = 512
+    NODE_LABELS = 512
     """Labels of a node changed."""
-    TAINTS = 1024
+    NODE_TAINTS = 1024
     """Taints of a node changed, or it was cordoned or uncordoned."""
-    ALLOCATABLE = 2048
+    NODE_ALLOCATABLE = 2048
     """What a node offers changed."""
-    FEATURES = 4096
+    NODE_FEATURES = 4096
     """The features that a node declares changed."""
     KUBELET_REJECTION = 8192
     """Nodes that rejected pods like this one may be tried again."""
@@ -50,7 +50,7 @@ class ClusterEvent(IntFlag):
     """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
     BUDGET = 32768
     """A disruption budget lets more pods end than before, or is gone."""
-    GROUP = 65536
+    POD_GROUP = 65536
     """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this event to all:
     pods are woken by name."""
     BUDGET_TIGHTENED = 131072
@@ -133,7 +133,7 @@ class CardReason(IntEnum):
     @property
     def helped_by(self) -> ClusterEvent:
         """What could help."""
-        return _EVENTS.get(self, ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICES)
+        return _EVENTS.get(self, ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICE_ADD)
 
     @property
     def resolvable(self) -> bool:
@@ -142,18 +142,18 @@ class CardReason(IntEnum):
 
 
 _EVENTS = {
-    CardReason.CardNotHealth: ClusterEvent.DEVICES,
-    CardReason.CardUnhealthy: ClusterEvent.DEVICES,
-    CardReason.CardCordoned: ClusterEvent.DEVICES,
-    CardReason.CardTypeMismatch: ClusterEvent.DEVICES,
-    CardReason.CardUuidMismatch: ClusterEvent.DEVICES,
-    CardReason.CardLabelMismatch: ClusterEvent.DEVICES,
-    CardReason.NodeInsufficientDevice: ClusterEvent.DEVICES,
-    CardReason.NodeUnregistered: ClusterEvent.DEVICES,
-    CardReason.ModeNotFit: ClusterEvent.DEVICES,
-    CardReason.CardDeniedByPolicy: ClusterEvent.DEVICES | ClusterEvent.POLICY,
+    CardReason.CardNotHealth: ClusterEvent.DEVICE_ADD,
+    CardReason.CardUnhealthy: ClusterEvent.DEVICE_ADD,
+    CardReason.CardCordoned: ClusterEvent.DEVICE_ADD,
+    CardReason.CardTypeMismatch: ClusterEvent.DEVICE_ADD,
+    CardReason.CardUuidMismatch: ClusterEvent.DEVICE_ADD,
+    CardReason.CardLabelMismatch: ClusterEvent.DEVICE_ADD,
+    CardReason.NodeInsufficientDevice: ClusterEvent.DEVICE_ADD,
+    CardReason.NodeUnregistered: ClusterEvent.DEVICE_ADD,
+    CardReason.ModeNotFit: ClusterEvent.DEVICE_ADD,
+    CardReason.CardDeniedByPolicy: ClusterEvent.DEVICE_ADD | ClusterEvent.POLICY,
     CardReason.ResourceQuotaNotFit: ClusterEvent.QUOTA
-    | ClusterEvent.DEVICES,  # a smaller card makes less of a percentage
+    | ClusterEvent.DEVICE_ADD,  # a smaller card makes less of a percentage
 }
 
 

@@ -67,56 +67,66 @@ class Reason(msgspec.Struct, frozen=True):
     resolvable: bool = False
 
 
-UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", ClusterEvent.TAINTS)
-NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", ClusterEvent.NODE)
-TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", ClusterEvent.TAINTS)
-AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", ClusterEvent.LABELS)
-NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", ClusterEvent.NODE)
+UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", ClusterEvent.NODE_TAINTS)
+NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", ClusterEvent.NODE_ADD)
+TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", ClusterEvent.NODE_TAINTS)
+AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", ClusterEvent.NODE_LABELS)
+NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", ClusterEvent.NODE_ADD)
 AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", ClusterEvent.NONE)
 PORTS: Final = Reason(
-    "NodePorts", "node(s) didn't have free ports for the requested pod ports", ClusterEvent.RESOURCES, resolvable=True
+    "NodePorts",
+    "node(s) didn't have free ports for the requested pod ports",
+    ClusterEvent.ASSIGNED_POD_DELETE,
+    resolvable=True,
 )
 TOO_MANY_PODS: Final = Reason(
-    "NodeResourcesFit", "Too many pods", ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES, resolvable=True
+    "NodeResourcesFit",
+    "Too many pods",
+    ClusterEvent.NODE_ALLOCATABLE | ClusterEvent.ASSIGNED_POD_DELETE,
+    resolvable=True,
 )
 
 
 POLICY_SELECTOR: Final = Reason(
-    "VGPUPolicy", "node(s) didn't match the policy's node selector", ClusterEvent.LABELS | ClusterEvent.POLICY
+    "VGPUPolicy", "node(s) didn't match the policy's node selector", ClusterEvent.NODE_LABELS | ClusterEvent.POLICY
 )
-NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", ClusterEvent.LABELS)
+NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", ClusterEvent.NODE_LABELS)
 
 INTER_POD_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod affinity rules", ClusterEvent.LABELS | ClusterEvent.AFFINITY
+    "InterPodAffinity",
+    "node(s) didn't match pod affinity rules",
+    ClusterEvent.NODE_LABELS | ClusterEvent.ASSIGNED_POD_CHANGE,
 )
 INTER_POD_ANTI_AFFINITY: Final = Reason(
     "InterPodAffinity",
     "node(s) didn't match pod anti-affinity rules",
-    ClusterEvent.LABELS | ClusterEvent.AFFINITY,
+    ClusterEvent.NODE_LABELS | ClusterEvent.ASSIGNED_POD_CHANGE,
     resolvable=True,
 )
 INTER_POD_EXISTING: Final = Reason(
     "InterPodAffinity",
     "node(s) didn't satisfy existing pods anti-affinity rules",
-    ClusterEvent.LABELS | ClusterEvent.AFFINITY,
+    ClusterEvent.NODE_LABELS | ClusterEvent.ASSIGNED_POD_CHANGE,
     resolvable=True,
 )
 SPREAD: Final = Reason(
     "PodTopologySpread",
     "node(s) didn't match pod topology spread constraints",
-    ClusterEvent.LABELS | ClusterEvent.TAINTS | ClusterEvent.AFFINITY,
+    ClusterEvent.NODE_LABELS | ClusterEvent.NODE_TAINTS | ClusterEvent.ASSIGNED_POD_CHANGE,
     resolvable=True,
 )
 SPREAD_LABEL: Final = Reason(
     "PodTopologySpread",
     "node(s) didn't match pod topology spread constraints (missing required label)",
-    ClusterEvent.LABELS,
+    ClusterEvent.NODE_LABELS,
 )
 
-FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", ClusterEvent.FEATURES)
+FEATURES: Final = Reason(
+    "NodeDeclaredFeatures", "node(s) didn't match Pod's required features", ClusterEvent.NODE_FEATURES
+)
 
 
-_VOLUMES: Final = ClusterEvent.LABELS | ClusterEvent.VOLUMES
+_VOLUMES: Final = ClusterEvent.NODE_LABELS | ClusterEvent.STORAGE
 CLAIM_IN_USE: Final = Reason(
     "VolumeRestrictions",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
@@ -134,20 +144,23 @@ VOLUME_GONE: Final = Reason(
     "VolumeBinding", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", _VOLUMES
 )
 UNBOUND_IMMEDIATE: Final = Reason(
-    "VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", ClusterEvent.VOLUMES
+    "VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", ClusterEvent.STORAGE
 )
 WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone", _VOLUMES)
 
 
 def volume_problem(plugin: str, text: str) -> Reason:
     """Return the reason of a pod that no node is tried for, because of one of its claims."""
-    return Reason(plugin, text, ClusterEvent.VOLUMES)
+    return Reason(plugin, text, ClusterEvent.STORAGE)
 
 
 def insufficient(what: str) -> Reason:
     """Return the reason of a node that has too little of a resource."""
     return Reason(
-        "NodeResourcesFit", f"Insufficient {what}", ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES, resolvable=True
+        "NodeResourcesFit",
+        f"Insufficient {what}",
+        ClusterEvent.NODE_ALLOCATABLE | ClusterEvent.ASSIGNED_POD_DELETE,
+        resolvable=True,
     )
 
 

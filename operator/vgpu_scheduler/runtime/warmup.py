@@ -120,7 +120,7 @@ def _pod(uid: str, annotations: dict[str, str], priority: int = 0, **more: str) 
 
 def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
     """Return what the fit of a pod on the nodes of an engine is called with."""
-    pod_class = engine.cycle.classes.of(_pod("p", {}))
+    pod_class = engine.algorithm.classes.of(_pod("p", {}))
     assert isinstance(pod_class, SchedulableClass)
     assert isinstance(pod_class.node.allocator, HamiAllocator)
     return pod_class.node.allocator.fit_arguments(engine.state.matrix(pod_class.node.dialect))
@@ -131,7 +131,7 @@ def _warm_up_prices(engine: Engine, pod: Pod) -> None:
     state = engine.state
     reach = np.ones(len(state.devices.models), dtype=np.int64)
     prices = learn_prices(
-        state.devices, state.nodes, [RequestClass(engine.cycle.classes.claims(pod), 1, LEAST_SEEN, reach)]
+        state.devices, state.nodes, [RequestClass(engine.algorithm.classes.claims(pod), 1, LEAST_SEEN, reach)]
     )
     assert prices is not None, "the node of the warm-up has cards"
     state.replace_prices({hami_dialect().name: prices})
@@ -143,7 +143,7 @@ def _warm_up_preemption(engine: Engine) -> None:
     """Search whose room a pod would get: by cards, and by all that nodes have."""
     for cards in ("1", "2"):
         pod = _pod(f"preempts-{cards}", {}, priority=1, **{"nvidia.com/gpu": cards, "nvidia.com/gpumem": "1024"})
-        pod_class = engine.cycle.classes.of(pod)
+        pod_class = engine.algorithm.classes.of(pod)
         assert isinstance(pod_class, SchedulableClass)
         order, rows = engine.preemptions.evaluator.order, engine.state.nodes.rows()
         preemptor = Preemptor(pod, pod_class)

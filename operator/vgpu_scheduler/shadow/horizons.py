@@ -239,8 +239,8 @@ class BusyHour:
 def hours(history: History) -> Iterator[BusyHour]:
     """Yield each hour of a history in which a pod arrived or waited."""
     there, stays = ObjectsAtTime(), history.stays()
-    for event in history.first:
-        there.take(event)
+    for known in history.first:
+        there.take(known)
     began, at = history.began, 0
     while began < history.ended:
         ended = min(began + HOUR, history.ended)

@@ -14,13 +14,13 @@ A question about what would be is asked in one of these ways, each for the time 
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
 from vgpu_scheduler.state.device_lists import canonical, distinct
 from vgpu_scheduler.state.free_volumes import VolumeRequirement
-from vgpu_scheduler.state.holds import Hold
+from vgpu_scheduler.state.holds import RoomReservation
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
-from vgpu_scheduler.state.peers import HeldCards, PeerKeys, Peers
+from vgpu_scheduler.state.peers import PeerCards, PeerKeys, Peers
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
@@ -34,13 +34,12 @@ from vgpu_scheduler.state.volumes import Volumes
 __all__ = [
     "STORAGE_KINDS",
     "DeviceMatrix",
-    "HeldCards",
-    "Hold",
     "HostPorts",
     "InUse",
     "Item",
     "NodeCounts",
     "NodeTable",
+    "PeerCards",
     "PeerKeys",
     "Peers",
     "Phase",
@@ -48,6 +47,7 @@ __all__ = [
     "QuotaUsage",
     "Reservation",
     "ResidentTerm",
+    "RoomReservation",
     "RowSegments",
     "SelectingObjects",
     "State",

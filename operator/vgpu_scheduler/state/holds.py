@@ -17,11 +17,11 @@ from vgpu_scheduler.model import Amounts, ClusterEvent, Usage, Uses, WakeSet
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["Adjustment", "Hold", "Holds", "KeptRoom"]
+__all__ = ["Adjustment", "Holds", "KeptRoom", "RoomReservation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class RoomReservation:
     """Room for a pod that is not bound yet.
 
     Attributes
@@ -53,7 +53,7 @@ class Holds:
     """The room that is kept, by pod and by node."""
 
     def __init__(self) -> None:
-        self._holds: dict[str, Hold] = {}
+        self._holds: dict[str, RoomReservation] = {}
         self._kept: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._beneficiaries: dict[str, dict[str, None]] = {}
@@ -61,10 +61,10 @@ class Holds:
     def __bool__(self) -> bool:
         return bool(self._holds)
 
-    def __iter__(self) -> Iterator[Hold]:
+    def __iter__(self) -> Iterator[RoomReservation]:
         return iter(self._holds.values())
 
-    def get(self, uid: str) -> Hold | None:
+    def get(self, uid: str) -> RoomReservation | None:
         """Return what is kept for a pod, or None."""
         return self._holds.get(uid)
 
@@ -72,7 +72,7 @@ class Holds:
         """Return what is kept now for a pod that room is kept for."""
         return self._kept[uid]
 
-    def on(self, node: str) -> list[Hold]:
+    def on(self, node: str) -> list[RoomReservation]:
         """Return the holds on a node, the highest priority first, then by the UIDs of the pods."""
         found = (self._holds[uid] for uid in self._on_node.get(node, ()))
         return sorted(found, key=lambda hold: (-hold.priority, hold.uid))
@@ -95,7 +95,7 @@ class Holds:
         """Return the nodes where a pod has to leave, by name."""
         return sorted({self._holds[kept_for].node for kept_for in self._beneficiaries.get(uid, ())})
 
-    def add(self, hold: Hold, kept: Reservation) -> None:
+    def add(self, hold: RoomReservation, kept: Reservation) -> None:
         """Take a hold in, with what is kept now; the pod must have none."""
         assert hold.uid not in self._holds, f"room is kept for pod {hold.reservation.pod} already"
         self._holds[hold.uid], self._kept[hold.uid] = hold, kept
@@ -107,7 +107,7 @@ class Holds:
         """Keep another amount for a pod from now on."""
         self._kept[uid] = kept
 
-    def remove(self, uid: str) -> Hold:
+    def remove(self, uid: str) -> RoomReservation:
         """Forget a hold."""
         hold = self._holds.pop(uid)
         del self._kept[uid]
@@ -123,7 +123,7 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
         del sets[key]
 
 
-def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Reservation]:
+def kept_now(holds: Iterable[RoomReservation], there: Mapping[str, Reservation]) -> list[Reservation]:
     """Return what has to be kept on a node for each of some pods while others are still there.
 
     If a leaving pod makes room for several holds, what it frees is credited to the first hold as far as that needs it,
@@ -173,7 +173,7 @@ class _Left:
             mine[uuid] = tuple(max(own - need, 0) for need, own in zip(needed, has, strict=False))
 
 
-def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
+def _kept(hold: RoomReservation, leaving: Sequence[_Left]) -> Reservation:
     reservation, pods = hold.reservation, hold.reservation.pods
     requests, ports = dict(reservation.requests), set(reservation.ports)
     for left in leaving:
@@ -257,7 +257,7 @@ class KeptRoom:
         """Return what is kept on a node now."""
         return [self.holds.kept(hold.uid) for hold in self.holds.on(node)]
 
-    def keep(self, hold: Hold) -> None:
+    def keep(self, hold: RoomReservation) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
         nothing = replace(hold.reservation, uses={}, requests={}, ports=(), pods=0, quota_uses={})
@@ -275,7 +275,9 @@ class KeptRoom:
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
             self._wakes.returned.add(kept.namespace)
-        return ClusterEvent.RESOURCES | (ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE)
+        return ClusterEvent.ASSIGNED_POD_DELETE | (
+            ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE
+        )
 
     def count_as_peer(self, uid: str, sign: int) -> None:
         """Have the cards that are kept for a pod count as its own (``sign`` = 1) for its peers, or as nobody's (-1)."""
@@ -326,7 +328,7 @@ class KeptRoom:
                 added.append(kept)
         return Adjustment(without, added)
 
-    def _kept_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
+    def _kept_now(self, holds: Sequence[RoomReservation], absent: Collection[str] = ()) -> list[Reservation]:
         """Return what is kept for pods while those are there that leave for them, some aside."""
         uids = {uid for hold in holds for uid in hold.leaving}.difference(absent)
         there = {uid: reservation for uid in sorted(uids) if (reservation := self._reservations.get(uid)) is not None}

@@ -20,16 +20,16 @@ __all__ = ["NodeTable"]
 def changes(before: Node, after: Node) -> ClusterEvent:
     """Return what of all that filters look at differs between two observations of a node; NONE if nothing does."""
     if before.uid != after.uid:
-        return ClusterEvent.NODE  # made anew
+        return ClusterEvent.NODE_ADD  # made anew
     found = ClusterEvent.NONE
     if before.labels != after.labels:
-        found |= ClusterEvent.LABELS
+        found |= ClusterEvent.NODE_LABELS
     if before.taints != after.taints or before.unschedulable != after.unschedulable:
-        found |= ClusterEvent.TAINTS
+        found |= ClusterEvent.NODE_TAINTS
     if before.allocatable != after.allocatable:
-        found |= ClusterEvent.ALLOCATABLE
+        found |= ClusterEvent.NODE_ALLOCATABLE
     if before.declared_features != after.declared_features:
-        found |= ClusterEvent.FEATURES
+        found |= ClusterEvent.NODE_FEATURES
     return found
 
 
@@ -192,7 +192,7 @@ class NodeTable:
         row = self._rows.get(node.name)
         if row is None:
             self._fill(self._new_row(node.name), node, None)
-            return ClusterEvent.NODE
+            return ClusterEvent.NODE_ADD
         old = self._node(row)
         changed = changes(old, node)
         if changed:

@@ -20,7 +20,7 @@ from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["HeldCards", "PeerIndex", "PeerKeys", "Peers"]
+__all__ = ["PeerCards", "PeerIndex", "PeerKeys", "Peers"]
 
 
 _NOTHING: Final = np.zeros(0, dtype=np.int64)
@@ -155,7 +155,7 @@ class PeerIndex:
                 yield holders
 
 
-class HeldCards:
+class PeerCards:
     """The cards that peers hold, or that are kept for them, of one dialect.
 
     Parameters

@@ -15,7 +15,7 @@ from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.non_zero_requests import NonZeroRequests
-from vgpu_scheduler.state.peers import HeldCards, Peers
+from vgpu_scheduler.state.peers import PeerCards, Peers
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
@@ -117,12 +117,12 @@ class StateReader:
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
 
-    def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
+    def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> PeerCards:
         """Return the cards of a dialect's vendors that some peers hold, kept up to date for as long as it is used."""
         holding = ((self._known_pod(reservation.uid), reservation) for reservation in self._ledger)
         waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
         index = self._indexes.peers
-        return HeldCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
+        return PeerCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
     def ignoring_peers(self) -> AbstractContextManager[None]:
         """Take all cards for free of pods that others share no card with, for the time of a question."""

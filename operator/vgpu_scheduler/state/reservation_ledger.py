@@ -117,7 +117,7 @@ class ReservationLedger:
         """Give back what a pod holds, if anything; return what that may help."""
         if uid not in self._reservations:
             return ClusterEvent.NONE
-        volumes = ClusterEvent.VOLUMES if self._indexes.volumes.uses_any(uid) else ClusterEvent.NONE
+        volumes = ClusterEvent.STORAGE if self._indexes.volumes.uses_any(uid) else ClusterEvent.NONE
         reservation = self._reservations[uid]
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
@@ -128,7 +128,7 @@ class ReservationLedger:
         return (
             volumes
             | counted
-            | ClusterEvent.RESOURCES
+            | ClusterEvent.ASSIGNED_POD_DELETE
             | (ClusterEvent.DEVICE_FREED if uses_devices else ClusterEvent.NONE)
         )
 
@@ -151,7 +151,7 @@ class ReservationLedger:
         event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
         interpod = self._indexes.interpod
         moved = (interpod.remove(reservation.namespace, reservation.uid, row), interpod.add(pod, reservation.node, row))
-        return event | (ClusterEvent.AFFINITY if any(moved) else ClusterEvent.NONE)
+        return event | (ClusterEvent.ASSIGNED_POD_CHANGE if any(moved) else ClusterEvent.NONE)
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
@@ -218,7 +218,9 @@ class ReservationLedger:
             self._indexes.peers.add(pod, reservation)
         event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
         return event | (
-            ClusterEvent.AFFINITY if self._indexes.interpod.add(pod, reservation.node, row) else ClusterEvent.NONE
+            ClusterEvent.ASSIGNED_POD_CHANGE
+            if self._indexes.interpod.add(pod, reservation.node, row)
+            else ClusterEvent.NONE
         )
 
     def _uncount(self, reservation: Reservation) -> ClusterEvent:
@@ -227,12 +229,12 @@ class ReservationLedger:
             self._indexes.peers.remove(self._pod_of(reservation.uid))
         event = self._indexes.volumes.remove(reservation.uid)
         gone = self._indexes.interpod.remove(reservation.namespace, reservation.uid, row)
-        return event | (ClusterEvent.AFFINITY if gone else ClusterEvent.NONE)
+        return event | (ClusterEvent.ASSIGNED_POD_CHANGE if gone else ClusterEvent.NONE)
 
     def carried_out(self, reservation: Reservation) -> ClusterEvent:
         """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
         self.restate(reservation)
-        return ClusterEvent.VOLUMES | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
+        return ClusterEvent.STORAGE | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
     def use_volumes(self, node: str) -> bool:
         """Tell whether a pod on a node uses claims or disks."""

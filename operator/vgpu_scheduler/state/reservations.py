@@ -41,7 +41,7 @@ class Phase(Enum):
     BOUND = "bound"
     """An observation shows the pod on the node."""
     KEPT = "kept"
-    """Room that is kept for a pod that is not there yet; see :class:`Hold`."""
+    """Room that is kept for a pod that is not there yet; see :class:`RoomReservation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Assumptions:
         return any(used[row, column] > allocatable[row, column] for column in known)
 
 
-_FREED = ClusterEvent.RESOURCES | ClusterEvent.AFFINITY | ClusterEvent.DEVICE_FREED
+_FREED = ClusterEvent.ASSIGNED_POD_DELETE | ClusterEvent.ASSIGNED_POD_CHANGE | ClusterEvent.DEVICE_FREED
 
 
 class Nominations:

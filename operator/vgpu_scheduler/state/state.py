@@ -14,7 +14,7 @@ from itertools import chain
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
-from vgpu_scheduler.state.holds import Hold
+from vgpu_scheduler.state.holds import RoomReservation
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
@@ -76,7 +76,7 @@ class State(StateReader):
             self._ledger.node_came(node.name, row)
         for dialect, listed in devices.items():
             if self._list_devices(row, node.name, dialect, listed):
-                event |= ClusterEvent.DEVICES
+                event |= ClusterEvent.DEVICE_ADD
         if fresh:
             for matrix in self.matrices.values():
                 matrix.ensure_rows(row + 1)
@@ -107,7 +107,9 @@ class State(StateReader):
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return ClusterEvent.AFFINITY | (ClusterEvent.VOLUMES if self._ledger.use_volumes(name) else ClusterEvent.NONE)
+        return ClusterEvent.ASSIGNED_POD_CHANGE | (
+            ClusterEvent.STORAGE if self._ledger.use_volumes(name) else ClusterEvent.NONE
+        )
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -253,7 +255,7 @@ class State(StateReader):
         )
         return given_up | self._ledger.book(reservation)
 
-    def keep(self, hold: Hold) -> None:
+    def keep(self, hold: RoomReservation) -> None:
         """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
         pod = self.pod(hold.uid)
         if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._ledger:
@@ -315,7 +317,7 @@ class State(StateReader):
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> ClusterEvent:
         """Take in the labels of a namespace, None if it is gone; return what this may help."""
         return (
-            ClusterEvent.AFFINITY
+            ClusterEvent.ASSIGNED_POD_CHANGE
             if self.interpod.observe_namespace(name, labels, self.nodes.row)
             else ClusterEvent.NONE
         )

@@ -175,18 +175,18 @@ def helps(before: StorageObject | None, after: StorageObject | None) -> ClusterE
         case (VolumeAttachment(), _) | (_, VolumeAttachment()):
             return ClusterEvent.NONE
         case (CSINode(), _) | (_, CSINode()):
-            return ClusterEvent.VOLUMES if _migrated(before) != _migrated(after) else ClusterEvent.NONE
+            return ClusterEvent.STORAGE if _migrated(before) != _migrated(after) else ClusterEvent.NONE
         case (StorageCapacity(), None):
             return ClusterEvent.NONE
         case (StorageCapacity() as said, StorageCapacity() as says):
             grew = (says.largest or 0) > (said.largest or 0)
             elsewhere = (says.nodes, says.class_name) != (said.nodes, said.class_name)
-            return ClusterEvent.VOLUMES if grew or elsewhere else ClusterEvent.NONE
+            return ClusterEvent.STORAGE if grew or elsewhere else ClusterEvent.NONE
         case (StorageClass() as was, _) if was.driver != (after.driver if isinstance(after, StorageClass) else ""):
             return (
-                ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT
+                ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT
             )  # of its claims those without a volume count as its driver's
-    return ClusterEvent.VOLUMES
+    return ClusterEvent.STORAGE
 
 
 def _migrated(csi_node: StorageObject | None) -> frozenset[str]:

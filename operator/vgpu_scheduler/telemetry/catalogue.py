@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from vgpu_scheduler.engine import RESOURCES, Cause, QueueEvent, QueueName
+from vgpu_scheduler.engine import RESOURCES, ClosureCause, QueueEvent, QueueName
 from vgpu_scheduler.model import EventReason
 
 __all__ = ["METRICS", "Kind", "Metric"]
@@ -223,7 +223,7 @@ CLOSED_NODES = Metric(
     "vgpu_scheduler_closed_nodes",
     Kind.GAUGE,
     "Nodes that are closed to some pods.",
-    {"cause": tuple(cause.value for cause in Cause)},
+    {"cause": tuple(cause.value for cause in ClosureCause)},
     of_cluster=True,
 )
 REJECTED = Metric(

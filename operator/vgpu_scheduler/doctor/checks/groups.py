@@ -43,7 +43,7 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
             running.setdefault(key, []).append(pod)
     for pods in running.values():
         first = min(pods, key=lambda pod: (pod.name, pod.uid))
-        standing = groups.standing_of(first)
+        standing = groups.status_of(first)
         if standing is None or standing.missing_object or not standing.needed:
             continue
         now, started = seen.server.now.timestamp(), [pod.start_time for pod in pods]

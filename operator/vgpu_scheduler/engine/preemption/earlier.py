@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
@@ -23,33 +23,33 @@ class EarlierNominations:
 
     Parameters
     ----------
-    cycle, groups, preemptions
+    algorithm, groups, preemptions
         What it works with.
     scheduler_names
         Those of this scheduler.
     needs_scheduling
         Tells whether a pod has to be placed.
-    gang_standing
+    gang_status
         Returns the group that a pod is decided with; None for a pod that is placed by itself.
     """
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         groups: PodGroups,
         preemptions: Preemptions,
         scheduler_names: Collection[str],
         needs_scheduling: Callable[[Pod], bool],
-        gang_standing: Callable[[Pod], GroupStanding | None],
+        gang_status: Callable[[Pod], GroupStatus | None],
     ) -> None:
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._groups = groups
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
         self._scheduler_names = scheduler_names
         self._needs_scheduling = needs_scheduling
-        self._gang_standing = gang_standing
+        self._gang_standing = gang_status
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
@@ -115,7 +115,7 @@ class EarlierNominations:
         if answer.preemption is not None:
             self._preemptions.begin(pod, answer.preemption, now)
 
-    def _restore_gang(self, group: GroupStanding, pods: Sequence[Pod], now: float) -> None:
+    def _restore_gang(self, group: GroupStatus, pods: Sequence[Pod], now: float) -> None:
         """Keep room for all of some nominated pods of a group, if that is enough of them, or for none."""
         if len(pods) < group.needed or not any(map(self._ending, pods)):
             return
@@ -135,7 +135,7 @@ class EarlierNominations:
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
         """Return what a pod of a group gets on its node; None if that is nothing."""
         node, ending = pod.nominated_node_name, self._ending(pod)
-        placement = self._cycle.on_node.fits_once_gone(self._counted(pod), node, ())
+        placement = self._algorithm.on_node.fits_once_gone(self._counted(pod), node, ())
         if placement is not None:
             return Preemption(node, placement, ())
         return self._evaluator.search_on(pod, node, now, ending, priority).preemption

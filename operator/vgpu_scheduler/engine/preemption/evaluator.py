@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import Refused, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter
@@ -57,7 +57,7 @@ class Evaluator:
 
     Parameters
     ----------
-    cycle, policies
+    algorithm, policies
         What it works with.
     budgets
         Returns the disruption budgets.
@@ -84,7 +84,7 @@ class Evaluator:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         policies: Policies,
         budgets: Callable[[], Sequence[DisruptionBudget]],
         scheduler_names: Collection[str],
@@ -94,14 +94,14 @@ class Evaluator:
         self.unix_ahead = 0.0
         self.attempts = 0
         self.limits = EvictionLimits(policies)
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._policies = policies
         self.budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
         self.disruption = disruption
-        self.order = SearchOrder(cycle.state, self.disruption)
+        self.order = SearchOrder(algorithm.state, self.disruption)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied: dict[str, tuple[float, bool]] = {}
@@ -143,7 +143,7 @@ class Evaluator:
 
     def search(self, pod: Pod, now: float) -> PreemptionResult:
         """Say how a pod that fits nowhere gets room now, or why it does not; nothing is kept for it."""
-        pod_class = self._cycle.classes.of(pod)
+        pod_class = self._algorithm.classes.of(pod)
         if isinstance(pod_class, Refused):
             return PreemptionResult(reason=pod_class.reason)
         rules = pod_class.claimed.policy.preemption
@@ -166,7 +166,7 @@ class Evaluator:
 
     def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
-        pod_class = self._cycle.classes.of(pod)
+        pod_class = self._algorithm.classes.of(pod)
         if isinstance(pod_class, Refused):
             return PreemptionResult(reason=pod_class.reason)
         return self._search(pod, pod_class, now, beside)
@@ -183,8 +183,8 @@ class Evaluator:
         priority
             That of its group, if it is placed with that.
         """
-        pod_class = self._cycle.classes.of(pod)
-        if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
+        pod_class = self._algorithm.classes.of(pod)
+        if isinstance(pod_class, Refused) or node in self._algorithm.on_node.closed_to(pod_class, pod):
             return PreemptionResult()
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
@@ -208,10 +208,10 @@ class Evaluator:
 
     def might_help_on(self, pod: Pod, node: str) -> bool:
         """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""
-        pod_class, row = self._cycle.classes.of(pod), self._state.nodes.row(node)
+        pod_class, row = self._algorithm.classes.of(pod), self._state.nodes.row(node)
         if isinstance(pod_class, Refused) or row is None:
             return False
-        rejection = self._cycle.filter(pod, pod_class).rejection(row)
+        rejection = self._algorithm.filter(pod, pod_class).rejection(row)
         return rejection is None or rejection.resolvable
 
     def forbids(self, pod: Pod, victim: Pod, now: float) -> str:
@@ -238,7 +238,7 @@ class Evaluator:
     def _search(
         self, pod: Pod, pod_class: SchedulableClass, now: float, beside: PartialGroupPlan | None = None
     ) -> PreemptionResult:
-        found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
+        found = self._algorithm.filter(pod, pod_class, None if beside is None else beside.rows)
         refused = self._ineligible(pod, found) if beside is None else None
         if refused is not None:
             return refused
@@ -263,13 +263,15 @@ class Evaluator:
 
     def cheapest(self, search: VictimSearch, preemptor: Preemptor, found: Filtered) -> CheapestVictims:
         """Return who has to end for a pod that fits nowhere, on those nodes that would serve it."""
-        closed = self._cycle.on_node.closed_to(preemptor.pod_class, preemptor.pod)
+        closed = self._algorithm.on_node.closed_to(preemptor.pod_class, preemptor.pod)
         return search.best(preemptor, found, closed, self.order)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
         reason = ineligible(self.disruption.with_group_priority(pod), self._state, found)
-        helped_by = ClusterEvent.BUDGET | ClusterEvent.RESOURCES if reason == TERMINATING else ClusterEvent.BUDGET
+        helped_by = (
+            ClusterEvent.BUDGET | ClusterEvent.ASSIGNED_POD_DELETE if reason == TERMINATING else ClusterEvent.BUDGET
+        )
         return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
     def _victim_search(
@@ -279,7 +281,7 @@ class Evaluator:
         exceed = rules.budget_mode is DisruptionBudgetMode.EXCEED
         return VictimSearch(
             self._state,
-            self._cycle.nominated,
+            self._algorithm.nominated,
             (lambda: [budget.after(leaving) for budget in self.budgets()]) if leaving else self.budgets,
             may_end,
             exceed=exceed,
@@ -304,7 +306,7 @@ class Evaluator:
     def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
-        placement = self._cycle.on_node.fits_once_gone(preemptor.pod, best.node, there)
+        placement = self._algorithm.on_node.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = preemptor.policy.source_of.get("preemption", "")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
@@ -99,12 +99,12 @@ class GroupPlanner:
 
     Parameters
     ----------
-    cycle, evaluator
+    algorithm, evaluator
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, evaluator: VictimSelection) -> None:
-        self._cycle = cycle
+    def __init__(self, algorithm: SchedulingAlgorithm, evaluator: VictimSelection) -> None:
+        self._algorithm = algorithm
         self._evaluator = evaluator
 
     def plan(
@@ -121,7 +121,7 @@ class GroupPlanner:
         rows
             The only nodes that they may go to, shape (n,).
         """
-        planning = _Planning(self._cycle, self._evaluator, priority, rows, now)
+        planning = _Planning(self._algorithm, self._evaluator, priority, rows, now)
         refusals = list[PreemptionResult]()
         with planning.undone():
             for number, pod in enumerate(pods):
@@ -141,10 +141,15 @@ class _Planning:
     """One plan in the making: its pods are assumed where they go, and its victims are gone, for as long as it takes."""
 
     def __init__(
-        self, cycle: Cycle, evaluator: VictimSelection, priority: int, rows: NDArray[np.int64], now: float
+        self,
+        algorithm: SchedulingAlgorithm,
+        evaluator: VictimSelection,
+        priority: int,
+        rows: NDArray[np.int64],
+        now: float,
     ) -> None:
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._evaluator = evaluator
         self._priority = priority
         self._rows = rows
@@ -175,7 +180,7 @@ class _Planning:
 
     def place(self, pod: Pod) -> PreemptionResult | None:
         """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""
-        decision = self._cycle.decide(pod, within=self._rows)
+        decision = self._algorithm.decide(pod, within=self._rows)
         placement = decision.placement
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
@@ -216,7 +221,7 @@ class _Planning:
         for hold in self._state.holds.on(placement.node):
             if hold.priority < self._priority:
                 self._state.give_up(hold.uid)
-        usage = placement_usage(placement, self._cycle.classes.claims(pod))
+        usage = placement_usage(placement, self._algorithm.classes.claims(pod))
         self._state.assume(pod.uid, placement, usage, pod.spec.requests)
         self.members[pod.uid] = Member(pod, placement)
 
@@ -247,7 +252,7 @@ class _Planning:
     def _where_it_is(self, member: Member) -> Placement | None:
         """Return what a pod gets of the node that it is on."""
         ranked = msgspec.structs.replace(member.pod, priority=self._priority)
-        return self._cycle.on_node.fits_once_gone(ranked, member.placement.node, ())
+        return self._algorithm.on_node.fits_once_gone(ranked, member.placement.node, ())
 
     def _return(self, members: Sequence[Member]) -> None:
         for each in members:
@@ -256,5 +261,5 @@ class _Planning:
 
     def _looks_beyond(self, pod: Pod) -> bool:
         """Tell whether pods on other nodes have a say about a pod."""
-        pod_class = self._cycle.classes.of(pod)
+        pod_class = self._algorithm.classes.of(pod)
         return isinstance(pod_class, SchedulableClass) and (pod_class.cluster is not None or pod_class.limited)

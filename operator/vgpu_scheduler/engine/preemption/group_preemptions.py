@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.domains import domains_by_free_room
 from vgpu_scheduler.engine.group_members import GroupMembers
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
@@ -32,7 +32,7 @@ class GroupPreemptions:
 
     Parameters
     ----------
-    cycle, preemptions
+    algorithm, preemptions
         What it works with.
     priority
         Returns the priority of the group of a pod.
@@ -42,19 +42,19 @@ class GroupPreemptions:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         preemptions: Preemptions,
         priority: Callable[[Pod], int],
-        constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
+        constraints: Callable[[GroupStatus], Sequence[TopologyConstraint]],
     ) -> None:
-        self._cycle = cycle
+        self._algorithm = algorithm
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
         self._priority = priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, self._evaluator)
+        self._planner = GroupPlanner(algorithm, self._evaluator)
 
-    def post_filter(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
+    def post_filter(self, group: GroupStatus, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
         """Return the decisions about a group that fits nowhere with what preemption does about it.
 
         Room that is found is kept for as many of its pods as are needed from now on.
@@ -86,11 +86,11 @@ class GroupPreemptions:
         theirs = {member.pod.uid: each for member, each in zip(found.members, preemptions, strict=True)}
         return tuple(replace(each, preemption=theirs.get(each.uid), equivalence=None) for each in decisions)
 
-    def may_preempt(self, group: GroupStanding) -> bool:
+    def may_preempt(self, group: GroupStatus) -> bool:
         """Tell whether policies let all pods of a group preempt others."""
         return all(self._preemptions.rules_of(pod.uid).may_preempt for pod in group.waiting)
 
-    def search(self, group: GroupStanding, now: float) -> GroupPlan | PreemptionResult:
+    def search(self, group: GroupStatus, now: float) -> GroupPlan | PreemptionResult:
         """Say how a group that fits nowhere gets room now, or why it does not; nothing is kept for it.
 
         Where its pods are to be near each other, the domains with the most free room are asked one after the other.
@@ -99,7 +99,7 @@ class GroupPreemptions:
         if refused is not None:
             return refused
         priority, near = self._priority(group.waiting[0]), self._constraints(group)
-        return plan_in_a_domain(self._cycle, self._planner, group, near, priority, now)
+        return plan_in_a_domain(self._algorithm, self._planner, group, near, priority, now)
 
     def preemption_of(self, uid: str, plan: GroupPlan) -> Preemption | None:
         """Return what a pod would get by a plan, with all victims of the group; None if it would get nothing."""
@@ -107,14 +107,14 @@ class GroupPreemptions:
         return replace(found[uid], victims=plan.victims) if uid in found else None
 
     def _of_members(self, plan: GroupPlan) -> list[Preemption]:
-        policies = self._cycle.classes.policy
+        policies = self._algorithm.classes.policy
         return plan.preemptions([policies(each.pod).source_of.get("preemption", "") for each in plan.members])
 
 
 def plan_in_a_domain(
-    cycle: Cycle,
+    algorithm: SchedulingAlgorithm,
     planner: GroupPlanner,
-    group: GroupStanding,
+    group: GroupStatus,
     near: Sequence[TopologyConstraint],
     priority: int,
     now: float,
@@ -131,7 +131,7 @@ def plan_in_a_domain(
     open_
         Returns those of some node rows that the group may go to.
     """
-    members, nodes = GroupMembers(cycle, group), cycle.state.nodes
+    members, nodes = GroupMembers(algorithm, group), algorithm.state.nodes
     refusals = list[PreemptionResult]()
     for domain in islice(domains_by_free_room(nodes, near, members.room, members.placed_rows()), _MOST_DOMAINS):
         found = planner.plan(members.hardest_first, group.needed, priority, open_(domain.rows), now)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
 from vgpu_scheduler.engine.preemption.search import TERMINATING
@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
-from vgpu_scheduler.state import Hold, Phase, Reservation, StateBeforeRollback
+from vgpu_scheduler.state import Phase, Reservation, RoomReservation, StateBeforeRollback
 
 __all__ = ["Preemptions"]
 
@@ -26,7 +26,7 @@ class Preemptions:
 
     Parameters
     ----------
-    cycle, queue, policies
+    algorithm, queue, policies
         What it works with.
     evaluator
         Finds whose room a pod would get.
@@ -43,7 +43,7 @@ class Preemptions:
 
     def __init__(
         self,
-        cycle: Cycle,
+        algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
         policies: Policies,
         evaluator: Evaluator,
@@ -53,13 +53,13 @@ class Preemptions:
         self.enabled = enabled
         self.held_without_eviction: dict[str, float] = {}
         self.evaluator = evaluator
-        self._cycle = cycle
-        self._state = cycle.state
+        self._algorithm = algorithm
+        self._state = algorithm.state
         self._queue = queue
         self._policies = policies
         self._under_way: dict[str, Preemption] = {}
         """By the UID of the pod that gets the room."""
-        self._consumed: dict[str, Hold] = {}
+        self._consumed: dict[str, RoomReservation] = {}
         """The room that pods were placed on which are not bound yet, by UID."""
 
     # Questions -------------------------------------------------------------------------------------------------------
@@ -197,7 +197,9 @@ class Preemptions:
         self._state.wakes.events |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
-    def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None) -> Hold:
+    def room_for(
+        self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None
+    ) -> RoomReservation:
         """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part.
 
         Parameters
@@ -207,7 +209,7 @@ class Preemptions:
         priority
             Which ones are kept away: those of no higher priority; the one that counts for the pod without it.
         """
-        claimed = self._cycle.classes.claimed(pod)
+        claimed = self._algorithm.classes.claimed(pod)
         assert claimed is not None, f"pod {pod.key} was placed and is refused"
         usage = placement_usage(placement, claimed.claims)
         if claimed.choice.takes_idle_cards:
@@ -221,7 +223,9 @@ class Preemptions:
         reservation = Reservation(
             pod.uid, pod.key, placement.node, Phase.KEPT, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
-        return Hold(reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving))
+        return RoomReservation(
+            reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving)
+        )
 
     def _counted(self, pod: Pod) -> Pod:
         """Return a pod with the priority that counts where pods have others end."""
@@ -254,7 +258,7 @@ class Preemptions:
         hold, pod = self._consumed.pop(uid, None), self._state.pod(uid)
         if hold is None or pod is None or given_back is None or given_back.placement is None:
             return
-        if hold.node == given_back.node and self._cycle.classes.claimed(pod) is not None:
+        if hold.node == given_back.node and self._algorithm.classes.claimed(pod) is not None:
             self._state.keep(self.room_for(pod, given_back.placement, ()))
 
     def placed(self, decision: Decision) -> None:
@@ -325,7 +329,7 @@ class Preemptions:
             if not self.can_be_placed_on(hold):
                 self.withdraw_and_requeue(hold.uid)
 
-    def can_be_placed_on(self, hold: Hold | None) -> bool:
+    def can_be_placed_on(self, hold: RoomReservation | None) -> bool:
         """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
         pod = None if hold is None else self._state.pod(hold.uid)
         if hold is None or pod is None or not self.evaluator.might_help_on(pod, hold.node):

@@ -16,7 +16,7 @@ _OF_OTHERS: Final = frozenset({CardReason.CardAppClassMismatch.text, CardReason.
 
 def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield that a pod says another word, one annotation at a time, where those on the cards say others."""
-    if _OF_OTHERS.isdisjoint(waiting.cycle.decide(waiting.ours).reasons):
+    if _OF_OTHERS.isdisjoint(waiting.algorithm.decide(waiting.ours).reasons):
         return
     annotations = (waiting.written.get("metadata") or {}).get("annotations") or {}
     for dialect in waiting.world.engine.dialects.owners(waiting.ours):

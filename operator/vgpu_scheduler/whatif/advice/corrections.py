@@ -165,7 +165,7 @@ def _refused(world: World, written: Object) -> Refused | None:
         read = world.pod(written, again=True)
     except WorldError:
         return None
-    found = world.engine.cycle.classes.of(created(world, read, read.uid))
+    found = world.engine.algorithm.classes.of(created(world, read, read.uid))
     return found if isinstance(found, Refused) else None
 
 
@@ -228,7 +228,7 @@ def refusal_of(world: World, written: Object) -> str:
     """Return what a pod is refused for whatever the nodes are; empty where it is not."""
     try:
         pod = world.pod(written, again=True)
-        decision = world.engine.cycle.decide(created(world, pod, pod.uid))
+        decision = world.engine.algorithm.decide(created(world, pod, pod.uid))
     except WorldError:
         return ""
     return "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
@@ -310,7 +310,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
         return 0
     try:
         amount = to_int(quantity)
-        claims = world.engine.cycle.classes.claims(world.pod(written, again=True))
+        claims = world.engine.algorithm.classes.claims(world.pod(written, again=True))
     except (QuantityError, WorldError):
         return 0
     own = [claim for each in claims if each.name == container for claim in each.claims if claim.vendor == about.vendor]
@@ -337,7 +337,7 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
 
 def _takes_more(world: World, pod: Pod, written: Object) -> bool:
     """Tell whether a pod would get the memory of whole cards if it were written so, and asks for parts of it now."""
-    claims = world.engine.cycle.classes.claims
+    claims = world.engine.algorithm.classes.claims
 
     def parts(of: Pod) -> int:
         asked = (claim for container in claims(of) for claim in container.claims)

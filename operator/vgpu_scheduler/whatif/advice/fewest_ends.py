@@ -145,7 +145,7 @@ class _Search:
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
         # What these count is no amount that a pod holds.
         self._counts_amounts = (
-            not waiting.ours.spec.volume_claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
+            not waiting.ours.spec.volume_claims and waiting.algorithm.classes.cluster_part(waiting.ours) is None
         )
         # Where nobody has such a term, more that end are taken never to hurt.
         self._may_miss_others = any(each.spec.required_pod_affinity for each in (waiting.ours, *waiting.at_once))

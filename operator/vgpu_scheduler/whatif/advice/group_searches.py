@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
@@ -68,7 +68,7 @@ class _WaitingInGroup(HypotheticalPod):
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 
-def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequence[Pod]) -> list[Remedy]:
+def changes_for_group(world: World, pod: Pod, group: GroupStatus, before: Sequence[Pod]) -> list[Remedy]:
     """Return changes, each alone, after which a pod is placed with its group.
 
     What keeps it near each other may be left out. How much its pods ask is not searched: they would have to be made

@@ -122,7 +122,9 @@ def _groups(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
     owned, elsewhere = card_names(waiting.world.engine.dialects), dict[str, list[str]]()
     of_cards = {name for name in asked if name in known}
     memories = {each.inventory.memory for each in waiting.world.engine.dialects}
-    claimed = vendors_of(waiting.cycle.classes.claims(waiting.ours))  # that of cards which no such resource names, too
+    claimed = vendors_of(
+        waiting.algorithm.classes.claims(waiting.ours)
+    )  # that of cards which no such resource names, too
     owners = _by_owner(waiting, asked)
     if len(owners) > 1:  # nobody places a pod that asks in the names of several
         yield from owners

@@ -29,7 +29,7 @@ _ANY: Final = 10_000
 
 def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
     """Return the limits that a pod is beyond; none for one that cannot be understood."""
-    claimed = world.engine.cycle.classes.claimed(pod)
+    claimed = world.engine.algorithm.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
         return ()
     dialect, limits = world.engine.dialects[claimed.dialect], claimed.policy.limits
@@ -61,7 +61,7 @@ def _fits_without_limits(waiting: HypotheticalPod) -> bool:
 
 
 def _sums(world: World, pod: Pod | None) -> PodSums:
-    claimed = world.engine.cycle.classes.claimed(pod) if pod is not None else None
+    claimed = world.engine.algorithm.classes.claimed(pod) if pod is not None else None
     if claimed is None or not claimed.dialect:
         return PodSums()
     return most_at_once(
@@ -112,7 +112,7 @@ def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str,
             if (
                 pod is None
                 or not waiting.is_let_in(changed)
-                or not waiting.world.engine.cycle.classes.claims(pod)
+                or not waiting.world.engine.algorithm.classes.claims(pod)
                 or gets_around_limits(waiting, changed)
             ):
                 return ""
@@ -180,7 +180,7 @@ def _on_listed_cards(waiting: HypotheticalPod) -> tuple[ExceededLimit, ...]:
 
 
 def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | None:
-    claimed = waiting.world.engine.cycle.classes.claimed(pod)
+    claimed = waiting.world.engine.algorithm.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory
     if claimed is None or bound is None or not claimed.dialect:
         return None
@@ -205,7 +205,7 @@ def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | N
 
 def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
     """Tell whether another policy than the one that is named bounds the memory of a pod."""
-    claimed = waiting.world.engine.cycle.classes.claimed(pod)
+    claimed = waiting.world.engine.algorithm.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory
     return bound is not None and bound.source != source
 

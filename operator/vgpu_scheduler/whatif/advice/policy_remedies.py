@@ -68,7 +68,7 @@ def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
     """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
-    refused = waiting.cycle.classes.of(waiting.ours)
+    refused = waiting.algorithm.classes.of(waiting.ours)
     if not isinstance(refused, Refused):
         return None
     refusal = refused.policy.refusal

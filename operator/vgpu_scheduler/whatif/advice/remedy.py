@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
@@ -123,7 +123,7 @@ class HypotheticalPod:
         self.most_nodes: int | None = None
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
-        self.cycle: Cycle = world.engine.cycle
+        self.algorithm: SchedulingAlgorithm = world.engine.algorithm
         self._admitted = AdmissionVariants(world, self.written)
         self._forms: tuple[Pod, ...] = (self.ours,)
         self._names = card_names(world.engine.dialects)
@@ -146,7 +146,7 @@ class HypotheticalPod:
     @property
     def refusal(self) -> str:
         """Why the pod cannot be placed whatever the nodes are; empty where it can be."""
-        decision = self.cycle.decide(self.ours)
+        decision = self.algorithm.decide(self.ours)
         return decision.message if decision.outcome is Outcome.REFUSED else ""
 
     def rewritten(self, written: Object, corrections: Sequence[AmountChange] = ()) -> HypotheticalPod:
@@ -169,7 +169,7 @@ class HypotheticalPod:
 
     def amounts(self, written: Object | None = None) -> Iterator[Amount]:
         """Yield the amounts of the pod, or those that it would have if it were written so."""
-        claims = self.cycle.classes.claims(self.ours)
+        claims = self.algorithm.classes.claims(self.ours)
         asked, dialects = self.written if written is None else written, self.world.engine.dialects
         return amounts_of(asked, dialects, self.ours, claims, self.corrections)
 
@@ -200,7 +200,7 @@ class HypotheticalPod:
     def verdicts(self, written: Object | None = None) -> Mapping[str, NodeVerdict]:
         """Return what nodes say of the pod, or would say if it were written so."""
         ours = self.ours if written is None else self.read(written)
-        return {} if ours is None else self.cycle.decide(ours, explain=True).verdicts
+        return {} if ours is None else self.algorithm.decide(ours, explain=True).verdicts
 
     def closed_by_cards(self) -> list[str]:
         """Return the nodes, of those that are looked at, that keep the pod away by what is the matter with cards."""
@@ -264,7 +264,7 @@ class HypotheticalPod:
 
     def fits_now_on(self, node: str) -> bool:
         """Tell whether the pod fits on a node while all others are where they are, however it may be stored."""
-        fits = (self.cycle.on_node.fits_without(form, node, ()) is not None for form in self._forms)
+        fits = (self.algorithm.on_node.fits_without(form, node, ()) is not None for form in self._forms)
         return bool(self._forms) and all(fits)
 
     def _first_node(self, forms: Sequence[Pod]) -> str:
@@ -273,5 +273,5 @@ class HypotheticalPod:
         return nodes[0] if nodes and len(nodes) == len(forms) else ""
 
     def _decided(self, ours: Pod) -> str:
-        decision = self.cycle.decide(ours)
+        decision = self.algorithm.decide(ours)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.dialects import CodecError, UnsupportedError
-from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
+from vgpu_scheduler.engine import ClosureCause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted, rounded_duration
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
@@ -173,7 +173,7 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
         return None
     owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
     if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
-        if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
+        if closure.cause is ClosureCause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
             silent = rounded_duration(age.total_seconds())
             why = f"it has not answered pod {owner.key} for {silent}; deleting that pod opens the node, too"
             return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"

@@ -176,7 +176,7 @@ def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
 
     Nothing for one that takes idle cards only whatever it asks.
     """
-    claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
+    claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
     if claimed is not None and not (claimed.dialect and claimed.choice.takes_idle_cards):
         needs = [need for dialect in asked.owners for need in _needs_to_share(asked, dialect)]
         yield from quotas.met_with(needs) if needs else ()

@@ -96,7 +96,7 @@ def earlier_pods_of(world: World, pod: Pod) -> EarlierPods:
     asked: list[Mapping[str, int]] = []
     depends: set[str] = set()
     for each in pods_waiting_beside(world, pod).before:
-        claims = world.engine.cycle.classes.claims(each)
+        claims = world.engine.algorithm.classes.claims(each)
         if each.namespace != pod.namespace or not claims or not _waits_for_quotas(each):
             continue
         counts = {resource: amount for resource in left if (amount := quotas.asked(resource, claims))}

@@ -69,7 +69,7 @@ def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Colle
     others = [each for uid, each in waiting.items() if uid not in {pod.uid, *placed, *kept}]
     if needed <= 0 or len(others) < needed:
         return None
-    claims = [engine.cycle.classes.claims(each) for each in others]
+    claims = [engine.algorithm.classes.claims(each) for each in others]
     asked: dict[str, int] = {}
     depends: set[str] = set()
     units: dict[str, str] = {}

@@ -52,7 +52,7 @@ class PodRequest:
     def claims_if(self, written: Object) -> PodClaims:
         """Return the claims of the pod if it were written so; empty where they would not be understood."""
         try:
-            return self.world.engine.cycle.classes.claims(self.world.pod(written, again=True))
+            return self.world.engine.algorithm.classes.claims(self.world.pod(written, again=True))
         except WorldError:
             return ()
 
@@ -64,12 +64,12 @@ class PodRequest:
         """Tell whether claims are right however a pod written so may be stored; False where it is not let in."""
         if written is self.written:
             return fits(self.claims)
-        claims = [self.world.engine.cycle.classes.claims(form) for form in self._admitted.of(written)]
+        claims = [self.world.engine.algorithm.classes.claims(form) for form in self._admitted.of(written)]
         return bool(claims) and all(map(fits, claims))
 
     def is_heeded(self, amount: Amount) -> bool:
         """Tell whether less of an amount is let in and changes what the pod claims: a webhook may overwrite it."""
-        now = [self.claims, *map(self.world.engine.cycle.classes.claims, self._admitted.of(self.written))]
+        now = [self.claims, *map(self.world.engine.algorithm.classes.claims, self._admitted.of(self.written))]
 
         def differs(claims: PodClaims) -> bool:
             return bool(claims) and claims not in now

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vgpu_scheduler.engine import Cause
+from vgpu_scheduler.engine import ClosureCause
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.predicates import reasons as filters
@@ -49,14 +49,14 @@ _VOLUMES: Final = "see where the volumes of the pod can be used, and by whom"
 _POLICY: Final = "have the policy changed that keeps the pod away: whoever runs the cluster can say which"
 
 _OF_CLOSED_NODES: Final[Mapping[str, str]] = {
-    Cause.LOCK_HELD.text: _CLOSED.format(why="the pods before it have their devices"),
-    Cause.LOCK_MALFORMED.text: _CLOSED.format(why=_RUNS),
-    Cause.PLUGIN_SILENT.text: _CLOSED.format(why=_RUNS),
-    Cause.POD_STARTING.text: _CLOSED.format(why="the pods before it have started"),
-    Cause.BINDING_IN_DOUBT.text: _CLOSED.format(why="it is known where a pod before it went"),
-    Cause.POD_UNREADABLE.text: _CLOSED.format(why=_RUNS),
-    Cause.REJECTED_BY_KUBELET.text: _CLOSED.format(why="a moment has passed"),
-    Cause.DEVICES_NOT_TAKEN.text: _CLOSED.format(why=_RUNS),
+    ClosureCause.LOCK_HELD.text: _CLOSED.format(why="the pods before it have their devices"),
+    ClosureCause.LOCK_MALFORMED.text: _CLOSED.format(why=_RUNS),
+    ClosureCause.PLUGIN_SILENT.text: _CLOSED.format(why=_RUNS),
+    ClosureCause.POD_STARTING.text: _CLOSED.format(why="the pods before it have started"),
+    ClosureCause.BINDING_IN_DOUBT.text: _CLOSED.format(why="it is known where a pod before it went"),
+    ClosureCause.POD_UNREADABLE.text: _CLOSED.format(why=_RUNS),
+    ClosureCause.REJECTED_BY_KUBELET.text: _CLOSED.format(why="a moment has passed"),
+    ClosureCause.DEVICES_NOT_TAKEN.text: _CLOSED.format(why=_RUNS),
 }
 """Nodes that would fit, and are closed to the pod whatever it asks."""
 ADVICE_BY_REASON: Final[Mapping[str, str]] = {

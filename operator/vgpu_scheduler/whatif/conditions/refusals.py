@@ -33,9 +33,9 @@ class _Refused(HypotheticalPod):
                 yield amount
 
     def _decided(self, ours: Pod) -> str:
-        claims = self.cycle.classes.claims(ours)
+        claims = self.algorithm.classes.claims(ours)
         keeps_cards = any(each.claims for each in claims)
-        return _SOMEWHERE if keeps_cards and self.cycle.decide(ours).outcome is not Outcome.REFUSED else ""
+        return _SOMEWHERE if keeps_cards and self.algorithm.decide(ours).outcome is not Outcome.REFUSED else ""
 
 
 def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:

@@ -342,7 +342,7 @@ def _within(field: str, source: str, most: str) -> str:
 
 def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
     sums_of = _SUMS.get(field)
-    claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
+    claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
 
     def sums(claims: PodClaims) -> PodSums:

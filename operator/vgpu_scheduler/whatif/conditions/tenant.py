@@ -49,7 +49,7 @@ def quotas_in_the_way(
         Those that it is placed at once with, if there are any.
     """
     engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
-    claims = engine.cycle.classes.claims(pod)
+    claims = engine.algorithm.classes.claims(pod)
     least = with_some_memory(world, claims)
     with_it = fellows.asked if fellows is not None else _NOTHING
 
@@ -73,13 +73,13 @@ def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
 
     How much memory a share of a card is, or a whole one, depends on the card: that is left out, too.
     """
-    quotas, claims = world.engine.quota_limits, world.engine.cycle.classes.claims(pod)
+    quotas, claims = world.engine.quota_limits, world.engine.algorithm.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return {name: asked for name in resources if (asked := quotas.asked(name, claims))}
 
 
 def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
     """Return the resources with a quota of which a pod counts for as much as the card that it gets has it be."""
-    quotas, claims = world.engine.quota_limits, world.engine.cycle.classes.claims(pod)
+    quotas, claims = world.engine.quota_limits, world.engine.algorithm.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return tuple(name for name in resources if quotas.depends_on_card(name, claims))

@@ -123,7 +123,7 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
 
     Nothing where no limit is known and none can be hidden.
     """
-    claimed = world.engine.cycle.classes.claimed(pod)
+    claimed = world.engine.algorithm.classes.claimed(pod)
     limit = None if claimed is None else claimed.policy.limits.memory
     if limit is None and seen.cluster_policies:
         return

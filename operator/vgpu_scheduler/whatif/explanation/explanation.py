@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vgpu_scheduler.engine import CardVerdict, GroupStanding, card_verdicts
+from vgpu_scheduler.engine import CardVerdict, GroupStatus, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
@@ -183,7 +183,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     turns = pods_waiting_beside(world, pod)
-    group = world.engine.attempts.gang_standing(pod)
+    group = world.engine.attempts.gang_status(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
     with placed(world, turns.before) as going:
@@ -197,7 +197,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, preemption_outlook=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         why = (*causes(world, answer), *several)
-        own = world.engine.groups.standing_of(pod)
+        own = world.engine.groups.status_of(pod)
         return replace(
             found,
             models=describe_mismatch(world, answer),
@@ -208,7 +208,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
 
 
 def _explain_together(
-    world: World, pod: Pod, group: GroupStanding, turns: PodsWaitingBeside, node: str, *, all_cards: bool
+    world: World, pod: Pod, group: GroupStatus, turns: PodsWaitingBeside, node: str, *, all_cards: bool
 ) -> Explanation:
     """Explain a pod that is placed together with others of its group."""
     with placed(world, turns.before) as going:
@@ -274,7 +274,7 @@ def _cards(
     """Return the verdicts about the cards of the first nodes, and how many nodes are left out."""
     ours = created(world, answer.pod, answer.pod.uid)
     shown = nodes if all_cards else nodes[:_MOST_NODES]
-    return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
+    return {name: card_verdicts(world.engine.algorithm, ours, name) for name in shown}, len(nodes) - len(shown)
 
 
 def _compared(answer: PodResult, here: str, there: str) -> str:
@@ -313,7 +313,7 @@ def _nodes_with_cards(world: World, answer: PodResult) -> list[str]:
     ours = created(world, answer.pod, answer.pod.uid)
 
     def distance(node: str) -> tuple[bool, bool, bool, int, float]:
-        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        verdicts = card_verdicts(world.engine.algorithm, ours, node)
         lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
         others = all(each.reason in OTHER_CARDS for each in verdicts)
         fit = sum(each.reason is None for each in verdicts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vgpu_scheduler.engine import GroupMembers, GroupStanding
+from vgpu_scheduler.engine import GroupMembers, GroupStatus
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.world import World
@@ -14,7 +14,7 @@ __all__ = ["fellows_placed"]
 
 
 @contextmanager
-def fellows_placed(world: World, group: GroupStanding, answer: PodResult) -> Iterator[bool]:
+def fellows_placed(world: World, group: GroupStatus, answer: PodResult) -> Iterator[bool]:
     """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
 
     Yields
@@ -22,24 +22,24 @@ def fellows_placed(world: World, group: GroupStanding, answer: PodResult) -> Ite
     bool
         Whether nodes say of the pod what they said then: else nobody knows which others had places.
     """
-    cycle, reserver = world.engine.cycle, world.engine.attempts.reserver
+    algorithm, reserver = world.engine.algorithm, world.engine.attempts.reserver
     ours = created(world, answer.pod, answer.pod.uid)
     before, placed = reserver.before(), list[Decision]()
     others = (
-        [pod for pod in GroupMembers(cycle, group).hardest_first if pod.uid != ours.uid]
+        [pod for pod in GroupMembers(algorithm, group).hardest_first if pod.uid != ours.uid]
         if group.schedules_as_gang
         else []
     )
     try:
-        same = not group.schedules_as_gang or _is_same(cycle.decide(ours, explain=True), answer.decision)
+        same = not group.schedules_as_gang or _is_same(algorithm.decide(ours, explain=True), answer.decision)
         for other in others:
             if same:
                 break
-            decision = cycle.decide(other)
+            decision = algorithm.decide(other)
             if decision.placement is not None:
                 reserver.reserve(other, decision)
                 placed.append(decision)
-                same = _is_same(cycle.decide(ours, explain=True), answer.decision)
+                same = _is_same(algorithm.decide(ours, explain=True), answer.decision)
         yield same
     finally:
         reserver.undo(placed, before)

@@ -98,7 +98,7 @@ def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str,
     last = created(world, world.pod(bare, again=True), pod.uid)
 
     def asked(other: Pod) -> tuple[Pod, Mapping[str, NodeVerdict]]:
-        return other, world.engine.cycle.decide(other, explain=True).verdicts
+        return other, world.engine.algorithm.decide(other, explain=True).verdicts
 
     for other in others:
         yield asked(other)
@@ -130,7 +130,7 @@ def _with_one_card(world: World, written: Object) -> Object:
         for name, about in inventory.device_resources.items()
         if not about.dimension and about.vendor in inventory.cards
     }
-    for amount in list(amounts_of(written, engine.dialects, pod, engine.cycle.classes.claims(pod))):
+    for amount in list(amounts_of(written, engine.dialects, pod, engine.algorithm.classes.claims(pod))):
         if len(amount.parts) > 1 or amount.parts[0].resource in counts:
             written = amount.applied(written, 1)
     return written

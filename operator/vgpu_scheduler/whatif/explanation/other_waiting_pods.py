@@ -27,7 +27,7 @@ def describe_other_waiting_pods(
     at_once = bool(pods_as_old(world, pod, turns.before))
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
-        group = world.engine.attempts.gang_standing(pod)
+        group = world.engine.attempts.gang_status(pod)
         fellows = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
         with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
             others = {each.uid for each in there} - {pod.uid}

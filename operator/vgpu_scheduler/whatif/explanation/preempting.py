@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.engine import BY_PREEMPTION, Candidates, GroupStanding
+from vgpu_scheduler.engine import BY_PREEMPTION, Candidates, GroupStatus
 from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
@@ -198,7 +198,7 @@ def preemption_outlook(world: World, answer: PodResult) -> PreemptionOutlook | N
     return PreemptionOutlook(with_card_names(world, as_counted(world, told.preemption)), why=why)
 
 
-def group_preemption_outlook(world: World, answer: PodResult, group: GroupStanding) -> PreemptionOutlook | None:
+def group_preemption_outlook(world: World, answer: PodResult, group: GroupStatus) -> PreemptionOutlook | None:
     """Say who would have to go for the group of a pod, or is going; None where there is nothing to be said.
 
     Parameters

@@ -25,7 +25,7 @@ def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
     A pod may where the anti-affinity of one is about the other, or a topology spread constraint of the pod counts it:
     within a domain that has more than one node.
     """
-    if _REASONS.isdisjoint(world.engine.cycle.decide(pod).reasons):
+    if _REASONS.isdisjoint(world.engine.algorithm.decide(pod).reasons):
         return {}
     domains: dict[tuple[str, str], list[Pod]] = {}
     for each in sorted(world.bound.values(), key=lambda each: (each.priority, each.key)):

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
@@ -74,7 +74,7 @@ class RoomSearch:
         self._pod = pod
         self._moves = moves
         self._on_question = on_question
-        self._cycle: Cycle = world.engine.cycle
+        self._algorithm: SchedulingAlgorithm = world.engine.algorithm
         self._state = world.engine.state
         self._occupants: dict[str, list[Occupant]] = {}
         self._near: dict[str, list[Occupant]] = {}
@@ -247,7 +247,7 @@ class RoomSearch:
 
     def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[TargetPlacement, ...]:
         """Return how the pod goes to a node, and where the pods go that make room for it; empty where one cannot."""
-        placement = self._cycle.on_node.fits_without(self._pod, node, ())
+        placement = self._algorithm.on_node.fits_without(self._pod, node, ())
         assert placement is not None
         goals = [TargetPlacement(self._pod, placement)]
         largest_first = sorted(victims, key=lambda occupant: (-sum(occupant.held.values()), occupant.pod.key))
@@ -270,7 +270,7 @@ class RoomSearch:
             self._on_question(self._questions)
         if self._questions > _MOST_QUESTIONS:
             raise OutOfQuestionsError
-        if self._cycle.classes.cluster_part(pod) is not None:
+        if self._algorithm.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
     def _in_the_way(self, pod: Pod, node: str) -> list[Occupant]:
@@ -287,7 +287,7 @@ class RoomSearch:
     def _fits_without(self, pod: Pod, node: str, without: Collection[Occupant]) -> bool:
         there = [each.pod.uid for each in without if each.pod.node_name == node]
         with self._state.without(each.pod.uid for each in without if each.pod.node_name != node):
-            return self._cycle.on_node.fits_without(pod, node, there) is not None
+            return self._algorithm.on_node.fits_without(pod, node, there) is not None
 
     def _fits_beside(self, pod: Pod, node: str, occupant: Occupant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
@@ -296,7 +296,7 @@ class RoomSearch:
 
     def _decided(self, pod: Pod) -> Placement | None:
         self._ask(pod)
-        return self._cycle.decide(pod).placement
+        return self._algorithm.decide(pod).placement
 
     def _placements(self, pod: Pod, node: str) -> list[Placement]:
         """Return the ways in which a node can give a pod its cards."""
@@ -306,7 +306,7 @@ class RoomSearch:
         def search(cordoned: frozenset[Spot]) -> None:
             tried.add(cordoned)
             self._ask(pod)
-            placement = self._cycle.on_node.fits_without(pod, node, ())
+            placement = self._algorithm.on_node.fits_without(pod, node, ())
             if placement is None:
                 return
             spots = TargetPlacement(pod, placement).spots
@@ -354,7 +354,7 @@ class RoomSearch:
 
     @contextmanager
     def _assumed(self, goal: TargetPlacement) -> Iterator[None]:
-        usage = placement_usage(goal.placement, self._cycle.classes.claims(goal.pod))
+        usage = placement_usage(goal.placement, self._algorithm.classes.claims(goal.pod))
         self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
         try:
             yield

@@ -26,7 +26,7 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
         return f"it is {reason}"
     if decision.outcome in {Outcome.REFUSED, Outcome.ERROR}:
         return decision.message
-    group = world.engine.attempts.gang_standing(pod)
+    group = world.engine.attempts.gang_status(pod)
     if group is not None and group.has_quorum:
         return not_moved(group)
     over = list(_quotas(world, pod))
@@ -45,7 +45,7 @@ def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:
 
     Moves leave what a namespace holds as it is.
     """
-    engine, claims = world.engine, world.engine.cycle.classes.claims(pod)
+    engine, claims = world.engine, world.engine.algorithm.classes.claims(pod)
     for report in engine.quota_limits.reports(pod.namespace, engine.state) if claims else ():
         exact = engine.quota_limits.asked(report.resource, claims)
         least = exact or _least(world, claims, report.resource)

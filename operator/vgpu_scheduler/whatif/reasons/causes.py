@@ -147,7 +147,7 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
                 yield f"spec.devices.{field} of {title} ({words}) denies {_models(cards)}."
                 left = [device for device in left if not denies(device)]
     ours = created(world, answer.pod, answer.pod.uid)
-    claimed = world.engine.cycle.classes.claimed(ours)
+    claimed = world.engine.algorithm.classes.claimed(ours)
     if not left or claimed is None or not claimed.dialect:
         return
     limit, inventory = claimed.policy.limits.memory, world.engine.dialects[claimed.dialect].inventory
@@ -176,7 +176,7 @@ def leaves_memory_to_cards(world: World, pod: Pod) -> bool:
 
     A container that asks for percent of a card, or names no memory, leaves it to the card; a policy may name it.
     """
-    claimed = world.engine.cycle.classes.claimed(pod)
+    claimed = world.engine.algorithm.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
         return False
     return any(sums.percent for sums in pod_sums(claimed.claims, world.engine.dialects[claimed.dialect]))
@@ -186,7 +186,7 @@ def _denied(world: World, answer: PodResult) -> Iterator[Device]:
     reason, ours = CardReason.CardDeniedByPolicy, created(world, answer.pod, answer.pod.uid)
     nodes = [node for node, verdict in answer.decision.verdicts.items() if reason.text in verdict.reasons]
     for node in nodes[:_MOST_NODES]:
-        verdicts = [each for each in card_verdicts(world.engine.cycle, ours, node) if each.reason is reason]
+        verdicts = [each for each in card_verdicts(world.engine.algorithm, ours, node) if each.reason is reason]
         yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
 
 

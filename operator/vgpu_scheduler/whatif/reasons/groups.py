@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.engine.group_attempts import missing_object_in, needed_pods_in
 from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.kube import Pod
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def describe_group(world: World, group: GroupStanding) -> str:
+def describe_group(world: World, group: GroupStatus) -> str:
     """Say how far a group is, in a few lines."""
     if group.problem:
         return f"It belongs to group {group.key}, which is not placed: {group.problem}."
@@ -51,7 +51,7 @@ def describe_group(world: World, group: GroupStanding) -> str:
     return "\n".join(lines)
 
 
-def _different_numbers(group: GroupStanding) -> list[str]:
+def _different_numbers(group: GroupStatus) -> list[str]:
     """Return a line about the numbers that pods of a group need at once, where they do not say the same."""
     by_number: dict[int, list[str]] = {}
     for pod in group.waiting:
@@ -102,7 +102,7 @@ def group_remedies_from_condition(message: str) -> Iterator[str]:
         yield f"have {counted(needed, 'pod')} of group {group} wait for this scheduler, or run"
 
 
-def not_found(group: GroupStanding) -> str:
+def not_found(group: GroupStatus) -> str:
     """Say that no change was found with which a group fits, and what was not searched."""
     return (
         f"none was found with which all pods of group {group.key} fit that are placed at once; what keeps them near"
@@ -111,7 +111,7 @@ def not_found(group: GroupStanding) -> str:
     )
 
 
-def not_moved(group: GroupStanding) -> str:
+def not_moved(group: GroupStatus) -> str:
     """Say why no moves are searched for a pod."""
     return f"it is placed together with other pods of group {group.key}, and moves are searched for single pods alone"
 

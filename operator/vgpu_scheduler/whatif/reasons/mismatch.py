@@ -71,7 +71,7 @@ def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Ite
     ours = created(world, answer.pod, answer.pod.uid)
     others = [node for node, verdict in answer.decision.verdicts.items() if _CARD_REASONS.isdisjoint(verdict.reasons)]
     for node in others[:_MOST_NODES]:
-        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        verdicts = card_verdicts(world.engine.algorithm, ours, node)
         taken = {each.device.uuid: each.device for each in verdicts if each.reason not in OTHER_CARDS}
         if taken:
             closing = " and ".join(closing_of(world, ours, node, answer.decision.verdicts[node]))
@@ -110,5 +110,5 @@ def _some_match(world: World, pod: Pod, word: str, nodes: Collection[str]) -> bo
     if not names:
         return False
     ours = created(world, world.pod(written, again=True), pod.uid)
-    verdicts = (verdict for node in nodes for verdict in card_verdicts(world.engine.cycle, ours, node))
+    verdicts = (verdict for node in nodes for verdict in card_verdicts(world.engine.algorithm, ours, node))
     return any(verdict.reason is None or verdict.reason.text not in _MISMATCHES for verdict in verdicts)

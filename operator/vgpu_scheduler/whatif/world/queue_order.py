@@ -66,7 +66,7 @@ def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> P
 
 def _fellows(world: World, pod: Pod) -> dict[str, Pod]:
     """Return a pod, and those that wait and are placed together with it, by UID."""
-    group = world.engine.attempts.gang_standing(pod)
+    group = world.engine.attempts.gang_status(pod)
     return {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
 
 
@@ -131,7 +131,7 @@ def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
 
 
 def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[list[Pod]]:
-    state, cycle, preemptions = world.engine.state, world.engine.cycle, world.engine.preemptions
+    state, algorithm, preemptions = world.engine.state, world.engine.algorithm, world.engine.preemptions
     reserver = world.engine.attempts.reserver
     found: list[Pod] = []
     decisions: list[Decision] = []
@@ -143,7 +143,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             alike = answer_key(ours)
             if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
                 continue
-            group = world.engine.attempts.gang_standing(ours)
+            group = world.engine.attempts.gang_status(ours)
             if group is not None:
                 if group.schedules_as_gang:
                     decided = world.engine.attempts.decide_group(group)
@@ -155,7 +155,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                     uids = {each.uid for each in together}
                     found += [each for each in group.waiting if each.uid in uids]
                 continue
-            decision = cycle.decide(ours)
+            decision = algorithm.decide(ours)
             if decision.outcome is Outcome.PLACED:
                 reserver.reserve(ours, decision)
                 preemptions.placed(decision)
@@ -164,7 +164,9 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             elif preempting and preemptions.post_filter(ours, decision, 0.0).preemption is not None:
                 continue
             elif (
-                state.holds.get(ours.uid) is None and cycle.classes.cluster_part(ours) is None and not state.nominations
+                state.holds.get(ours.uid) is None
+                and algorithm.classes.cluster_part(ours) is None
+                and not state.nominations
             ):
                 refused.add(alike)  # whatever others take meanwhile
         yield found

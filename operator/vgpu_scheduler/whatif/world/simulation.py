@@ -272,7 +272,9 @@ def _standing(world: World, pod: Pod) -> str:
     asked: dict[str, int] = {}
     for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
         if report.namespace == pod.namespace:
-            each = (engine.quota_limits.asked(report.resource, engine.cycle.classes.claims(other)) for other in waiting)
+            each = (
+                engine.quota_limits.asked(report.resource, engine.algorithm.classes.claims(other)) for other in waiting
+            )
             asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
     sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
     return f"{told}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else told

@@ -160,6 +160,6 @@ class World(LoadedCluster):
 
     def served_before(self, pod: Pod, node: str) -> str | None:
         """Return whose lock a pod has to wait for on a node, empty for one that names nobody; None if for none."""
-        lock = self.engine.dialects.node_side.lock(self.engine.cycle.classes.claims(pod))
+        lock = self.engine.dialects.node_side.lock(self.engine.algorithm.classes.claims(pod))
         served = None if lock is None else self._served.get(node, {}).get(lock.annotation)
         return None if served and served not in self._pods else served

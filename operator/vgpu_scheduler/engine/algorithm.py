@@ -40,7 +40,7 @@ REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
 
 
-class Cycle:
+class SchedulingAlgorithm:
     """Decides pods against one state.
 
     Parameters
@@ -355,7 +355,7 @@ class Cycle:
             message=f"0/{nodes} nodes are available: {reason}.",
             nodes=nodes,
             reasons={reason: nodes},
-            helped_by=ClusterEvent.POD | ClusterEvent.POLICY | ClusterEvent.VOLUMES,
+            helped_by=ClusterEvent.POD_UPDATE | ClusterEvent.POLICY | ClusterEvent.STORAGE,
             rejected_by=(REFUSED,),
             sources=dict(policy.sources),
         )
@@ -382,7 +382,7 @@ class Cycle:
             else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, pod_class, found),
-            helped_by=events | ClusterEvent.POD,
+            helped_by=events | ClusterEvent.POD_UPDATE,
             rejected_by=counted.rejected_by,
             equivalence=self._equivalence(pod_class, pod, events),
             per_node=not (pod_class.cluster or closed or self.state.nominations or events & ~OF_ONE_NODE),

@@ -9,14 +9,14 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
-__all__ = ["DOES_NOT_EXIST", "GroupStanding"]
+__all__ = ["DOES_NOT_EXIST", "GroupStatus"]
 
 DOES_NOT_EXIST: Final = "does not exist"
 """Why an object is missing that the API server could have."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class GroupStatus:
     """How far a group is.
 
     Attributes
@@ -57,7 +57,7 @@ class GroupStanding:
     nodes: tuple[str, ...] = ()
     followed_by: int = 0
 
-    def only(self, pod: Pod) -> GroupStanding:
+    def only(self, pod: Pod) -> GroupStatus:
         """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
         return replace(self, minimum=self.placed + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
