@@ -279,7 +279,7 @@ def test_attempts_of_other_addresses_are_not_counted_and_few_are_remembered() ->
     attempts = FailureLimiter(2, 1.0, lambda: now)
     for number in range(10_000):
         attempts.failed(f"{number}")
-    assert len(attempts._left) == 4096
+    assert len(attempts._buckets) == 4096
     attempts.failed("9999")
     assert (attempts.may("9999"), attempts.may("9998"), attempts.may("new")) == (False, True, True)
 

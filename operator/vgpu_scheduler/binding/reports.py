@@ -19,7 +19,7 @@ from sys import getsizeof
 from zlib import crc32
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, bytes_of
+from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, TokenBucket, bytes_of
 
 __all__ = ["ConditionText", "Event", "EventSeries", "Occurrences", "Regarding", "WaitingPods"]
 
@@ -104,19 +104,13 @@ class _Series:
     written_at: float = 0.0
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class EventSeries:
     """What was told lately; the caller supplies the time, as seconds (monotonic) and as the time of day."""
 
     def __init__(self) -> None:
         self._series: BoundedCache[Event, _Series] = BoundedCache(_SERIES_BYTES)
         """By when it happened last."""
-        self._buckets: BoundedCache[tuple[Regarding, str], _Bucket] = BoundedCache(_BUCKETS_BYTES)
+        self._buckets: BoundedCache[tuple[Regarding, str], TokenBucket] = BoundedCache(_BUCKETS_BYTES)
         self.limited = 0
         """How many events were not written because their object had too many."""
 
@@ -158,13 +152,11 @@ class EventSeries:
         key = (event.about, event.type)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = _Bucket(_BURST, now)
+            bucket = TokenBucket(_BURST, _REFILL, now)
             self._buckets.put(key, bucket, _PER_ENTRY + event.about.bytes)
-        bucket.tokens, bucket.at = min(bucket.tokens + (now - bucket.at) / _REFILL, _BURST), now
-        if bucket.tokens < 1:
+        if not bucket.take(now):
             self.limited += 1
             return False
-        bucket.tokens -= 1
         return True
 
 

@@ -89,7 +89,7 @@ class AssumedPlacements:
 
     Parameters
     ----------
-    algorithm, queue, policies, quotas, closed_nodes
+    algorithm, queue, policy_tracker, quotas, closed_nodes
         What it works with.
     needs_scheduling
         Tells whether a pod has to be placed.
@@ -99,7 +99,7 @@ class AssumedPlacements:
         self,
         algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
-        policies: PolicyTracker,
+        policy_tracker: PolicyTracker,
         quotas: QuotaLimits,
         closed_nodes: ClosedNodes,
         needs_scheduling: Callable[[Pod], bool],
@@ -107,7 +107,7 @@ class AssumedPlacements:
         self._state = algorithm.state
         self._algorithm = algorithm
         self._queue = queue
-        self._policies = policies
+        self._policy_tracker = policy_tracker
         self._catalogue = algorithm.classes.policies.catalogue
         self._quotas = quotas
         self._closed_nodes = closed_nodes
@@ -136,7 +136,7 @@ class AssumedPlacements:
         pod, held, decided = found
         if held.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
             return None
-        unchanged = self._policies.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
+        unchanged = self._policy_tracker.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
                 cluster = self._algorithm.classes.cluster_part(pod)
@@ -170,7 +170,7 @@ class AssumedPlacements:
                 decision = self._algorithm.decide(pod, within=self._state.nodes.rows_without(slow))
             if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
                 return None
-            self._policies.decided(pod)
+            self._policy_tracker.decided(pod)
             self._reassume(pod, decision)
         except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
             return None
@@ -204,7 +204,7 @@ class AssumedPlacements:
 
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
         """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
-        self._policies.decided(pod)
+        self._policy_tracker.decided(pod)
         fits = self._algorithm.on_node.refit_assumed(pod, held)
         if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None

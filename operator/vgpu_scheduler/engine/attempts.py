@@ -31,7 +31,7 @@ class Attempts:
 
     Parameters
     ----------
-    algorithm, queue, groups, storage, policies, requeuer
+    algorithm, queue, groups, storage, policy_tracker, requeuer
         What it works with.
     preemptions
         Gives pods that fit nowhere the room of others.
@@ -52,7 +52,7 @@ class Attempts:
         queue: SchedulingQueue,
         groups: PodGroups,
         storage: StorageAccess,
-        policies: PolicyTracker,
+        policy_tracker: PolicyTracker,
         requeuer: Requeuer,
         preemptions: Preemptions,
     ) -> None:
@@ -62,10 +62,10 @@ class Attempts:
         self._queue = queue
         self._groups = groups
         self._storage = storage
-        self._policies = policies
+        self._policy_tracker = policy_tracker
         self._requeuer = requeuer
         self.reserver = Reserver(algorithm.state, preemptions)
-        self._group_attempts = GroupAttempts(algorithm, policies, self.reserver)
+        self._group_attempts = GroupAttempts(algorithm, policy_tracker, self.reserver)
         near = self._group_attempts.constraints
         self.waiting_holds = WaitingHolds(algorithm, preemptions, groups, near)
         self.group_preemptions: GroupPreemptions | None = None
@@ -228,7 +228,7 @@ class Attempts:
     def _decide(self, pod: Pod, *, explain: bool, changed: NDArray[np.int64] | None = None) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
-            self._policies.decided(pod)
+            self._policy_tracker.decided(pod)
             decision = self._algorithm.decide(pod, explain=explain, changed=changed)
             if decision.placement is not None:
                 self._state.wakes.events |= self.reserver.reserve(pod, decision)

@@ -99,9 +99,14 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.algorithm, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.algorithm, self.queue, policies, evaluator, enabled=options.preemption)
-        effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
-            self.algorithm, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
+            self.algorithm,
+            self.queue,
+            self.groups,
+            self.storage,
+            self.policy_tracker,
+            self._requeuer,
+            self.preemptions,
         )
         self.earlier_nominations = EarlierNominations(
             self.algorithm, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_status

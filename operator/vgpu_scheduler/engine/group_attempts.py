@@ -71,14 +71,14 @@ class GroupAttempts:
 
     Parameters
     ----------
-    algorithm, policies, reserver
+    algorithm, policy_tracker, reserver
         What it works with.
     """
 
-    def __init__(self, algorithm: SchedulingAlgorithm, policies: PolicyTracker, reserver: Reserver) -> None:
+    def __init__(self, algorithm: SchedulingAlgorithm, policy_tracker: PolicyTracker, reserver: Reserver) -> None:
         self._state = algorithm.state
         self._algorithm = algorithm
-        self._policies = policies
+        self._policy_tracker = policy_tracker
         self._reserver = reserver
 
     def decide(self, group: GroupStatus, *, explain: bool) -> tuple[Decision, ...]:
@@ -96,7 +96,7 @@ class GroupAttempts:
         """
         try:
             for pod in group.waiting:
-                self._policies.decided(pod)
+                self._policy_tracker.decided(pod)
             return self._in_some_domain(GroupMembers(self._algorithm, group), explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             return tuple(failed(pod, error) for pod in group.waiting)

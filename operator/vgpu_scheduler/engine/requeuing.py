@@ -49,7 +49,7 @@ class Requeuer:
 
     Parameters
     ----------
-    classes, queue, policies, quotas
+    classes, queue, policy_tracker, quotas
         What it works with.
     needs
         What a node and its cards have to have free at least before a class fits that each node rejected. A class goes
@@ -62,7 +62,7 @@ class Requeuer:
         self,
         classes: EquivalenceClasses,
         queue: SchedulingQueue,
-        policies: PolicyTracker,
+        policy_tracker: PolicyTracker,
         quotas: QuotaLimits,
         needs: WaitingNeeds,
         kubelet_rejections: KubeletRejections,
@@ -70,7 +70,7 @@ class Requeuer:
         self._state = classes.state
         self._classes = classes
         self._queue = queue
-        self._policies = policies
+        self._policy_tracker = policy_tracker
         self._quotas = quotas
         self._needs = needs
         self._kubelet_rejections = kubelet_rejections
@@ -110,7 +110,7 @@ class Requeuer:
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
             about = pod is not None and (namespaces is None or pod.namespace in namespaces)
-            if pod is not None and about and not self._policies.as_decided(pod):
+            if pod is not None and about and not self._policy_tracker.as_decided(pod):
                 changed.append(uid)
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
@@ -141,7 +141,7 @@ class Requeuer:
 
     def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
-        if self._state.nominations or not self._policies.as_decided(pod):
+        if self._state.nominations or not self._policy_tracker.as_decided(pod):
             return None
         rows = self._state.nodes.changed_since(last_attempt.nodes_version)
         return rows if rows.size <= _MOST_LOOKED_AT else None

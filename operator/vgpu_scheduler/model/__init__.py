@@ -89,6 +89,7 @@ from vgpu_scheduler.model.texts import (
     quoted,
     worded,
 )
+from vgpu_scheduler.model.token_bucket import TokenBucket
 
 __all__ = [
     "BEST_FIT",
@@ -143,6 +144,7 @@ __all__ = [
     "QuotaResource",
     "ScorePart",
     "Shortage",
+    "TokenBucket",
     "TopologyConstraint",
     "Usage",
     "Uses",
