@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -230,6 +231,20 @@ def test_those_before_it_of_which_nobody_can_say_how_long_they_will_run_are_told
     assert unknown(found).endswith(": nobody can say how long 1 pod will run that is served before it")
 
 
+@pytest.mark.parametrize("ended", range(1, 5))
+def test_few_pods_that_have_ended_make_no_range(ended: int) -> None:
+    scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
+    which = "1 pod is it known how long it ran" if ended == 1 else f"{ended} pods is it known how long they ran"
+    why = unknown(asked(scene, past([100.0] * ended)))
+    assert why == f"it does not fit now, and of only {which}: 5 are needed for a range"
+    assert isinstance(asked(scene, past([100.0] * 5)), Forecast)
+
+
+def test_a_member_of_a_group_that_lacks_pods_is_told_so() -> None:
+    scene = present(2, [runs("old", 0, 40.0)], [waits("new", **of_group(2))])
+    assert "pods of its group default/team are still to be created" in unknown(asked(scene, past([100.0] * 20)))
+
+
 def test_a_pod_that_no_node_could_ever_take_is_told_so() -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new", resources=asks(1, 9000))])
 
@@ -298,6 +313,23 @@ def test_how_long_others_waited_is_a_fourth_of_what_is_drawn() -> None:
 
     assert Counter(drawn) == {600.0: 99, 3000.0: 33}
     assert interval(drawn) == (600.0, 3000.0)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 8))
+def test_who_asks_for_the_same_and_is_served_later_is_told_no_earlier_place(seed: int) -> None:
+    chance = random.Random(seed)
+    queue = [waits(f"w{number}", 1000.0 - number, priority=chance.choice((0, 0, 100))) for number in range(8)]
+    scene = present(2, [runs(f"r{number}", number, chance.uniform(0, 500)) for number in range(2)], queue)
+    known = waited_so_long([chance.choice((30.0, 60.0, 5000.0)) for _ in range(40)], ran=chance.uniform(60, 900))
+
+    found = forecast(scene, known, options(), queue)
+
+    served = sorted(queue, key=lambda pod: (-pod.priority, pod.created_at))
+    ranges = [(each.least, each.most) for pod in served if isinstance(each := found[pod.uid], Forecast)]
+    assert [least for least, _ in ranges] == sorted(least for least, _ in ranges)
+    assert [most for _, most in ranges] == sorted(most for _, most in ranges)
+    alone = {pod.uid: forecast(scene, known, options(), [pod])[pod.uid] for pod in chance.sample(queue, 2)}
+    assert alone == {uid: found[uid] for uid in alone}
 
 
 def test_of_others_those_count_that_waited_as_long() -> None:

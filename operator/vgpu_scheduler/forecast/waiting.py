@@ -35,6 +35,8 @@ _HORIZON: Final = 30 * 86400.0
 _MOST_ARRIVALS: Final = 2_000
 """Pods that arrive in a course at most: it ends earlier where more would."""
 _SOMEWHERE: Final = "-"
+_FEWEST_ENDED: Final = 5
+"""From the lifetimes of fewer pods no range is told: the same few would be all that is drawn."""
 
 
 def forecast(
@@ -70,8 +72,23 @@ def forecast(
         if why := _why_not(pod, present, empty):
             found[pod.uid] = NoForecast(why)
     told = [pod for pod in asked if pod.uid not in found]
-    courses = replay_waits(present, past, options, [pod.uid for pod in told], seed, budget, on_course)
-    return found | {pod.uid: _answer(pod, present, courses, past) for pod in told}
+    before = {pod.uid: _alike_before(pod, present.waiting) for pod in told}
+    followed = dict.fromkeys(each.uid for pod in told for each in (pod, *before[pod.uid]))
+    courses = replay_waits(present, past, options, list(followed), seed, budget, on_course)
+    return found | {pod.uid: _answer(pod, before[pod.uid], present, courses, past) for pod in told}
+
+
+def _alike_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that ask for the same and are served before one, which never has its place before theirs."""
+    same = (pod.spec, pod.namespace, pod.scheduler_name, pod.labels, pod.annotations)
+    rank = (-pod.priority, pod.created_at or 0.0)
+    return [
+        each
+        for each in waiting
+        if (each.spec, each.namespace, each.scheduler_name, each.labels, each.annotations) == same
+        and (-each.priority, each.created_at or 0.0) < rank
+        and gated(each) is None
+    ]
 
 
 def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
@@ -92,12 +109,14 @@ def _why_not(pod: Pod, present: CurrentCluster, empty: Engine) -> str:
         return f"{pod.scheduler_name} is to place it, and what that does is not known"
     if all(pod.uid != each.uid for each in present.waiting):
         return "it does not wait to be placed"
+    group = _group(pod)
+    is_incomplete = empty.groups.incomplete_status(pod) is not None
+    if is_incomplete and all(_group(each.pod) != group for each in present.running):
+        return f"pods of its group {group} are still to be created, and nobody knows when they are"
     if empty.groups.key_of(pod.uid) is not None or pod.spec.required_pod_affinity:
         return ""  # it may need those that run: the courses tell
-    decision = empty.attempts.ask(pod, explain=False)
-    if decision.outcome is not Outcome.PLACED:
-        return "as it is, it would fit nowhere even if no pod ran"
-    return ""
+    would_fit = empty.attempts.ask(pod, explain=False).outcome is Outcome.PLACED
+    return "" if would_fit else "as it is, it would fit nowhere even if no pod ran"
 
 
 @dataclass(slots=True)
@@ -234,30 +253,55 @@ def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) ->
     return sorted([*drawn, *past.rest_of_waits(waited, max(round(len(drawn) / 3), 1))])
 
 
-def _answer(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory) -> Forecast | NoForecast:
-    """Return what the courses say of a pod, and the past."""
-    found, durations = courses.waits[pod.uid], past.durations
+def _answer(
+    pod: Pod, before: Sequence[Pod], present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory
+) -> Forecast | NoForecast:
+    """Return what the courses say of a pod, and the past.
+
+    Parameters
+    ----------
+    before
+        Those that ask for the same and are served before it.
+    """
+    found = courses.waits[pod.uid]
     least, most = interval(found)
     if most == 0.0:
         return Forecast(0.0, 0.0, draws=len(found))
-    if least == inf:
-        if not durations:
-            return NoForecast("it does not fit now, and of no pod is it known how long it ran")
-        if not courses.ended:
-            return NoForecast("it does not fit now, and nobody can say of any pod that runs when it ends")
-        never = sum(wait == inf for wait in found)
-        told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
-        unknown = sum(courses.unending[each.uid] == len(found) for each in _served_before(pod, present.waiting))
-        if unknown:
-            are = "is" if unknown == 1 else "are"
-            told += f": nobody can say how long {counted(unknown, 'pod')} will run that {are} served before it"
-        return NoForecast(told)
-    waited = 0.0 if pod.created_at is None else max(present.at - pod.created_at, 0.0)
-    least, most = interval(beside_past(found, past, waited))
+    if why := _why_unknown(pod, present, courses, past):
+        return NoForecast(why)
+    ranges = [_range(each, present.at, courses, past) for each in (pod, *before)]
+    least, most = (max(ends) for ends in zip(*(each for each in ranges if each[0] < inf), strict=True))
     if not courses.known_from:  # all that go are being deleted
         return Forecast(least, most, draws=len(found))
     (of_whom, pods), _ = max(courses.known_from.items(), key=lambda each: (each[1], each[0][1]))
     return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
+
+
+def _why_unknown(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory) -> str:
+    """Say why no range can be told of a pod that does not fit now; empty where one can."""
+    found, known = courses.waits[pod.uid], max((pods for _, pods in courses.known_from), default=_FEWEST_ENDED)
+    if interval(found)[0] < inf:
+        if known >= _FEWEST_ENDED:
+            return ""
+        only = f"of only {counted(known, 'pod')} is it known how long {'it' if known == 1 else 'they'} ran"
+        return f"it does not fit now, and {only}: {_FEWEST_ENDED} are needed for a range"
+    if not past.durations:
+        return "it does not fit now, and of no pod is it known how long it ran"
+    if not courses.ended:
+        return "it does not fit now, and nobody can say of any pod that runs when it ends"
+    never = sum(wait == inf for wait in found)
+    told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
+    unknown = sum(courses.unending[each.uid] == len(found) for each in _served_before(pod, present.waiting))
+    if unknown:
+        are = "is" if unknown == 1 else "are"
+        told += f": nobody can say how long {counted(unknown, 'pod')} will run that {are} served before it"
+    return told
+
+
+def _range(pod: Pod, now: float, courses: SimulatedWaits, past: WorkloadHistory) -> tuple[float, float]:
+    """Return between how many seconds more a pod waits, as far as what was drawn and observed for itself says."""
+    waited = 0.0 if pod.created_at is None else max(now - pod.created_at, 0.0)
+    return interval(beside_past(courses.waits[pod.uid], past, waited))
 
 
 def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
