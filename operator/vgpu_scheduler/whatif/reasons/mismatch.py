@@ -13,7 +13,7 @@ from typing import Final
 from vgpu_scheduler.engine import card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
-from vgpu_scheduler.whatif.reasons.node_exclusions import closing_of
+from vgpu_scheduler.whatif.reasons.node_exclusions import obstacles_of
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.tables import few
@@ -74,7 +74,7 @@ def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Ite
         verdicts = card_verdicts(world.engine.cycle, ours, node)
         taken = {each.device.uuid: each.device for each in verdicts if each.reason not in OTHER_CARDS}
         if taken:
-            closing = " and ".join(closing_of(world, ours, node, answer.decision.verdicts[node]))
+            closing = " and ".join(map(str, obstacles_of(world, ours, node, answer.decision.verdicts[node])))
             nodes, devices = closed.setdefault(closing, ([], []))
             nodes.append(node)
             devices += taken.values()
