@@ -12,7 +12,9 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node,
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.objects.actions import Action, ask_for, do
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
@@ -99,7 +101,7 @@ def test_fewer_cards_than_are_meant_by_a_fraction_are_said_once(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(seed: int) -> None:
+def test_what_is_asked_otherwise_is_not_corrected_before_and_all_else_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names, quantities = ("c", "c-1", "c.1"), ("3500m", "8Gi", "8")
     container, resource, written = (str(rng.choice(each)) for each in (names, (GPU, MEMORY, GPU + "x"), quantities))
@@ -107,9 +109,7 @@ def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(
     whose, what = str(rng.choice(names)), str(rng.choice([GPU, MEMORY, GPU + "x"]))
     steps = ResourceStep(what, 1, "", "8", str(rng.choice(quantities)))
     amount = Amount("containers", 0, whose, (steps,), 8)
-    sentence = (
-        f"have it so and {amount.worded(int(rng.integers(1, 8)))}{rng.choice(['', ' and more', ' (more may fit)'])}"
-    )
+    then = (*do("have it so"), ask_for(amount, int(rng.integers(1, 8))), *do(str(change)))
     same = (whose, what, steps.mistaken) == (container, resource, written)
-    assert change.is_made_by(sentence) == same, sentence
-    assert change.is_made_by(str(change)) == (not change.unit)
+    before = [Action("more")] if same else [Action(str(change)), Action("more")]
+    assert CorrectedPod({}, (change, "more")).and_then(then) == (*before, *then)

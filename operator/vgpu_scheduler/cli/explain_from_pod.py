@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
+import msgspec
 
 from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
@@ -49,6 +50,7 @@ from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlie
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
+from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
 
 __all__ = ["PodExplanation", "explain_from_condition", "pod_alone", "pods_alone"]
@@ -158,23 +160,25 @@ def _told(
     anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     reading = _Reading(world, seen, were_read, error)
-    first = [*([anew] if anew else []), *of_group, *_of_other_member(cluster, reading, condition)]
+    first = [*map(do, [*([anew] if anew else []), *of_group]), *_of_other_member(cluster, reading, condition)]
     told = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
     return _Found(world, pod, told, tuple(rights))
 
 
-def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[str]:
+def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[Advice]:
     """Yield what may help another pod of the group of a pod, of which its condition says that it keeps it waiting."""
     key, message = other_member_in(str(condition.get("message", ""))) or ("", "")
     for other in (each for each in reading.world.pending.values() if each.key == key):
         found = reading.world.written(other)
         event = _last_event(cluster, other.namespace, found) or ""
         told = _remedies(reading, found, message, event, str(condition.get("reason", "")))
-        yield from (f"for pod {key}, which is placed together with this one: {text}" for text in told.remedies)
+        for first, *others in told.advice:
+            what = f"for pod {key}, which is placed together with this one: {first.what}"
+            yield (replace(first, what=what), *others)
 
 
 def _remedies(
-    reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[str] = ()
+    reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[Advice] = ()
 ) -> ConditionRemedies:
     """Return what a pod says by its condition and its event, and what may help it, after what is said first."""
     world, settings = reading.world, reading.error.scheduler.settings
@@ -188,7 +192,7 @@ def _remedies(
         standing = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
     may_be_claims = not message or UNBOUND_IMMEDIATE.text in message or is_about_claims(message)
-    of_claims = list(reading.seen.claim_problems(found, [pod.uid])) if may_be_claims else []
+    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStanding(standing, fellows, earlier, limits)
@@ -218,7 +222,7 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
     """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
     world = World(error.scheduler.options)
     read = world.pod(found)
-    pod = replace(read, node_name=world.home_of(read))
+    pod = msgspec.structs.replace(read, node_name=world.home_of(read))
     if not pod.node_name:
         return None
     is_announced = not read.node_name

@@ -14,6 +14,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.objects.actions import Action
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.queue_order import made_anew, placed
 
@@ -109,7 +110,8 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
     uids = tuple(pod.uid for pod in ending.pods)
     with waiting.world.engine.state.without(uids):
         goes_to = waiting.node()  # which may be another node than theirs
-    return Remedy(kind, "; ".join(texts), goes_to, ended=uids, nameless="; ".join(nameless))
+    action = Action("; ".join(texts), nameless="; ".join(nameless), is_long=len(texts) > 1)
+    return Remedy(kind, (action,), goes_to, ended=uids)
 
 
 def _named(pods: Sequence[Pod], before: str = "") -> str:

@@ -10,6 +10,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 
@@ -74,7 +75,7 @@ def _without(waiting: HypotheticalPod, but: Set[str], tried: Iterable[_Tried]) -
         if node := waiting.node(written):
             asking = [name for name in _asking(waiting, group) if containers is None or name in containers]
             where = f"{'container' if len(asking) == 1 else 'containers'} {', '.join(asking)}"
-            yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
+            yield Remedy(RemedyKind.ASK_LESS, do(f"leave out {' and '.join(group)} in {where}"), node, written)
 
 
 def _asking(waiting: HypotheticalPod, names: Collection[str]) -> list[str]:

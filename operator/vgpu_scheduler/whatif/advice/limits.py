@@ -13,6 +13,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
+from vgpu_scheduler.whatif.objects.actions import Action, ask_for, do
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -78,7 +79,7 @@ def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
     if len(breaches_of(waiting.world, waiting.ours)) < 2:
         return
-    written, texts = waiting.written, []
+    written, actions = waiting.written, list[Action]()
     for _ in range(_MOST_ROUNDS):
         beyond = _beyond(waiting, written)
         if not beyond:
@@ -86,11 +87,11 @@ def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         found = _within(waiting, written, next(iter(beyond)))
         if found is None:
             return
-        text, written = found
-        texts.append(text)
+        action, written = found
+        actions.append(action)
     node = waiting.node(written)
-    if node and len(texts) > 1:
-        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written)
+    if node and len(actions) > 1:
+        yield Remedy(RemedyKind.ASK_LESS, tuple(actions), node, written)
 
 
 def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
@@ -102,8 +103,8 @@ def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
     return beyond
 
 
-def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str, Object] | None:
-    """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
+def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[Action, Object] | None:
+    """Return how less is asked of one amount, so that a pod keeps one limit, with the pod then; None if it cannot."""
     for amount in waiting.amounts(written):
 
         def keeps(steps: int) -> str:
@@ -120,7 +121,7 @@ def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str,
 
         found = largest_that_fits(keeps, range(1, amount.steps))
         if found:
-            return amount.worded(found[0]), amount.applied(written, found[0])
+            return ask_for(amount, found[0]), amount.applied(written, found[0])
     return None
 
 
@@ -148,7 +149,7 @@ def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         if node:
             changed = tuple(policies[title] for title in before)
             text = ", and ".join(f"{name} {to}" for name, to in texts.items())
-            yield Remedy(RemedyKind.RAISE_LIMIT, f"have {text}", node, objects=changed)
+            yield Remedy(RemedyKind.RAISE_LIMIT, do(f"have {text}"), node, objects=changed)
     finally:
         for written in before.values():
             waiting.world.replace_policy(written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -16,6 +15,7 @@ from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
+from vgpu_scheduler.whatif.objects.actions import Action, Advice
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.world.nodes import with_annotation
@@ -55,13 +55,13 @@ class OtherNames:
     asked: Mapping[str, Sequence[str]]
     annotations: Sequence[str]
 
-    def text(self, beside: str = "", pod: Object | None = None) -> str:
-        """Say what is to be written.
+    def and_then(self, advice: Advice = (), pod: Object | None = None) -> Advice:
+        """Return what is to be written, and what is to be done after that.
 
         Parameters
         ----------
-        beside
-            What else is to be done; what it says of amounts in these names is said once.
+        advice
+            What is to be done then; what it asks of amounts in these names is said once.
         pod
             The pod as it is written after both.
         """
@@ -71,15 +71,10 @@ class OtherNames:
             f" in container {container}"
             for container, names in self.asked.items()
         ]
-        text = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
-        return " and ".join(filter(None, (text, self._without_amounts(beside))))
-
-    def _without_amounts(self, text: str) -> str:
-        """Return changes in words without those of amounts in these names."""
-        names = "|".join(re.escape(name) for each in self.asked.values() for name in each)
-        one = rf"ask \S+ of (?:{names}) (?:instead of \S+|\([^)]*\)) in container \S+(?:, \S+ (?:less|more))?"
-        cards = rf"ask for \d+ cards? instead of \d+ in container \S+: \S+ of (?:{names})(?:, \S+ of (?:{names}))*"
-        return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
+        what = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
+        named = {name for names in self.asked.values() for name in names}
+        others = (each for each in advice if each.amount is None or not named.issuperset(each.amount.resources))
+        return (Action(what), *others)
 
 
 def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:

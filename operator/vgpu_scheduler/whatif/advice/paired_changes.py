@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
+from vgpu_scheduler.whatif.objects.actions import ask_for, do
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
@@ -31,8 +32,6 @@ __all__ = ["both", "changes_together"]
 
 Search = Callable[[HypotheticalPod], Iterator[Remedy]]
 
-_MORE: Final = "; "
-"""What stands between sentences of a change that has several."""
 _MOST_FIRST: Final = 3
 """Changes of one kind of nodes that are tried as the first of two."""
 _MOST_SECOND: Final = 3
@@ -99,18 +98,17 @@ def changes_together(
 def both(first: Remedy, second: Remedy, node: str) -> Remedy:
     """Return two changes as one, after which the pod goes to a node.
 
-    One that has more to say of itself is said last, so that this is not taken to be about the other one.
+    One that takes several sentences is said last, so that these are not taken to be about the other one.
     """
-    one, other = (second, first) if _MORE in first.text else (first, second)
+    one, other = (second, first) if any(each.is_long for each in first.actions) else (first, second)
     return replace(
         second,
         kind=RemedyKind.TOGETHER,
-        text=f"{one.text} and {other.text}",
+        actions=(*one.actions, *other.actions),
         node=node,
         pod=second.pod or first.pod,
         objects=_without_replaced((*first.objects, *second.objects)),
         ended=(*first.ended, *second.ended),
-        nameless=f"{one.nameless or one.text} and {other.nameless or other.text}",
     )
 
 
@@ -188,7 +186,7 @@ def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
     """Yield changes that may be the first of two, those first of which all are tried."""
     world = waiting.world
     for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
-        remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
+        remedy = Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), "", constraint.without)
         yield _First([remedy], nullcontext())
     for remedy in labelled_otherwise(world, waiting.pod, waiting.written):
         yield _First([remedy], nullcontext())
@@ -196,7 +194,7 @@ def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
         yield _First(ways, objects_replaced(world, ways[-1].objects))
     for taints in _taints(waiting):
         written = tolerating(waiting.written, taints)
-        remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(taints)}", "", written)
+        remedy = Remedy(RemedyKind.TOLERATE, do(f"tolerate {describe_taints(taints)}"), "", written)
         yield _First([remedy], nullcontext())
     for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
         yield _First([remedy], objects_replaced(world, remedy.objects))
@@ -242,8 +240,8 @@ def _smaller_request_with_another(
             found = largest_amount(waiting, amount, other.pod)
             if found is not None and not (other.kind is RemedyKind.ASK_LESS and found[0] == least):
                 steps, node = found
-                less, written = amount.worded(steps), amount.applied(other.pod, steps)
-                yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+                less, written = ask_for(amount, steps), amount.applied(other.pod, steps)
+                yield other.text, less.what, Remedy(RemedyKind.TOGETHER, (*other.actions, less), node, written)
 
 
 def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
@@ -269,10 +267,11 @@ def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[
                 found = largest_amount(waiting, amount)
             if found is not None:
                 steps, _ = found
-                text, written = amount.worded(steps), amount.applied(waiting.written, steps)
-                less = Remedy(RemedyKind.ASK_LESS, text, "", written)
+                less = Remedy(
+                    RemedyKind.ASK_LESS, (ask_for(amount, steps),), "", amount.applied(waiting.written, steps)
+                )
                 if node := _goes_to(waiting, end, less):
-                    yield end.text, text, both(end, less, node)
+                    yield end.text, less.text, both(end, less, node)
 
 
 def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
@@ -297,6 +296,6 @@ def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tupl
             if found := largest_amount(waiting, one, fewer):
                 steps, node = found
                 but = {part.resource: part.quantity(steps) for part in one.parts}
-                written, text = one.applied(fewer, steps), cards.worded(count, but)
-                yield text, "", Remedy(RemedyKind.TOGETHER, text, node, written)
+                remedy = Remedy(RemedyKind.TOGETHER, (ask_for(cards, count, but),), node, one.applied(fewer, steps))
+                yield remedy.text, "", remedy
                 break

@@ -12,6 +12,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import SECTIONS, PolicyRefusalKind, decode_policy
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.objects.actions import Action, do
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 from vgpu_scheduler.whatif.world.world import World
 
@@ -47,7 +48,7 @@ _MOST_ENTRIES: Final = 16
 def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
     world, changed = waiting.world, dict[str, Object]()
-    texts: list[str] = []
+    actions: list[Action] = []
     before = dict(world.policies)
     try:
         while found := _not_ready(waiting):
@@ -56,11 +57,12 @@ def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
             if understood is None:
                 return
             changed[name] = understood
-            texts.append(f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}")
+            what = f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}"
+            actions.append(Action(what, is_long=len(decode_policy(before[name]).wrong) > 1))
             world.replace_policy(understood)
         if changed:
             objects = tuple(changed.values())
-            yield Remedy(RemedyKind.CHANGE_POLICY, " and ".join(texts), waiting.node(), objects=objects)
+            yield Remedy(RemedyKind.CHANGE_POLICY, tuple(actions), waiting.node(), objects=objects)
     finally:
         for name in changed:
             world.replace_policy(before[name])
@@ -118,7 +120,7 @@ def restrictions(world: World) -> Iterator[list[Remedy]]:
     for name, policy in sorted(world.policies.items()):
         for path in _RESTRICTIONS:
             ways = [
-                Remedy(RemedyKind.CHANGE_POLICY, f"have {writer_of(policy)} {done}", "", objects=(changed,))
+                Remedy(RemedyKind.CHANGE_POLICY, do(f"have {writer_of(policy)} {done}"), "", objects=(changed,))
                 for done, changed in _changes(world, name, path)
             ]
             if ways:

@@ -30,6 +30,7 @@ from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
+from vgpu_scheduler.whatif.objects.actions import Action, do
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
@@ -72,13 +73,12 @@ def _found(waiting: HypotheticalPod) -> list[Remedy]:
         return [*of_policies, *more]
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
-        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join(filter(None, [meant.text, *of_group])), "")]
+        return [Remedy(RemedyKind.COMPLETE_GROUP, meant.and_then(map(Action, of_group)), "")]
     if not meant.changes:
         return _searched(waiting)
-    text = meant.text
-    if node := waiting.node(meant.written):
-        return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
-    first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
+    first = Remedy(RemedyKind.CORRECT, meant.and_then(), waiting.node(meant.written), meant.written)
+    if first.node:
+        return [first]
     found = _searched(waiting.rewritten(meant.written, meant.amounts))
     return [first, *(_after(meant, remedy) for remedy in found)]
 
@@ -96,15 +96,14 @@ def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]
 
 def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
     """Return what is to be done after corrections as one remedy."""
-    nameless = remedy.nameless and meant.and_then(remedy.nameless)
-    return replace(remedy, text=meant.and_then(remedy.text), pod=remedy.pod or meant.written, nameless=nameless)
+    return replace(remedy, actions=meant.and_then(remedy.actions), pod=remedy.pod or meant.written)
 
 
 def _searched(waiting: HypotheticalPod) -> list[Remedy]:
     """Return what would help a pod, in other names of cards where no node has those that it asks for."""
     otherwise = list(in_names_of_other_dialects(waiting))
     found = [
-        Remedy(RemedyKind.ASK_OTHERWISE, each.text(), node, each.written)
+        Remedy(RemedyKind.ASK_OTHERWISE, each.and_then(), node, each.written)
         for each in otherwise
         if (node := waiting.node(each.written))
     ]
@@ -127,11 +126,10 @@ def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remed
     found = [] if changed is waiting else _searched(changed)
     if not found and (changed is waiting or changed.is_refused):
         return
-    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.text(), "", otherwise.written)
+    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.and_then(), "", otherwise.written)
     for remedy in found:
-        text = otherwise.text(remedy.text, remedy.pod)
-        nameless = remedy.nameless and otherwise.text(remedy.nameless, remedy.pod)
-        yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)
+        actions = otherwise.and_then(remedy.actions, remedy.pod)
+        yield replace(remedy, actions=actions, pod=remedy.pod or otherwise.written)
 
 
 def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
@@ -139,14 +137,14 @@ def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
     uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
     for text in seen.claim_problems(waiting.written, uids):
-        yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
+        yield Remedy(RemedyKind.PROVIDE_VOLUME, do(text), "")
 
 
 def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
     for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
         if node := waiting.node(constraint.without):
-            yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), node, constraint.without)
     for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):
         if node := waiting.node(remedy.pod):
             yield replace(remedy, node=node)
@@ -163,7 +161,7 @@ def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
         tried.add(repelling)
         written = tolerating(waiting.written, repelling)
         if goes_to := waiting.node(written):
-            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(repelling)}", goes_to, written)
+            remedy = Remedy(RemedyKind.TOLERATE, do(f"tolerate {describe_taints(repelling)}"), goes_to, written)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:MOST_OF_A_KIND]

@@ -15,6 +15,7 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
+from vgpu_scheduler.whatif.objects.actions import Advice, say
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import WorldError
@@ -61,8 +62,8 @@ class Remedy:
 
     Attributes
     ----------
-    text
-        What is to be changed, as one sentence.
+    actions
+        What is to be changed.
     node
         Where the pod would go then; empty for what has to be done first, and does not suffice.
     pod
@@ -71,21 +72,23 @@ class Remedy:
         Other objects as they would have to be.
     ended
         UIDs of the pods that would have to end.
-    nameless
-        The sentence for somebody who must not end the pods that it names: how many there are is enough.
     """
 
     kind: RemedyKind
-    text: str
+    actions: Advice
     node: str
     pod: Object | None = None
     objects: tuple[Object, ...] = ()
     ended: tuple[str, ...] = ()
-    nameless: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is to be changed, as one sentence."""
+        return say(self.actions)
 
     def without_names(self) -> Remedy:
         """Return it for somebody who must not end the pods that it names."""
-        return replace(self, text=self.nameless or self.text)
+        return replace(self, actions=tuple(each.without_names() for each in self.actions))
 
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""

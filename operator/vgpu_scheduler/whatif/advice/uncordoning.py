@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
 from vgpu_scheduler.whatif.world.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.world.world import World
@@ -37,7 +38,7 @@ def cordoned_nodes(world: World) -> Iterator[Remedy]:
     """Yield that each cordoned node is uncordoned, whether that helps or not."""
     for name, node in sorted(world.nodes.items()):
         if is_cordoned(node):
-            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(uncordoned(node),))
+            yield Remedy(RemedyKind.UNCORDON_NODE, do(f"uncordon node {name}"), "", objects=(uncordoned(node),))
 
 
 def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]:
@@ -52,8 +53,8 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
             for going in some if cards else ():
                 staying = ",".join(card for card in cards if card not in going)
                 which = f"card{'' if len(going) == 1 else 's'} {', '.join(going)}"
-                text = f"uncordon {which} of node {name}"
-                ways.append(Remedy(RemedyKind.UNCORDON_CARD, text, "", objects=(with_annotation(node, key, staying),)))
+                what = do(f"uncordon {which} of node {name}")
+                ways.append(Remedy(RemedyKind.UNCORDON_CARD, what, "", objects=(with_annotation(node, key, staying),)))
             if ways:
                 yield ways
 

@@ -13,6 +13,7 @@ from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
+from vgpu_scheduler.whatif.objects.actions import Action, Advice
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names
 
@@ -54,7 +55,7 @@ class NodeRejections:
         return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
 
 
-def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[str]:
+def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[Advice]:
     """Yield what nodes and cards have too little left of; together, what all of them say.
 
     That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
@@ -66,16 +67,16 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
         Tell what cards have too little of, too: nothing else tells how much they have.
     """
     rejections = NodeRejections.from_condition(message)
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[Action]] = {}
     for amount in asked.amounts:
         for part in amount.parts:
             for reason, text in _less_of(asked, amount, part, message, of_cards=of_cards):
-                by_reason.setdefault(reason, []).append(text)
-    needed = [texts for reason, texts in by_reason.items() if rejections.is_of_all(reason)]
+                by_reason.setdefault(reason, []).append(Action(text))
+    needed = [actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)]
     if len(needed) > 1:
-        yield from (" and ".join(chosen) for chosen in islice(product(*needed), _MOST))
+        yield from islice(product(*needed), _MOST)
     else:
-        yield from (text for texts in needed or by_reason.values() for text in texts)
+        yield from ((action,) for actions in needed or by_reason.values() for action in actions)
 
 
 def _less_of(

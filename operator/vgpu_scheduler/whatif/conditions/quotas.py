@@ -14,6 +14,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
+from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["UNKNOWN_STANDING", "QuotaStanding", "QuotasOfPod"]
@@ -41,8 +42,6 @@ class QuotaStanding(NamedTuple):
 
 
 UNKNOWN_STANDING: Final = QuotaStanding()
-_COLON: Final = ": "
-_WHOEVER: Final = f"{_COLON}whoever "
 
 
 class QuotasOfPod:
@@ -119,16 +118,16 @@ class QuotasOfPod:
         self._kept = [_kept_quota(asked, each) for each in standings(limits) if each.report.resource not in met]
 
     @cached_property
-    def _raised(self) -> str:
+    def _raised(self) -> Advice:
         return _all_raised(self._asked.world.engine.quota_limits, self._told, self._exceeded, self._earlier)
 
     @property
-    def alone(self) -> tuple[str, ...]:
+    def alone(self) -> tuple[Advice, ...]:
         """The largest amounts that the quotas leave, together, and what the quotas would have to be."""
         return (*self._less, *([self._raised] if self._raised else ()))
 
     @property
-    def less(self) -> tuple[str, ...]:
+    def less(self) -> tuple[Advice, ...]:
         """The largest amounts that the quotas leave, together."""
         return self._less
 
@@ -155,26 +154,19 @@ class QuotasOfPod:
         """Tell whether they would not keep a pod with some claims waiting."""
         return not self._exceeded or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
 
-    def beside(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield what is about no amounts, each with what has to be done about the quotas as well.
+    def beside(self, ways: Iterable[Advice]) -> Iterator[Advice]:
+        """Yield what is about no amounts, each with what has to be done about the quotas as well."""
+        for way in ways:
+            yield from ((*way, *more) for more in ((*self._less[:1], self._raised) if self._raised else ((),)))
 
-        What somebody else can say of it stays with it.
-        """
-        for text in texts:
-            what, whoever, knows = text.partition(_WHOEVER)
-            said = f"{what} ({whoever.removeprefix(_COLON)}{knows})" if whoever else text
-            done = (*self._less[:1], self._raised) if self._raised else ()
-            yield from (f"{said} and {each}" for each in done) if done else (text,)
-
-    def raised_beside(self, texts: Iterable[str]) -> Iterator[str]:
+    def raised_beside(self, ways: Iterable[Advice]) -> Iterator[Advice]:
         """Yield what is about amounts, or limits, each with what the quotas would have to be."""
-        for text in texts:
-            yield f"{text} and {self._raised}" if self._raised else text
+        yield from ((*way, *self._raised) for way in ways)
 
-    def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[str]:
+    def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
         """Yield how other needs are met and the quotas kept as well, by less or, where nothing is left, by more."""
-        texts = met_together(self._asked, [*needs, *self._needs, *self._kept])
-        yield from texts if self._needs else self.raised_beside(texts)
+        ways = met_together(self._asked, [*needs, *self._needs, *self._kept])
+        yield from ways if self._needs else self.raised_beside(ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +203,7 @@ class _Standing:
         return self.report.used + self.asked + self.others
 
 
-def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
+def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[Advice]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if fellows is not None and remaining and min(remaining.values()) > 0:
@@ -220,15 +212,16 @@ def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing])
             for each in exceeded
         )
         number = fellows.number + 1
-        yield f"have the {number} pods of group {fellows.group} that are placed at once ask for {sums} at most together"
+        which = f"the {number} pods of group {fellows.group} that are placed at once"
+        yield do(f"have {which} ask for {sums} at most together")
 
 
 def _all_raised(
     quotas: QuotaLimits, told: Sequence[_Standing], exceeded: Sequence[_Standing], earlier: EarlierPods
-) -> str:
-    """Word to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
+) -> Advice:
+    """Return to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
     if not exceeded:
-        return ""
+        return ()
     beside = {each.report.resource: each.asked + each.others for each in told}
     left = {each.report.resource: each.report.limit - each.report.used for each in told}
     let_in, taken = earlier.let_in(beside, left)
@@ -247,7 +240,7 @@ def _all_raised(
             f" (then {counted(number, 'pod')} of the namespace that {waits}, too, and {are} served before it, {get}"
             f" place{'' if number == 1 else 's'} as well)"
         )
-    return f"have {raised}{first}, or end pods of the namespace"
+    return do(f"have {raised}{first}, or end pods of the namespace")
 
 
 def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Container[str]) -> str:
@@ -320,10 +313,9 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
         )
 
     leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if standing.others else ''}"
-    if standing.unsure:
-        leaves = f"if a card has more: {leaves}"
+    most, why = ((), f"if a card has more: {leaves}") if standing.unsure else ((leaves,), "")
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"
     instead = amounts_instead_of_percent(asked, resource, remaining)
-    return ClaimCondition(fits, concerns, otherwise, leaves, is_of_it, instead)
+    return ClaimCondition(fits, concerns, otherwise, most, why, is_of_it, instead)

@@ -6,9 +6,8 @@ missing. What has to be done together is one remedy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -45,6 +44,7 @@ from vgpu_scheduler.whatif.conditions.others import (
 )
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
+from vgpu_scheduler.whatif.objects.actions import Advice, do, say
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
@@ -86,7 +86,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_WHY: Final = re.compile(r" \((?:more may fit|at most: [^()]*|limits\.\S+ leaves [^()]*)\)")
 _CLAIM: Final = "PersistentVolumeClaim"
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
@@ -100,7 +99,7 @@ _OF_VOLUMES: Final = (
 """What nodes reject a pod for because of its claims."""
 _OWN: Final = "exclusiveCardsPerPod"
 _MEMORY: Final = "memoryPerPod"
-_BY_THE_PIECE: Final = "of a card that is given out in pieces a whole piece counts, which may be more than is asked"
+_BY_THE_PIECE: Final = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
     _OWN: lambda sums, _: sums.own,
@@ -120,8 +119,8 @@ class ConditionRemedies:
         The card that came closest; None where the event names none.
     quotas
         How its namespace stands, where quotas keep it waiting.
-    remedies
-        What may help, each by itself, in words.
+    advice
+        What may help, each by itself.
     fellows
         The others that it is placed at once with, where quotas keep them waiting together.
     quota_unseen
@@ -130,13 +129,18 @@ class ConditionRemedies:
 
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
-    remedies: tuple[str, ...]
+    advice: tuple[Advice, ...]
     fellows: OtherMembers | None = None
     quota_unseen: bool = False
 
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What may help, each by itself, in words."""
+        return tuple(map(say, self.advice))
+
 
 class OtherRemedies(NamedTuple):
-    """What may help a pod beside what follows from its condition, in words.
+    """What may help a pod beside what follows from its condition.
 
     Attributes
     ----------
@@ -146,9 +150,9 @@ class OtherRemedies(NamedTuple):
         What has to be done about the claims of its volumes, which is said last.
     """
 
-    before: Sequence[str] = ()
-    after: Sequence[str] = ()
-    of_claims: Sequence[str] = ()
+    before: Sequence[Advice] = ()
+    after: Sequence[Advice] = ()
+    of_claims: Sequence[Advice] = ()
 
 
 NO_OTHERS: Final = OtherRemedies()
@@ -188,15 +192,15 @@ def remedies_from_condition(
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other is None else None
     quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
-    before = others.before or ([_OF_OTHER.format(other[0])] if other else [])
+    before = others.before or ([do(_OF_OTHER.format(other[0]))] if other else [])
     remedies = [
         *quotas.beside(before),
-        *quotas.beside([meant.text] if meant.changes else ()),
+        *quotas.beside([meant.and_then()] if meant.changes else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
         *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),
-        *quotas.beside(labels_to_change(world, pod, message)),
-        *quotas.beside(create_claim(claim.name) for claim in MissingClaim.found_in(message)),
+        *quotas.beside(map(do, labels_to_change(world, pod, message))),
+        *quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message)),
         *quotas.beside((*others.after, *others.of_claims)),
     ]
     unseen = of_quota and standing.reports is None and not quotas.reports
@@ -216,9 +220,9 @@ def remedies_from_condition(
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
     if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
-    each_once: dict[str, str] = {}
-    for text in remedies:
-        each_once.setdefault(_WHY.sub("", text), text)
+    each_once: dict[str, Advice] = {}
+    for way in remedies:
+        each_once.setdefault(say([replace(each, most=()) for each in way]), way)
     return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.fellows, unseen)
 
 
@@ -230,7 +234,9 @@ def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: 
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
 
-def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str) -> Iterator[str]:
+def _asked_otherwise(
+    asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str
+) -> Iterator[Advice]:
     """Yield how the pod would be written so that what it is rejected for does not keep it away."""
     if near_miss:
         yield from smaller_card_requests(asked, near_miss, quotas, message)
@@ -247,7 +253,7 @@ def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: Quot
     yield from quotas.beside(_drop_constraints(asked, message))
 
 
-def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less.
 
     Where the quotas leave nothing, they have to be larger as well.
@@ -258,51 +264,51 @@ def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
         yield from tuple(quotas.raised_beside(_less_than_said(asked))) or quotas.alone
 
 
-def _less_than_said(asked: PodRequest) -> Iterator[str]:
+def _less_than_said(asked: PodRequest) -> Iterator[Advice]:
     """Yield how less is asked of cards, of what the pod says."""
     known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in known and part.written:
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
+                yield do(f"ask for less than {part.written} of {part.resource} in container {amount.container}")
 
 
-def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True) -> Iterator[str]:
-    """Yield how less is asked of what may have a quota; how much that leaves is not known."""
+def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = "") -> Iterator[Advice]:
+    """Yield how less is asked of what may have a quota, and why; how much that leaves is not known."""
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in named | shares and part.written:
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
+                yield do(f"ask for less than {part.written} of {part.resource} in container {amount.container}{why}")
             elif part.resource in named and amount.unsaid and of_unsaid:
-                yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})"
+                yield do(f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})")
 
 
-def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
     if raised := quotas.raised_for_pieces:
-        yield from (f"{text}: {_BY_THE_PIECE}" for text in _less_than_quota(asked, of_unsaid=False))
-        yield f"{raised}: {_BY_THE_PIECE}"
+        yield from _less_than_quota(asked, of_unsaid=False, why=_BY_THE_PIECE)
+        yield do(f"{raised}{_BY_THE_PIECE}")
 
 
-def gate_remedies(pod: Pod) -> Iterator[str]:
+def gate_remedies(pod: Pod) -> Iterator[Advice]:
     """Yield what has to be done about the scheduling gates of a pod."""
     if gated(pod):
         gates = pod.spec.scheduling_gates
         which = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
-        yield f"wait until the scheduling {which} (spec.schedulingGates) is removed: whoever set it removes it"
+        yield do(f"wait until the scheduling {which} (spec.schedulingGates) is removed", "whoever set it removes it")
 
 
-def _volumes(pod: Pod, message: str) -> Iterator[str]:
+def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
     names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
     which = f"{_CLAIM}{'' if len(names) == 1 else 's'} {', '.join(names)}"
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
-        yield f"wait until {which} {are} bound, or see {their} events"
+        yield do(f"wait until {which} {are} bound, or see {their} events")
     elif names and any(reason.text in message for reason in _OF_VOLUMES):
-        yield f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts"
+        yield do(f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts")
 
 
 def _is_about_taints(message: str) -> bool:
@@ -317,7 +323,7 @@ def _is_about_taints(message: str) -> bool:
 # Limits --------------------------------------------------------------------------------------------------------------
 
 
-def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[str]:
+def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
 
     What a pod does not name counts as the whole of its cards for a limit.
@@ -327,7 +333,7 @@ def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iter
     if told:
         yield from quotas.met_with(needs)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in told)
-        yield from quotas.raised_beside([f"have {raised}"])
+        yield from quotas.raised_beside([do(f"have {raised}")])
 
 
 def _within(field: str, source: str, most: str) -> str:
@@ -385,14 +391,14 @@ def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
+def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield constraint.text
+                yield do(constraint.text)
             continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
@@ -401,4 +407,4 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
             else any(reason.text in message for reason in fields)
         )
         if concerned:
-            yield constraint.text
+            yield do(constraint.text)

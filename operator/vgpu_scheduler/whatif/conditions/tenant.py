@@ -11,6 +11,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
 from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
+from vgpu_scheduler.whatif.objects.actions import say
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.world import World
 
@@ -30,7 +31,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
     if text := corrected(world, world.written(pod)).text:
         yield text
-    yield from gate_remedies(pod)
+    yield from map(say, gate_remedies(pod))
     yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
 
 

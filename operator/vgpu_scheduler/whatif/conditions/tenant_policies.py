@@ -13,6 +13,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
+from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.objects.amounts import is_claim
 from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
@@ -23,10 +24,9 @@ __all__ = ["policy_remedies"]
 
 
 _CHANGED: Final = "have it changed by whoever runs the cluster, or wait until cards are idle"
-_BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 
 
-def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[str]:
+def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[Advice]:
     """Yield which fields of which policies may keep a pod from nodes and cards, where its condition says that some do.
 
     Where the cluster has policies that may not be read, they may do so as well as those that can.
@@ -37,17 +37,17 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
     ):
         if reason not in message:
             continue
-        told = list(fields)
+        told = list(map(do, fields))
         yield from told
         if not seen.cluster_policies:
-            yield f"have {_BY_OTHERS}"
+            yield do("have a cluster policy changed, which you may not read", "whoever runs the cluster can say which")
         elif not told:
-            yield "have a policy changed"
+            yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
-        told = list(_of_idle_cards(world, pod))
+        told = list(map(do, _of_idle_cards(world, pod)))
         yield from told
         if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
-            yield f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}"
+            yield do(f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}")
 
 
 def _wants_idle_cards(world: World, pod: Pod) -> bool:

@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
     preempted_by,
     preemption_outlook,
 )
+from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
@@ -216,7 +217,7 @@ def _explain_together(
         with fellows_placed(world, group, answer) as is_same:
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
+        first = [Remedy(RemedyKind.COMPLETE_GROUP, do(text), "") for text in group_remedies(world, pod)]
         worded = describe_group(world, group)
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}

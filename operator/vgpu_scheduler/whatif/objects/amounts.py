@@ -48,9 +48,10 @@ class AmountChange:
             replace(self, written=earlier.written) if led_to == (self.container, self.resource, self.written) else None
         )
 
-    def is_made_by(self, sentence: str) -> bool:
-        """Tell whether a sentence has the amount changed, however much it asks: see :meth:`Amount.worded`."""
-        return f" of {self.resource} {instead_of(self.written, self.container)} " in f"{sentence} "
+    def is_of(self, amount: Amount | None) -> bool:
+        """Tell whether an amount is the one that was changed so: who asks it otherwise need not change it before."""
+        parts = () if amount is None or amount.container != self.container else amount.parts
+        return any((part.resource, part.mistaken) == (self.resource, self.written) for part in parts)
 
 
 def instead_of(written: str, container: str) -> str:
@@ -124,10 +125,14 @@ class Amount:
     unsaid: str = ""
     instead: ResourceStep | None = None
 
+    @property
+    def resources(self) -> frozenset[str]:
+        """The names of the resources."""
+        return frozenset(part.resource for part in self.parts)
+
     def includes(self, other: Amount) -> bool:
         """Tell whether another amount of the same container is a part of this one."""
-        mine, theirs = ({part.resource for part in amount.parts} for amount in (self, other))
-        return (self.field, self.index) == (other.field, other.index) and theirs < mine
+        return (self.field, self.index) == (other.field, other.index) and other.resources < self.resources
 
     def worded(self, steps: int, but: Mapping[str, str] = _NOTHING) -> str:
         """Say what would have to be asked instead.
