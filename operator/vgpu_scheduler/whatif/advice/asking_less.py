@@ -6,10 +6,11 @@ Where cards are cut in few sizes, that may be more than it asks.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
@@ -19,7 +20,6 @@ from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
-Object = Mapping[str, Any]
 _Chosen = Sequence[int | None]
 
 _MOST_LOOKED_AT: Final = 10_000

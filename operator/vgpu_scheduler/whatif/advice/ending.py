@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.objects.actions import Action
@@ -123,5 +123,4 @@ def _named(pods: Sequence[Pod], before: str = "") -> str:
 
 
 def _on_nodes(pods: Sequence[Pod]) -> str:
-    nodes = list(dict.fromkeys(pod.node_name for pod in pods))
-    return f" on node {nodes[0]}" if len(nodes) == 1 else f" on nodes {', '.join(nodes)}"
+    return f" on {by_name('node', list(dict.fromkeys(pod.node_name for pod in pods)))}"

@@ -5,11 +5,11 @@ A limit is never to be got around: a pod that may have no card for itself is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
@@ -18,8 +18,6 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shares_more", "raise_limits"]
-
-Object = Mapping[str, Any]
 
 _MOST_ROUNDS: Final = 8
 """Limits that are raised, or kept, one after the other: behind the tightest there may be another."""

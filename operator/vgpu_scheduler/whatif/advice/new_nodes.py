@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import Node, Object
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.objects.actions import do
@@ -15,8 +15,6 @@ from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_fo
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["add_nodes"]
-
-Object = Mapping[str, Any]
 
 _MOST_MODELS: Final = 64
 """Nodes, each different from the others, of which one more is tried."""

@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
-from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out
 from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import unmanaged_nodes
-from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.advice.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_quota
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
@@ -28,7 +27,7 @@ from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repel
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 
-__all__ = ["both", "changes_together"]
+__all__ = ["both", "changes_together", "tolerations"]
 
 Search = Callable[[HypotheticalPod], Iterator[Remedy]]
 
@@ -185,16 +184,11 @@ def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
 def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
     """Yield changes that may be the first of two, those first of which all are tried."""
     world = waiting.world
-    for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
-        remedy = Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), "", constraint.without)
-        yield _First([remedy], nullcontext())
-    for remedy in labelled_otherwise(world, waiting.pod, waiting.written):
+    for remedy in leave_out_constraints(waiting):
         yield _First([remedy], nullcontext())
     for ways in restrictions(world):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
-    for taints in _taints(waiting):
-        written = tolerating(waiting.written, taints)
-        remedy = Remedy(RemedyKind.TOLERATE, do(f"tolerate {describe_taints(taints)}"), "", written)
+    for _, remedy in sorted(tolerations(waiting).items(), key=lambda each: len(each[0]))[:_MOST_FIRST]:
         yield _First([remedy], nullcontext())
     for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
         yield _First([remedy], objects_replaced(world, remedy.objects))
@@ -207,14 +201,15 @@ def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
             yield _First([remedy], done)
 
 
-def _taints(waiting: HypotheticalPod) -> list[tuple[Taint, ...]]:
-    """Return the taints of nodes that could be tolerated, the fewest first."""
-    known: dict[tuple[Taint, ...], None] = {}
+def tolerations(waiting: HypotheticalPod) -> dict[tuple[Taint, ...], Remedy]:
+    """Return the taints of nodes that could be tolerated, each with how, whether that helps or not."""
+    known: dict[tuple[Taint, ...], Remedy] = {}
     for node in sorted(waiting.world.nodes):
         taints = repelling_taints(waiting.world, waiting.ours, node)
-        if taints and not any(taint.key in TAINTS_OF_STATE for taint in taints):
-            known[taints] = None
-    return sorted(known, key=len)[:_MOST_FIRST]
+        if taints and taints not in known and not any(taint.key in TAINTS_OF_STATE for taint in taints):
+            what, written = do(f"tolerate {describe_taints(taints)}"), tolerating(waiting.written, taints)
+            known[taints] = Remedy(RemedyKind.TOLERATE, what, "", written)
+    return known
 
 
 def _smaller_request_with_another(

@@ -6,25 +6,24 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import Pod, Taint
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod, corrected
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
-from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.advice.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
 from vgpu_scheduler.whatif.advice.other_names import OtherNames, in_names_of_other_dialects
-from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together
-from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
+from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together, tolerations
 from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
@@ -33,13 +32,9 @@ from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_no
 from vgpu_scheduler.whatif.objects.actions import Action, do
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
-from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
-from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.queue_order import placed, pods_waiting_beside
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
-
-Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
 
@@ -142,27 +137,15 @@ def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
-    for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
-        if node := waiting.node(constraint.without):
-            yield Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), node, constraint.without)
-    for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):
+    for remedy in leave_out_constraints(waiting):
         if node := waiting.node(remedy.pod):
             yield replace(remedy, node=node)
 
 
 def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
-    tried: set[tuple[Taint, ...]] = set()
-    found: list[tuple[frozenset[Taint], Remedy]] = []
-    for node in sorted(waiting.world.nodes):
-        repelling = repelling_taints(waiting.world, waiting.ours, node)
-        if not repelling or repelling in tried or any(taint.key in TAINTS_OF_STATE for taint in repelling):
-            continue
-        tried.add(repelling)
-        written = tolerating(waiting.written, repelling)
-        if goes_to := waiting.node(written):
-            remedy = Remedy(RemedyKind.TOLERATE, do(f"tolerate {describe_taints(repelling)}"), goes_to, written)
-            found.append((frozenset(repelling), remedy))
+    known = tolerations(waiting).items()
+    found = [(frozenset(taints), replace(each, node=n)) for taints, each in known if (n := waiting.node(each.pod))]
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:MOST_OF_A_KIND]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
+from vgpu_scheduler.model import by_name
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
@@ -52,8 +53,7 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
             ways = []
             for going in some if cards else ():
                 staying = ",".join(card for card in cards if card not in going)
-                which = f"card{'' if len(going) == 1 else 's'} {', '.join(going)}"
-                what = do(f"uncordon {which} of node {name}")
+                what = do(f"uncordon {by_name('card', going)} of node {name}")
                 ways.append(Remedy(RemedyKind.UNCORDON_CARD, what, "", objects=(with_annotation(node, key, staying),)))
             if ways:
                 yield ways

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import WHOLE, Amounts, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
-from vgpu_scheduler.whatif.conditions.room import CardRoom
+from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
 from vgpu_scheduler.whatif.objects.actions import Action, Advice, ask_for, do
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
@@ -156,10 +156,6 @@ def _is_given(amount: Amount, card: CardRoom) -> Amount:
     return replace(amount, unsaid=f"it asks for none, and is given {some}") if amount.unsaid else amount
 
 
-def _of(amounts: Amounts, dimension: int) -> int:
-    return amounts[dimension] if dimension < len(amounts) else 0
-
-
 def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount, most in _single_cards(asked):
@@ -203,7 +199,7 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
 
         def fits(claims: PodClaims, name: str = each.name) -> bool:
             own = (claim for claim in claims_of(name, claims) if units.get(claim.vendor, WHOLE) == WHOLE)
-            return all(_of(claim.amounts, cores) < WHOLE for claim in own)
+            return all(amount_of(claim.amounts, cores) < WHOLE for claim in own)
 
         if not fits(asked.claims):
             yield ClaimCondition(fits, concerns, why="a card of which all compute is asked has to be idle")
@@ -226,7 +222,7 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
         taken: dict[str, int] = {}
         for container in claims:
             for claim in container.claims:
-                amount, before = _of(claim.amounts, cores), taken.get(claim.vendor, 0)
+                amount, before = amount_of(claim.amounts, cores), taken.get(claim.vendor, 0)
                 if not amount and before >= units.get(claim.vendor, WHOLE):
                     return False
                 if container.kind is not ContainerKind.INIT:

@@ -85,17 +85,18 @@ def _less_of(
     """Yield reasons for which less of an amount may help, with what is said then."""
     devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
     about_cards = any(reason.text in message for reason in CardReason)
-    reason, where = f"{_INSUFFICIENT} {part.resource}", f"{part.resource} in container {amount.container}"
+    reason = f"{_INSUFFICIENT} {part.resource}"
     if _says(message, reason) and part.written and not (part.resource in devices and about_cards):
         if part.resource in devices:
             none = f"nodes have none or too few of {part.resource}"
             can_be_less = amount.steps > 1 and devices[part.resource] in served and asked.is_heeded(amount)
             or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
-            less = f"ask for less than {part.written} of {where}{or_none}: {none}"
+            less = f"{amount.less_of(part)}{or_none}: {none}"
             yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
         elif amount.steps > 1:
-            yield reason, f"ask for less than {part.written} of {where}"
+            yield reason, amount.less_of(part)
         else:
+            where = f"{part.resource} in container {amount.container}"
             yield reason, f"leave out {where}: nodes have none or too few of it"
     for dialect in asked.owners if of_cards and amount.steps > 1 and asked.is_heeded(amount) else ():
         inventory = dialect.inventory
@@ -108,11 +109,9 @@ def _less_of(
             (too_large, of_memory),
             (CardReason.CardInsufficientCore, [inventory.cores]),
         ):
-            if lacking.text in message and any(is_of(asked, amount, dialect, each) for each in dimensions):
-                if part.written:
-                    yield lacking.text, f"ask for less than {part.written} of {where}"
-                elif inventory.memory in dimensions:
-                    yield lacking.text, f"ask for some of {where} ({amount.unsaid})"
+            is_known = bool(part.written) or inventory.memory in dimensions
+            if is_known and lacking.text in message and any(is_of(asked, amount, dialect, n) for n in dimensions):
+                yield lacking.text, amount.less_of(part)
 
 
 def _can_do_without(asked: PodRequest, resource: str) -> bool:

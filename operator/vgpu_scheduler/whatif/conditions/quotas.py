@@ -28,11 +28,13 @@ class QuotaStanding(NamedTuple):
     reports
         None where that is not known.
     fellows
-        The others that the pod is placed at once with, if there are any.
+        The others that the pod is placed at once with, if there are any: they count with it.
     earlier
-        The pods of the namespace that are served before it, as far as they are known.
+        The pods of the namespace that are served before it, as far as they are known: of what a quota is raised to
+        they take theirs first.
     limits
-        How it stands with all its quotas that are known, whether they keep the pod waiting as it is or not.
+        How it stands with all its quotas that are known, whether they keep the pod waiting as it is or not: what the
+        pod asks instead has to keep them, too.
     """
 
     reports: Sequence[QuotaReport] | None = None
@@ -53,29 +55,14 @@ class QuotasOfPod:
     ----------
     asked
         What the pod asks for.
-    reports
+    namespace
         How its namespace stands.
-    fellows
-        The others that the pod is placed at once with, if there are any: they count with it.
-    earlier
-        Those that are served before it: of what a quota is raised to they take theirs first.
-    limits
-        How its namespace stands with all its quotas: what the pod asks instead has to keep them, too.
     given
         Whether the pod is given what it does not name, by a policy that may not be read: nothing else can keep it.
     """
 
-    def __init__(
-        self,
-        asked: PodRequest,
-        reports: tuple[QuotaReport, ...],
-        fellows: OtherMembers | None = None,
-        earlier: EarlierPods = NOBODY_EARLIER,
-        limits: Sequence[QuotaReport] = (),
-        *,
-        given: bool = False,
-    ) -> None:
-        quotas = asked.world.engine.quota_limits
+    def __init__(self, asked: PodRequest, namespace: QuotaStanding, *, given: bool = False) -> None:
+        quotas, fellows = asked.world.engine.quota_limits, namespace.fellows
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
 
@@ -98,15 +85,13 @@ class QuotasOfPod:
                 if quotas.concerns(each.resource, asked.claims) or with_it.get(each.resource, 0)
             ]
 
-        told = standings(reports)
+        self.reports = tuple(namespace.reports or ())
+        told = standings(self.reports)
         over = [each for each in told if each.remaining < each.asked]
         unsure = [each for each in told if each.depends and each not in over]
         exceeded = [*over, *(replace(each, unsure=bool(over)) for each in unsure)]
         told = [next((other for other in exceeded if other.report is each.report), each) for each in told]
-        self.reports = reports
-        self.fellows = fellows
-        self._earlier, self._limits, self._given = earlier, limits, given
-        self._asked = asked
+        self._asked, self._namespace, self._given = asked, namespace, given
         if given:
             unsaid = {each.report.resource for each in exceeded}
             asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
@@ -114,12 +99,12 @@ class QuotasOfPod:
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
         self._told, self._exceeded = told, exceeded
-        met = {each.report.resource for each in exceeded}
-        self._kept = [_kept_quota(asked, each) for each in standings(limits) if each.report.resource not in met]
+        met, limits = {each.report.resource for each in exceeded}, standings(namespace.limits)
+        self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in met]
 
     @cached_property
     def _raised(self) -> Advice:
-        return _all_raised(self._asked.world.engine.quota_limits, self._told, self._exceeded, self._earlier)
+        return _all_raised(self._asked.world.engine.quota_limits, self._told, self._exceeded, self._namespace.earlier)
 
     @property
     def alone(self) -> tuple[Advice, ...]:
@@ -141,14 +126,12 @@ class QuotasOfPod:
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
-        return self._for(PodRequest(self._asked.world, written, corrections=self._asked.corrections), given=self._given)
+        asked = PodRequest(self._asked.world, written, corrections=self._asked.corrections)
+        return QuotasOfPod(asked, self._namespace, given=self._given)
 
     def if_given(self) -> QuotasOfPod:
         """Return what is to be done about them if the pod is given what it does not name."""
-        return self._for(self._asked, given=True)
-
-    def _for(self, asked: PodRequest, *, given: bool) -> QuotasOfPod:
-        return QuotasOfPod(asked, self.reports, self.fellows, self._earlier, self._limits, given=given)
+        return QuotasOfPod(self._asked, self._namespace, given=True)
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
+from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims, by_name
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import MissingClaim, gated
 from vgpu_scheduler.predicates import reasons as filters
@@ -52,8 +52,6 @@ from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["ConditionRemedies", "OtherRemedies", "gate_remedies", "remedies_from_condition"]
 
-Object = Mapping[str, Any]
-
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),
     "affinity.nodeAffinity": (filters.AFFINITY, filters.NOT_NAMED, filters.AFFINITY_CONFLICT),
@@ -86,7 +84,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_CLAIM: Final = "PersistentVolumeClaim"
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
     filters.TOO_MANY_VOLUMES,
@@ -228,9 +225,8 @@ def remedies_from_condition(
 
 def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: bool) -> QuotasOfPod:
     """Return what is to be done about the quotas of a pod, which its condition says keep it waiting or not."""
-    reports, fellows, earlier, limits = standing
-    known = quotas_from_event(event) if reports is None else tuple(reports)
-    quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
+    known = quotas_from_event(event) if standing.reports is None else standing.reports
+    quotas = QuotasOfPod(asked, standing._replace(reports=known, limits=standing.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
 
@@ -270,7 +266,7 @@ def _less_than_said(asked: PodRequest) -> Iterator[Advice]:
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in known and part.written:
-                yield do(f"ask for less than {part.written} of {part.resource} in container {amount.container}")
+                yield do(amount.less_of(part))
 
 
 def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = "") -> Iterator[Advice]:
@@ -279,10 +275,8 @@ def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = ""
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in named | shares and part.written:
-                yield do(f"ask for less than {part.written} of {part.resource} in container {amount.container}{why}")
-            elif part.resource in named and amount.unsaid and of_unsaid:
-                yield do(f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})")
+            if part.resource in (named | shares if part.written else named if of_unsaid else ()):
+                yield do(f"{amount.less_of(part)}{why}")
 
 
 def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -295,15 +289,14 @@ def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
 def gate_remedies(pod: Pod) -> Iterator[Advice]:
     """Yield what has to be done about the scheduling gates of a pod."""
     if gated(pod):
-        gates = pod.spec.scheduling_gates
-        which = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
+        which = by_name("gate", pod.spec.scheduling_gates)
         yield do(f"wait until the scheduling {which} (spec.schedulingGates) is removed", "whoever set it removes it")
 
 
 def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
     names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
-    which = f"{_CLAIM}{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    which = by_name("PersistentVolumeClaim", names)
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
         yield do(f"wait until {which} {are} bound, or see {their} events")

@@ -138,7 +138,7 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
         if not others and any(about is not None and about.percent for about in known) and amount.steps > 1:
             if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}: {why}"
+                yield f"{amount.less_of(part)}: {why}"
         elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
             yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
 
