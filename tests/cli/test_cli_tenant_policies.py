@@ -13,8 +13,8 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
+from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
-from vgpu_scheduler.whatif.objects.actions import say
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 
 SHARE = f"{MEMORY}-percentage"

@@ -13,8 +13,8 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node,
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
+from vgpu_scheduler.whatif.advice.remedy import Action, ask_for, do
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
-from vgpu_scheduler.whatif.objects.actions import Action, ask_for, do
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]

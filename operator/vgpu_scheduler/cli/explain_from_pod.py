@@ -46,11 +46,11 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
-from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
 
 __all__ = ["PodExplanation", "explain_from_condition", "pod_alone", "pods_alone"]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 __all__ = ["annotated_as_others"]

@@ -13,9 +13,8 @@ from typing import Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
-from vgpu_scheduler.whatif.objects.actions import ask_for
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]

@@ -8,9 +8,8 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object, to_int
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.advice.policy_remedies import writer_of
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
-from vgpu_scheduler.whatif.objects.actions import do
 
 __all__ = ["lower_defaults"]
 

@@ -9,8 +9,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import by_name
 from vgpu_scheduler.whatif.advice.constraints import Constraint, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.world.world import World
 

@@ -13,8 +13,7 @@ from typing import Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import Action
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.queue_order import made_anew, placed
 

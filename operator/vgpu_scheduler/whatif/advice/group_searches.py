@@ -19,10 +19,9 @@ from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
 from vgpu_scheduler.whatif.advice.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
-from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.world.nodes import listed_cards
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created

@@ -9,8 +9,7 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims, by_name
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 

@@ -11,9 +11,8 @@ from typing import Final
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
-from vgpu_scheduler.whatif.objects.actions import Action, ask_for, do
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 

@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Operator, Requirement
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.uncordoning import helping
-from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.world.nodes import nodes_for
 
 __all__ = ["manage_nodes", "unmanaged_nodes"]

@@ -8,8 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.kube import Node, Object
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
 from vgpu_scheduler.whatif.world.world import World

@@ -14,8 +14,7 @@ from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MIB, WHOLE, Claim
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
-from vgpu_scheduler.whatif.objects.actions import Action, Advice
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.world.nodes import with_annotation

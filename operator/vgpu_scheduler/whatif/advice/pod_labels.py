@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
 from vgpu_scheduler.whatif.world.world import World
 

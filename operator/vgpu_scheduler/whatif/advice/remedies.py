@@ -26,10 +26,9 @@ from vgpu_scheduler.whatif.advice.other_names import OtherNames, in_names_of_oth
 from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together, tolerations
 from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
-from vgpu_scheduler.whatif.objects.actions import Action, do
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.queue_order import placed, pods_waiting_beside

@@ -1,4 +1,7 @@
-"""One change that would help a pod that waits, and the pod of which it is asked."""
+"""One change that would help a pod that waits, and the pod of which it is asked.
+
+What is to be done is passed on as values; words are made of them where somebody is told.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
-from vgpu_scheduler.whatif.objects.actions import Advice, say
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import WorldError
@@ -24,13 +26,14 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["MOST_OF_A_KIND", "HypotheticalPod", "Remedy", "RemedyKind"]
+__all__ = ["MOST_OF_A_KIND", "Action", "Advice", "HypotheticalPod", "Remedy", "RemedyKind", "ask_for", "do", "say"]
 
 
 MOST_OF_A_KIND: Final = 3
 """Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
 _OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class RemedyKind(StrEnum):
@@ -54,6 +57,66 @@ class RemedyKind(StrEnum):
     CHANGE_POLICY = "change a policy"
     TOGETHER = "change two things"
     ADD_NODE = "add a node"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that somebody does.
+
+    Attributes
+    ----------
+    what
+        What it is, in words.
+    whoever
+        Who can say more of it, or does it; empty where nobody is named.
+    most
+        By what it is known to be the most that may be asked.
+    why
+        What else is said of an amount.
+    nameless
+        The words for somebody who must not end the pods that these name: how many there are is enough.
+    is_long
+        Whether it takes more than one sentence, which would be taken to be about what is said before it.
+    amount
+        What a container asks otherwise then; None where it asks no other amount.
+    """
+
+    what: str
+    whoever: str = ""
+    most: tuple[str, ...] = ()
+    why: str = ""
+    nameless: str = ""
+    is_long: bool = False
+    amount: Amount | None = None
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (*self.most, self.why)))
+        return f"{self.what} ({said})" if said else self.what
+
+    def without_names(self) -> Action:
+        """Return it for somebody who must not end the pods that it names."""
+        return replace(self, what=self.nameless or self.what)
+
+
+Advice = tuple[Action, ...]
+"""What is to be done together."""
+
+
+def do(what: str, whoever: str = "") -> Advice:
+    """Return one thing that somebody does."""
+    return (Action(what, whoever),)
+
+
+def ask_for(amount: Amount, steps: int, but: Mapping[str, str] = _NOTHING) -> Action:
+    """Return that a container asks so many steps of an amount; parameters as for :meth:`Amount.worded`."""
+    return Action(amount.worded(steps, but), amount=amount)
+
+
+def say(advice: Sequence[Action]) -> str:
+    """Word what is to be done together: who can say more of it is said last, or in parentheses."""
+    texts = [f"{each} ({each.whoever})" if each.whoever else str(each) for each in advice[:-1]]
+    texts += [f"{each}: {each.whoever}" if each.whoever else str(each) for each in advice[-1:]]
+    return " and ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from vgpu_scheduler.dialects import CodecError, UnsupportedError
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted, rounded_duration
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import Action, do
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.nodes import in_good_state, states_of, with_annotation, with_offered

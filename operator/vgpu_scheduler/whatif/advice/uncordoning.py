@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.model import by_name
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
-from vgpu_scheduler.whatif.objects.actions import do
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
 from vgpu_scheduler.whatif.world.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.world.world import World

@@ -8,12 +8,12 @@ from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
-from vgpu_scheduler.whatif.objects.actions import Action, Advice, ask_for, do
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 

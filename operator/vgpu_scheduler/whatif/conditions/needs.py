@@ -9,8 +9,8 @@ from typing import Final
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
-from vgpu_scheduler.whatif.objects.actions import Action, Advice, ask_for
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.world import World

@@ -12,8 +12,8 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.objects.actions import Action, Advice
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names
 

@@ -11,12 +11,13 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.group_topology import topology_from_condition
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections
-from vgpu_scheduler.whatif.objects.actions import Advice, do
 
 __all__ = [
     "ADVICE_BY_REASON",
     "NO_SHARES_LEFT",
+    "OF_CLAIMS",
     "TAINTS",
     "UNKNOWN",
     "UNSEEN_QUOTA",
@@ -36,99 +37,88 @@ _NODES_ALONE: Final = do(
     "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
     " the nodes can say more"
 )
-_CLOSED: Final = (
-    "wait: nodes that would do take no pods with cards for now, and do so again by themselves or when {why}"
-)
-_RUNS: Final = "whoever runs the nodes looks into it"
 _RUNS_SCHEDULER: Final = "whoever runs the scheduler can say more"
 UNKNOWN: Final = do(_RUNS_SCHEDULER)
 WAIT: Final = "wait until other pods end, or ask for a node more"
 NO_SHARES_LEFT: Final = do(f"the nearest card has none left: {WAIT}")
 _CARDS: Final = "whoever runs the nodes can say which cards there are"
 _LABELS: Final = "whoever runs the nodes can say which labels they have"
-_OTHER_CARDS: Final = do("ask for other cards", _CARDS)
-_SEE_VOLUMES: Final = "see where the volumes of the pod can be used, and by whom"
-_VOLUMES: Final = do(_SEE_VOLUMES)
+_VOLUMES: Final = "see where the volumes of the pod can be used, and by whom"
 _POLICY: Final = do("have the policy changed that keeps the pod away", "whoever runs the cluster can say which")
 
+_CLOSED: Final = "wait: nodes that would do take no pods with cards for now, and do so again by themselves or when"
+_RUNS: Final = do(f"{_CLOSED} whoever runs the nodes looks into it")
 _OF_CLOSED_NODES: Final[Mapping[str, Advice]] = {
-    Cause.LOCK_HELD.text: do(_CLOSED.format(why="the pods before it have their devices")),
-    Cause.LOCK_MALFORMED.text: do(_CLOSED.format(why=_RUNS)),
-    Cause.PLUGIN_SILENT.text: do(_CLOSED.format(why=_RUNS)),
-    Cause.POD_STARTING.text: do(_CLOSED.format(why="the pods before it have started")),
-    Cause.BINDING_IN_DOUBT.text: do(_CLOSED.format(why="it is known where a pod before it went")),
-    Cause.POD_UNREADABLE.text: do(_CLOSED.format(why=_RUNS)),
-    Cause.REJECTED_BY_KUBELET.text: do(_CLOSED.format(why="a moment has passed")),
-    Cause.DEVICES_NOT_TAKEN.text: do(_CLOSED.format(why=_RUNS)),
+    Cause.LOCK_HELD.text: do(f"{_CLOSED} the pods before it have their devices"),
+    Cause.LOCK_MALFORMED.text: _RUNS,
+    Cause.PLUGIN_SILENT.text: _RUNS,
+    Cause.POD_STARTING.text: do(f"{_CLOSED} the pods before it have started"),
+    Cause.BINDING_IN_DOUBT.text: do(f"{_CLOSED} it is known where a pod before it went"),
+    Cause.POD_UNREADABLE.text: _RUNS,
+    Cause.REJECTED_BY_KUBELET.text: do(f"{_CLOSED} a moment has passed"),
+    Cause.DEVICES_NOT_TAKEN.text: _RUNS,
 }
 """Nodes that would fit, and are closed to the pod whatever it asks."""
-_AWAITED: Final[Mapping[str, str]] = {
-    filters.TOO_MANY_VOLUMES.text: "too many volumes are attached to the nodes",
-    CardReason.NumaNotFit.text: "no free cards belong together, or are cut in slices of that size",
-    CardReason.CardPartitionNotFit.text: "no free cards are a partition of a node",
-    CardReason.CardVirtualFunctionsExhausted.text: "no device that it may have has a virtual function left",
-    CardReason.CardTimeSlicingExhausted.text: "cards have no share left",
-    CardReason.ExclusiveDeviceAllocateConflict.text: "the pod gets no card that others use",
-    CardReason.CardInsufficientMemory.text: "cards have too little memory left",
-    CardReason.CardInsufficientCore.text: "cards have too little compute left",
-    CardReason.CardComputeUnitsExhausted.text: "all compute of cards is given out",
-    CardReason.CardMigTopologyInfeasible.text: "cards have no free place for an instance that large",
-    CardReason.AllocatedCardsInsufficientRequest.text: "nodes have too few cards that fit together",
-    CardReason.CardHeldByPeer.text: "the pod shares no card with those of its group or of its labels",
-    CardReason.CardNotFoundCustomFilterRule.text: "no card has room for all containers that run together",
+_AWAITED: Final[Mapping[filters.Reason | CardReason, str]] = {
+    filters.TOO_MANY_VOLUMES: "too many volumes are attached to the nodes",
+    CardReason.NumaNotFit: "no free cards belong together, or are cut in slices of that size",
+    CardReason.CardPartitionNotFit: "no free cards are a partition of a node",
+    CardReason.CardVirtualFunctionsExhausted: "no device that it may have has a virtual function left",
+    CardReason.CardTimeSlicingExhausted: "cards have no share left",
+    CardReason.ExclusiveDeviceAllocateConflict: "the pod gets no card that others use",
+    CardReason.CardInsufficientMemory: "cards have too little memory left",
+    CardReason.CardInsufficientCore: "cards have too little compute left",
+    CardReason.CardComputeUnitsExhausted: "all compute of cards is given out",
+    CardReason.CardMigTopologyInfeasible: "cards have no free place for an instance that large",
+    CardReason.AllocatedCardsInsufficientRequest: "nodes have too few cards that fit together",
+    CardReason.CardHeldByPeer: "the pod shares no card with those of its group or of its labels",
+    CardReason.CardNotFoundCustomFilterRule: "no card has room for all containers that run together",
 }
 """Why other pods have to end, or a node be added, by the reason of nodes and cards."""
-ADVICE_BY_REASON: Final[Mapping[str, Advice]] = {
-    **_OF_CLOSED_NODES,
+_OF_NODES: Final = (
+    *(filters.UNSCHEDULABLE, filters.TOO_MANY_PODS, filters.INTER_POD_EXISTING),
+    *(CardReason.CardNotHealth, CardReason.CardUnhealthy, CardReason.CardCordoned),
+)
+OF_CLAIMS: Final = (
+    *(filters.CLAIM_IN_USE, filters.VOLUME_ELSEWHERE, filters.NO_VOLUME),
+    *(filters.NO_STORAGE, filters.VOLUME_GONE, filters.WRONG_ZONE),
+)
+"""What nodes reject a pod for because of the claims of its volumes."""
+_OF_OTHER_CARDS: Final = (
+    *(CardReason.CardTypeMismatch, CardReason.CardUuidMismatch),
+    *(CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered),
+)
+_ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     **{reason: do(f"{WAIT}: {why}") for reason, why in _AWAITED.items()},
-    filters.UNSCHEDULABLE.text: _NODES,
-    filters.NODE_NAME.text: do("correct the name of the node (spec.nodeName)"),
-    filters.TAINT.text: TAINTS,
-    filters.AFFINITY.text: do("ask for other nodes (spec.nodeSelector, spec.affinity)", _LABELS),
-    filters.NOT_NAMED.text: do(
-        "ask for other nodes (spec.affinity.nodeAffinity)", "whoever runs them can say their names"
-    ),
-    filters.AFFINITY_CONFLICT.text: do("correct its node affinity (spec.affinity.nodeAffinity): it names no node"),
-    filters.PORTS.text: do("use another host port, or wait until the pods that have it end"),
-    filters.TOO_MANY_PODS.text: _NODES,
-    filters.POLICY_SELECTOR.text: _POLICY,
-    filters.NOT_MANAGED.text: do(
-        "have more nodes managed", "whoever runs the scheduler says which are (managed_nodes)"
-    ),
-    filters.INTER_POD_AFFINITY.text: do("start the pods first that it is to be near (spec.affinity.podAffinity)"),
-    filters.INTER_POD_ANTI_AFFINITY.text: do("wait until the pods end that it keeps away from, or ask for a node more"),
-    filters.INTER_POD_EXISTING.text: _NODES,
-    filters.SPREAD.text: do("wait until its fellows are spread more evenly (spec.topologySpreadConstraints)"),
-    filters.SPREAD_LABEL.text: do("spread it over another label (spec.topologySpreadConstraints)", _LABELS),
-    filters.FEATURES.text: do(
-        "have the kubelets upgraded by whoever runs the nodes: the pod needs what theirs cannot do"
-    ),
-    filters.CLAIM_IN_USE.text: _VOLUMES,
-    filters.DISK_IN_USE.text: do(f"{_SEE_VOLUMES}: another pod uses a disk of it in a way that lets nobody share it"),
-    filters.VOLUME_ELSEWHERE.text: _VOLUMES,
-    filters.NO_VOLUME.text: _VOLUMES,
-    filters.NO_STORAGE.text: _VOLUMES,
-    filters.VOLUME_GONE.text: _VOLUMES,
-    filters.UNBOUND_IMMEDIATE.text: do("wait until the claims of the pod are bound, or see their events"),
-    filters.WRONG_ZONE.text: _VOLUMES,
-    CardReason.CardNotHealth.text: _NODES,
-    CardReason.CardUnhealthy.text: _NODES,
-    CardReason.CardCordoned.text: _NODES,
-    CardReason.CardTypeMismatch.text: _OTHER_CARDS,
-    CardReason.CardUuidMismatch.text: _OTHER_CARDS,
-    CardReason.CardLabelMismatch.text: do("ask for devices with other labels (device-allocate-hint)"),
-    CardReason.ResourceQuotaNotFit.text: UNSEEN_QUOTA,
-    CardReason.NodeInsufficientDevice.text: _OTHER_CARDS,
-    CardReason.NodeUnregistered.text: _OTHER_CARDS,
-    CardReason.CardDeniedByPolicy.text: _POLICY,
-    CardReason.ModeNotFit.text: do("ask for cards in another mode, or for another part of one", _CARDS),
-    CardReason.CardAppClassMismatch.text: do(
+    **dict.fromkeys(_OF_NODES, _NODES),
+    **dict.fromkeys(OF_CLAIMS, do(_VOLUMES)),
+    **dict.fromkeys(_OF_OTHER_CARDS, do("ask for other cards", _CARDS)),
+    **dict.fromkeys((filters.POLICY_SELECTOR, CardReason.CardDeniedByPolicy), _POLICY),
+    filters.NODE_NAME: do("correct the name of the node (spec.nodeName)"),
+    filters.TAINT: TAINTS,
+    filters.AFFINITY: do("ask for other nodes (spec.nodeSelector, spec.affinity)", _LABELS),
+    filters.NOT_NAMED: do("ask for other nodes (spec.affinity.nodeAffinity)", "whoever runs them can say their names"),
+    filters.AFFINITY_CONFLICT: do("correct its node affinity (spec.affinity.nodeAffinity): it names no node"),
+    filters.PORTS: do("use another host port, or wait until the pods that have it end"),
+    filters.NOT_MANAGED: do("have more nodes managed", "whoever runs the scheduler says which are (managed_nodes)"),
+    filters.INTER_POD_AFFINITY: do("start the pods first that it is to be near (spec.affinity.podAffinity)"),
+    filters.INTER_POD_ANTI_AFFINITY: do("wait until the pods end that it keeps away from, or ask for a node more"),
+    filters.SPREAD: do("wait until its fellows are spread more evenly (spec.topologySpreadConstraints)"),
+    filters.SPREAD_LABEL: do("spread it over another label (spec.topologySpreadConstraints)", _LABELS),
+    filters.FEATURES: do("have the kubelets upgraded by whoever runs the nodes: the pod needs what theirs cannot do"),
+    filters.DISK_IN_USE: do(f"{_VOLUMES}: another pod uses a disk of it in a way that lets nobody share it"),
+    filters.UNBOUND_IMMEDIATE: do("wait until the claims of the pod are bound, or see their events"),
+    CardReason.CardLabelMismatch: do("ask for devices with other labels (device-allocate-hint)"),
+    CardReason.ResourceQuotaNotFit: UNSEEN_QUOTA,
+    CardReason.ModeNotFit: do("ask for cards in another mode, or for another part of one", _CARDS),
+    CardReason.CardAppClassMismatch: do(
         f"{WAIT}, or give the pod the application class of those on the cards: they are of another one"
     ),
-    CardReason.CardQosPolicyMismatch.text: do(
+    CardReason.CardQosPolicyMismatch: do(
         f"{WAIT}, or give the pod the quality of service of those on the cards: they have another one"
     ),
 }
+ADVICE_BY_REASON: Final = {**_OF_CLOSED_NODES, **{reason.text: advice for reason, advice in _ADVICE.items()}}
 """What is said of each reason of nodes and cards, where nothing else is."""
 _INSUFFICIENT: Final = filters.insufficient("").text
 _TRIED: Final = re.compile(r"\b\d+/\d+ nodes are available: (?P<why>.*)", re.DOTALL)
@@ -143,7 +133,7 @@ _NO_NODES: Final = "no nodes available"
 def closed_nodes(message: str) -> Iterator[Advice]:
     """Yield why nodes that would fit are closed, by the condition of a pod: only waiting helps there."""
     counts = NodeRejections.from_condition(message).counts
-    yield from dict.fromkeys(advice for reason, advice in _OF_CLOSED_NODES.items() if reason in counts)
+    yield from dict.fromkeys(advice for cause, advice in _OF_CLOSED_NODES.items() if cause in counts)
 
 
 def managed_nodes(message: str) -> Iterator[Advice]:
@@ -178,7 +168,7 @@ def _awaited(reason: str) -> str:
     """Return why other pods have to end, or a node be added; empty where that is not what helps."""
     if reason.startswith(_INSUFFICIENT):
         return f"nodes have too little {reason.removeprefix(_INSUFFICIENT)} left, or none"
-    return _AWAITED.get(reason, "")
+    return next((why for each, why in _AWAITED.items() if each.text == reason), "")
 
 
 def _of_refusal(why: str) -> Advice:

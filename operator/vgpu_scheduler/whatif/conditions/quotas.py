@@ -11,10 +11,10 @@ from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
-from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["UNKNOWN_STANDING", "QuotaStanding", "QuotasOfPod"]

@@ -12,8 +12,7 @@ from vgpu_scheduler.model import MIB, Outcome
 from vgpu_scheduler.whatif.advice.asking_less import ask_less
 from vgpu_scheduler.whatif.advice.corrections import refusal_of
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
-from vgpu_scheduler.whatif.objects.actions import Advice
+from vgpu_scheduler.whatif.advice.remedy import Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.world.world import World

@@ -24,6 +24,7 @@ from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -35,6 +36,7 @@ from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, is_of, less_of_nodes
 from vgpu_scheduler.whatif.conditions.others import (
+    OF_CLAIMS,
     TAINTS,
     UNKNOWN,
     UNSEEN_QUOTA,
@@ -44,7 +46,6 @@ from vgpu_scheduler.whatif.conditions.others import (
 )
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
-from vgpu_scheduler.whatif.objects.actions import Advice, do, say
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
@@ -84,16 +85,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_OF_VOLUMES: Final = (
-    filters.CLAIM_IN_USE,
-    filters.TOO_MANY_VOLUMES,
-    filters.VOLUME_ELSEWHERE,
-    filters.NO_VOLUME,
-    filters.NO_STORAGE,
-    filters.VOLUME_GONE,
-    filters.WRONG_ZONE,
-)
-"""What nodes reject a pod for because of its claims."""
 _OWN: Final = "exclusiveCardsPerPod"
 _MEMORY: Final = "memoryPerPod"
 _BY_THE_PIECE: Final = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
@@ -300,7 +291,7 @@ def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
         yield do(f"wait until {which} {are} bound, or see {their} events")
-    elif names and any(reason.text in message for reason in _OF_VOLUMES):
+    elif names and any(reason.text in message for reason in (*OF_CLAIMS, filters.TOO_MANY_VOLUMES)):
         yield do(f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts")
 
 

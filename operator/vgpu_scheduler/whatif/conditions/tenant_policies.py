@@ -11,9 +11,9 @@ from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, polic
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.objects.actions import Advice, do
 from vgpu_scheduler.whatif.objects.amounts import is_claim
 from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD

@@ -13,7 +13,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
 from vgpu_scheduler.whatif.advice.remedies import remedies
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.explanation.group_placement import fellows_placed
 from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
@@ -25,7 +25,6 @@ from vgpu_scheduler.whatif.explanation.preempting import (
     preempted_by,
     preemption_outlook,
 )
-from vgpu_scheduler.whatif.objects.actions import do
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
