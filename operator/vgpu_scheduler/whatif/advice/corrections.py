@@ -14,7 +14,7 @@ from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
 from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
-from vgpu_scheduler.whatif.advice.remedy import Action, Advice, say
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects.objects import WorldError
@@ -45,11 +45,6 @@ class CorrectedPod:
 
     written: Object
     changes: tuple[AmountChange | str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """What is to be changed, as one sentence; empty where nothing is."""
-        return say(self.and_then())
 
     @property
     def amounts(self) -> tuple[AmountChange, ...]:

@@ -11,6 +11,7 @@ from typing import Final
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.whatif.advice.policy_remedies import without_limits
 from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
@@ -21,8 +22,6 @@ __all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shar
 _MOST_ROUNDS: Final = 8
 """Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
 _OWN: Final = "exclusiveCardsPerPod"
-_ANY: Final = 10_000
-"""Cards of which no pod has more."""
 
 
 def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
@@ -53,8 +52,8 @@ def only_shares_more(before: PodSums, after: PodSums) -> bool:
 def _fits_without_limits(waiting: HypotheticalPod) -> bool:
     """Tell whether a pod would fit as it is if no policy limited what it asks for."""
     world = waiting.world
-    limiting = [each for each in world.policies.values() if _limits_of(each)]
-    with objects_replaced(world, [_with_limits(policy, {"devicesPerPod": _ANY}) for policy in limiting]):
+    limiting = [each for each in world.policies.values() if (each.get("spec") or {}).get("limits")]
+    with objects_replaced(world, [*map(without_limits, limiting)]):
         return bool(waiting.node_now())
 
 
@@ -209,13 +208,5 @@ def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
 
 
 def _with_limit(policy: Object, breach: ExceededLimit) -> Object:
-    limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
-    return _with_limits(policy, {**_limits_of(policy), breach.field: limit})
-
-
-def _limits_of(policy: Object) -> Object:
-    return (policy.get("spec") or {}).get("limits") or {}
-
-
-def _with_limits(policy: Object, limits: Object) -> Object:
-    return {**policy, "spec": {**(policy.get("spec") or {}), "limits": limits}}
+    limit, spec = breach.wanted if breach.field == "memoryPerPod" else breach.asked, policy.get("spec") or {}
+    return {**policy, "spec": {**spec, "limits": {**(spec.get("limits") or {}), breach.field: limit}}}

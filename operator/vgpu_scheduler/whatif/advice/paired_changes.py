@@ -18,7 +18,7 @@ from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import unmanaged_nodes
 from vgpu_scheduler.whatif.advice.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_quota
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, ask_for, do
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
@@ -290,6 +290,6 @@ def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tupl
             if found := largest_amount(waiting, one, fewer):
                 steps, node = found
                 but = {part.resource: part.quantity(steps) for part in one.parts}
-                remedy = Remedy(RemedyKind.TOGETHER, (ask_for(cards, count, but),), node, one.applied(fewer, steps))
-                yield remedy.text, "", remedy
+                fewest, written = Action(cards.worded(count, but), amount=cards), one.applied(fewer, steps)
+                yield fewest.what, "", Remedy(RemedyKind.TOGETHER, (fewest,), node, written)
                 break

@@ -33,7 +33,6 @@ MOST_OF_A_KIND: Final = 3
 """Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
 _OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
-_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class RemedyKind(StrEnum):
@@ -93,10 +92,6 @@ class Action:
         said = "; ".join(filter(None, (*self.most, self.why)))
         return f"{self.what} ({said})" if said else self.what
 
-    def without_names(self) -> Action:
-        """Return it for somebody who must not end the pods that it names."""
-        return replace(self, what=self.nameless or self.what)
-
 
 Advice = tuple[Action, ...]
 """What is to be done together."""
@@ -107,9 +102,9 @@ def do(what: str, whoever: str = "") -> Advice:
     return (Action(what, whoever),)
 
 
-def ask_for(amount: Amount, steps: int, but: Mapping[str, str] = _NOTHING) -> Action:
-    """Return that a container asks so many steps of an amount; parameters as for :meth:`Amount.worded`."""
-    return Action(amount.worded(steps, but), amount=amount)
+def ask_for(amount: Amount, steps: int, most: tuple[str, ...] = (), why: str = "") -> Action:
+    """Return that a container asks so many steps of an amount, and what is said of that; see :class:`Action`."""
+    return Action(amount.worded(steps), most=most, why=why, amount=amount)
 
 
 def say(advice: Sequence[Action]) -> str:
@@ -151,7 +146,8 @@ class Remedy:
 
     def without_names(self) -> Remedy:
         """Return it for somebody who must not end the pods that it names."""
-        return replace(self, actions=tuple(each.without_names() for each in self.actions))
+        actions = tuple(replace(each, what=each.nameless or each.what) for each in self.actions)
+        return replace(self, actions=actions)
 
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""

@@ -67,13 +67,7 @@ def smaller_card_requests(
 
 
 def _of_several(advice: Advice, single: Collection[str]) -> Advice:
-    """Return what is asked of several cards, with a word on the others; without it where one card is asked for.
-
-    Parameters
-    ----------
-    single
-        How one is asked for, in words.
-    """
+    """Return what is asked of several cards, with a word on the others; without it where one card is asked for."""
     if any(each.what in single for each in advice):
         return tuple(replace(each, most=tuple(m for m in each.most if m != _OF_NEAREST)) for each in advice)
     bounded = next((each for each in advice if each.most), None)
@@ -159,7 +153,7 @@ def _is_given(amount: Amount, card: CardRoom) -> Amount:
 def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount, most in _single_cards(asked):
-        single = (replace(ask_for(amount, most), most=("more may fit",)),)
+        single = (ask_for(amount, most, ("more may fit",)),)
         written = amount.applied(asked.written, most)
         kept = asked.meets(written, quotas.kept_by)
         yield from [single] if kept else quotas.if_written(written).beside([single])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
@@ -221,7 +221,7 @@ class _Choices:
         """
         asked, written = self._asked, self._asked.written
         steps: dict[int, int] = {}  # by the number of the amount
-        met: dict[int, ClaimCondition] = {}
+        said: dict[int, tuple[tuple[str, ...], str]] = {}
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
@@ -241,17 +241,11 @@ class _Choices:
             if options:
                 option = options[min(chosen.get(number, 0), len(options) - 1)]
                 steps |= option
-                met = {which: other for which, other in met.items() if which not in option}
-                met[list(option)[-1]] = need
+                said |= dict.fromkeys(option, ((), "")) | {list(option)[-1]: (need.most, need.why)}
                 written = self._applied(written, option)
         kept = self._without_needless(steps)
-        actions = [self._asking(which, most, met.get(which)) for which, most in kept.items()]
+        actions = (ask_for(self._amounts[which], most, *said[which]) for which, most in kept.items())
         return (frozenset(kept.items()), tuple(otherwise)), (*actions, *map(Action, otherwise))
-
-    def _asking(self, which: int, steps: int, need: ClaimCondition | None) -> Action:
-        """Return that so much of an amount is asked, with what is said of the need that it meets."""
-        action = ask_for(self._amounts[which], steps)
-        return action if need is None else replace(action, most=need.most, why=need.why)
 
     def _applied(self, written: Object, chosen: Mapping[int, int]) -> Object:
         for which, most in chosen.items():

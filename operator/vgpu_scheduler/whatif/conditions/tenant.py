@@ -29,8 +29,7 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
-    if text := corrected(world, world.written(pod)).text:
-        yield text
+    yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
     yield from map(say, gate_remedies(pod))
     yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
 

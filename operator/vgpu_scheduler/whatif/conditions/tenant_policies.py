@@ -85,12 +85,12 @@ def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
-        for field, words, _ in rules_of_cards(devices):
-            denies = field.endswith("deny")
-            if field.startswith("types.") and models and not _concerns(models, words.split(", "), denies=denies):
+        for field, listed, _ in rules_of_cards(devices):
+            denies = field == "types.deny"
+            if field != "modes" and models and not _concerns(models, listed, denies=denies):
                 continue
             does = "denies" if denies else "allows no other cards than"
-            yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
+            yield f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}"
         if devices.get("exclusive"):
             yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
     for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():

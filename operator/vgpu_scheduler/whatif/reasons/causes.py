@@ -141,10 +141,10 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
     denied = list(_denied(world, answer))
     left = list(denied)
     for title, policy in world.policies_in_force(answer.pod, "devices"):
-        for field, words, denies in rules_of_cards(policy["spec"].get("devices") or {}):
+        for field, listed, denies in rules_of_cards(policy["spec"].get("devices") or {}):
             cards = [device for device in denied if denies(device)]
             if cards:
-                yield f"spec.devices.{field} of {title} ({words}) denies {_models(cards)}."
+                yield f"spec.devices.{field} of {title} ({', '.join(listed)}) denies {_models(cards)}."
                 left = [device for device in left if not denies(device)]
     ours = created(world, answer.pod, answer.pod.uid)
     claimed = world.engine.cycle.classes.claimed(ours)
@@ -190,18 +190,16 @@ def _denied(world: World, answer: PodResult) -> Iterator[Device]:
         yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
 
 
-def rules_of_cards(devices: Object) -> Iterator[tuple[str, str, Callable[[Device], bool]]]:
-    """Yield the rules of a policy about single cards: the field, what it says, and what it denies."""
+def rules_of_cards(devices: Object) -> Iterator[tuple[str, Sequence[str], Callable[[Device], bool]]]:
+    """Yield the rules of a policy about single cards: the field, what it lists, and what it denies."""
     types = devices.get("types") or {}
-    allow, deny, modes = (
-        list(listed or ()) for listed in (types.get("allow"), types.get("deny"), devices.get("modes"))
-    )
+    allow, deny, modes = (list(each or ()) for each in (types.get("allow"), types.get("deny"), devices.get("modes")))
     if allow:
-        yield "types.allow", ", ".join(allow), lambda device: not _names(allow, device)
+        yield "types.allow", allow, lambda device: not _names(allow, device)
     if deny:
-        yield "types.deny", ", ".join(deny), lambda device: _names(deny, device)
+        yield "types.deny", deny, lambda device: _names(deny, device)
     if modes:
-        yield "modes", ", ".join(modes), lambda device: bool(device.mode) and device.mode not in modes
+        yield "modes", modes, lambda device: bool(device.mode) and device.mode not in modes
 
 
 def _names(parts: Sequence[str], device: Device) -> bool:
