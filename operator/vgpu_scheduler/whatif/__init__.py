@@ -43,7 +43,7 @@ from vgpu_scheduler.whatif.policy_checks.cases import (
     read_cases,
     world_of,
 )
-from vgpu_scheduler.whatif.policy_checks.reach import lets_in_nothing, matches_nothing
+from vgpu_scheduler.whatif.policy_checks.reach import fields_matching_nothing, matches_nothing
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.reasons.volume_causes import awaited_volumes
 from vgpu_scheduler.whatif.workloads import (
@@ -105,6 +105,7 @@ __all__ = [
     "explain",
     "explain_bound",
     "explain_pod",
+    "fields_matching_nothing",
     "flatten",
     "held_cards",
     "hours_of_running_pods",
@@ -112,7 +113,6 @@ __all__ = [
     "kinds_read",
     "known_problems",
     "left_to_cards",
-    "lets_in_nothing",
     "listed_cards",
     "made_by",
     "make_dialect",

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Preemption, counted
-from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -71,7 +70,7 @@ def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
     for title, policy in sorted(in_force.items(), key=itemgetter(0)):
         section = preemption_section(policy)
         for field, loose in _SPARING_NOBODY.items():
-            is_own = field == "victims" and title in own and title.startswith(CLUSTER_KIND)
+            is_own = field == "victims" and title in own and not policy["metadata"].get("namespace")
             says = section.get(field, _OWN if is_own else None)
             if says is not None and says != loose and not (field == "minRuntime" and _NO_TIME.fullmatch(str(says))):
                 yield _Rule(title, field, says)
