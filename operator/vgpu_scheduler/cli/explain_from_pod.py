@@ -48,7 +48,7 @@ from vgpu_scheduler.whatif import (
 )
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, fellows_of
+from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
@@ -185,9 +185,9 @@ def _remedies(
     pod = world.pod(found)
     others = not named_anew(pod.scheduler_name, settings) and not is_ours(pod.scheduler_name, settings)
     ours = reading.were_read and not others  # our quotas do not hold the pods of others
-    fellows = fellows_of(world, pod) if ours else None
+    other_members = other_members_of(world, pod) if ours else None
     counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas count
-    standing = (_standing(world, pod, message, fellows) if counts and ours else ()) or None
+    standing = (_standing(world, pod, message, other_members) if counts and ours else ()) or None
     if standing is None and counts and _has_other_limits(world, pod, event):
         standing = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
@@ -195,7 +195,7 @@ def _remedies(
     of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
-    known = QuotaStanding(standing, fellows, earlier, limits)
+    known = QuotaStanding(standing, other_members, earlier, limits)
     return remedies_from_condition(world, pod, message, event, known, OtherRemedies(first, last, of_claims), reason)
 
 
@@ -205,12 +205,12 @@ def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     return any(now.get(report.resource) != report.limit for report in quotas_from_event(event))
 
 
-def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None) -> tuple[QuotaReport, ...]:
+def _standing(world: World, pod: Pod, message: str, other_members: OtherMembers | None) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
 
     Of a pod whose amounts depend on the card its condition tells whether they do.
     """
-    if found := quotas_in_the_way(world, pod, fellows=fellows):
+    if found := quotas_in_the_way(world, pod, other_members=other_members):
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
     told = CardReason.ResourceQuotaNotFit.text in message
@@ -269,7 +269,7 @@ def _waiting(
         yield f"  {told.near_miss}"
     if told.quotas:
         keeps = "keeps" if ours else "would keep"
-        with_it = f"; {told.fellows}" if told.fellows is not None and str(told.fellows) else ""
+        with_it = f"; {told.other_members}" if str(told.other_members or "") else ""
         yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, told.quotas)}{with_it}."
     elif told.quota_unseen:
         yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."

@@ -29,7 +29,7 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
-from vgpu_scheduler.whatif.conditions.group_quotas import fellows_of
+from vgpu_scheduler.whatif.conditions.group_quotas import other_members_of
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.tables import few
@@ -137,8 +137,8 @@ def known_of(
     decision = ask(world, pod).decision
     refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    fellows = None if refused or others else fellows_of(world, pod, before.there, before.kept)
-    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, fellows))
+    other_members = None if refused or others else other_members_of(world, pod, before.there, before.kept)
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, other_members))
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
@@ -147,7 +147,8 @@ def known_of(
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
     standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
-    standing += f"; {fellows}" if exceeded and standing and fellows is not None and str(fellows) else ""
+    with_it = str(other_members or "") if exceeded and standing else ""
+    standing += f"; {with_it}" if with_it else ""
     return PodAssessment(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
 
 

@@ -27,7 +27,7 @@ class QuotaStanding(NamedTuple):
     ----------
     reports
         None where that is not known.
-    fellows
+    other_members
         The others that the pod is placed at once with, if there are any: they count with it.
     earlier
         The pods of the namespace that are served before it, as far as they are known: of what a quota is raised to
@@ -38,7 +38,7 @@ class QuotaStanding(NamedTuple):
     """
 
     reports: Sequence[QuotaReport] | None = None
-    fellows: OtherMembers | None = None
+    other_members: OtherMembers | None = None
     earlier: EarlierPods = NOBODY_EARLIER
     limits: Sequence[QuotaReport] = ()
 
@@ -62,9 +62,9 @@ class QuotasOfPod:
     """
 
     def __init__(self, asked: PodRequest, namespace: QuotaStanding, *, given: bool = False) -> None:
-        quotas, fellows = asked.world.engine.quota_limits, namespace.fellows
-        with_it = fellows.asked if fellows is not None else {}
-        depends = fellows.depends if fellows is not None else frozenset[str]()
+        quotas, other_members = asked.world.engine.quota_limits, namespace.other_members
+        with_it = other_members.asked if other_members is not None else {}
+        depends = other_members.depends if other_members is not None else frozenset[str]()
 
         def standing(report: QuotaReport) -> _Standing:
             counts = quotas.asked(report.resource, asked.claims)
@@ -97,7 +97,7 @@ class QuotasOfPod:
             asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
-        self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
+        self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(other_members, exceeded))
         self._told, self._exceeded = told, exceeded
         met, limits = {each.report.resource for each in exceeded}, standings(namespace.limits)
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in met]
@@ -186,16 +186,16 @@ class _Standing:
         return self.report.used + self.asked + self.others
 
 
-def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[Advice]:
+def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[Advice]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
-    if fellows is not None and remaining and min(remaining.values()) > 0:
+    if other_members is not None and remaining and min(remaining.values()) > 0:
         sums = " and ".join(
             f"{remaining[each.report.resource]} {each.report.unit} of limits.{each.report.resource}"
             for each in exceeded
         )
-        number = fellows.number + 1
-        which = f"the {number} pods of group {fellows.group} that are placed at once"
+        number = other_members.number + 1
+        which = f"the {number} pods of group {other_members.group} that are placed at once"
         yield do(f"have {which} ask for {sums} at most together")
 
 

@@ -109,7 +109,7 @@ class ConditionRemedies:
         How its namespace stands, where quotas keep it waiting.
     advice
         What may help, each by itself.
-    fellows
+    other_members
         The others that it is placed at once with, where quotas keep them waiting together.
     quota_unseen
         Whether quotas keep it waiting of which nothing more is told.
@@ -118,7 +118,7 @@ class ConditionRemedies:
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
     advice: tuple[Advice, ...]
-    fellows: OtherMembers | None = None
+    other_members: OtherMembers | None = None
     quota_unseen: bool = False
 
     @property
@@ -211,7 +211,7 @@ def remedies_from_condition(
     each_once: dict[str, Advice] = {}
     for way in remedies:
         each_once.setdefault(say([replace(each, most=()) for each in way]), way)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.fellows, unseen)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.other_members, unseen)
 
 
 def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: bool) -> QuotasOfPod:

@@ -35,7 +35,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
 
 
 def quotas_in_the_way(
-    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, fellows: OtherMembers | None = None
+    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, other_members: OtherMembers | None = None
 ) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
 
@@ -45,13 +45,13 @@ def quotas_in_the_way(
         The quotas and all pods of the namespace are in it.
     beside
         What others hold by then that are not in it, by resource.
-    fellows
+    other_members
         Those that it is placed at once with, if there are any.
     """
     engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
     claims = engine.cycle.classes.claims(pod)
     least = with_some_memory(world, claims)
-    with_it = fellows.asked if fellows is not None else _NOTHING
+    with_it = other_members.asked if other_members is not None else _NOTHING
 
     def is_over(report: QuotaReport) -> bool:
         others = with_it.get(report.resource, 0)

@@ -14,7 +14,7 @@ from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, co
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
 from vgpu_scheduler.whatif.advice.remedies import remedies
 from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
-from vgpu_scheduler.whatif.explanation.group_placement import fellows_placed
+from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
 from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
 from vgpu_scheduler.whatif.explanation.other_waiting_pods import describe_other_waiting_pods
@@ -213,7 +213,7 @@ def _explain_together(
     """Explain a pod that is placed together with others of its group."""
     with placed(world, turns.before) as going:
         answer = ask(world, pod)
-        with fellows_placed(world, group, answer) as is_same:
+        with other_members_placed(world, group, answer) as is_same:
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
         first = [Remedy(RemedyKind.COMPLETE_GROUP, do(text), "") for text in group_remedies(world, pod)]

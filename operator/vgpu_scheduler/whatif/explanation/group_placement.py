@@ -10,11 +10,11 @@ from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["fellows_placed"]
+__all__ = ["other_members_placed"]
 
 
 @contextmanager
-def fellows_placed(world: World, group: GroupStanding, answer: PodResult) -> Iterator[bool]:
+def other_members_placed(world: World, group: GroupStanding, answer: PodResult) -> Iterator[bool]:
     """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
 
     Yields

@@ -28,11 +28,11 @@ def describe_other_waiting_pods(
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
         group = world.engine.attempts.gang_standing(pod)
-        fellows = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
+        other_members = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
         with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
             others = {each.uid for each in there} - {pod.uid}
-        told.append(_of_group(len(others & fellows)))
-        told.append(_after(len(others - fellows), found=changes))
+        told.append(_of_group(len(others & other_members)))
+        told.append(_after(len(others - other_members), found=changes))
     return tuple(filter(None, told))
 
 
