@@ -14,7 +14,7 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
 from vgpu_scheduler.whatif.advice.remedy import Action, ask_for, do
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
@@ -28,9 +28,9 @@ def told_to_a_tenant(*objects: Object) -> tuple[str, list[str]]:
     decision = ask(world, waiting).decision
     alone = World(EngineOptions([make_dialect("hami")]))
     alone.add([each for each in objects[:-1] if each["kind"] != "Node"])
-    standing = quotas_of(alone, "default")
+    reports = quotas_of(alone, "default")
     found = remedies_from_condition(
-        alone, alone.pod(world.written(waiting)), decision.message, "", QuotaStanding(standing)
+        alone, alone.pod(world.written(waiting)), decision.message, "", QuotaStatus(reports)
     )
     return decision.placement.node if decision.placement else "", list(found.remedies)
 

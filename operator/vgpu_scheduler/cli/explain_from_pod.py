@@ -49,7 +49,7 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
 
@@ -187,15 +187,15 @@ def _remedies(
     ours = reading.were_read and not others  # our quotas do not hold the pods of others
     other_members = other_members_of(world, pod) if ours else None
     counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas count
-    standing = (_standing(world, pod, message, other_members) if counts and ours else ()) or None
-    if standing is None and counts and _has_other_limits(world, pod, event):
-        standing = ()
+    reports = (_quota_reports(world, pod, message, other_members) if counts and ours else ()) or None
+    if reports is None and counts and _has_other_limits(world, pod, event):
+        reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
     may_be_claims = not message or UNBOUND_IMMEDIATE.text in message or is_about_claims(message)
     of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
-    known = QuotaStanding(standing, other_members, earlier, limits)
+    known = QuotaStatus(reports, other_members, earlier, limits)
     return remedies_from_condition(world, pod, message, event, known, OtherRemedies(first, last, of_claims), reason)
 
 
@@ -205,7 +205,7 @@ def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     return any(now.get(report.resource) != report.limit for report in quotas_from_event(event))
 
 
-def _standing(world: World, pod: Pod, message: str, other_members: OtherMembers | None) -> tuple[QuotaReport, ...]:
+def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMembers | None) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
 
     Of a pod whose amounts depend on the card its condition tells whether they do.

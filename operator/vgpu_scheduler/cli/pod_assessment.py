@@ -146,13 +146,13 @@ def known_of(
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
-    standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
-    with_it = str(other_members or "") if exceeded and standing else ""
-    standing += f"; {with_it}" if with_it else ""
-    return PodAssessment(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
+    quota_status, unknown = _quota_status(world, pod, before), left_to_cards(world, pod)
+    with_it = str(other_members or "") if exceeded and quota_status else ""
+    quota_status += f"; {with_it}" if with_it else ""
+    return PodAssessment(pod.key, refused, quota_status, exceeded, tuple(reasons), unknown=unknown)
 
 
-def _standing(world: World, pod: Pod, before: _Before) -> str:
+def _quota_status(world: World, pod: Pod, before: _Before) -> str:
     """Say how the namespace of a pod stands with its quotas; empty without limits."""
     told = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
     others = " with the pods before it" if any(before.counted.values()) else ""
@@ -255,10 +255,10 @@ def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
             by_group.setdefault(group, []).append(pod.name)
     found: dict[GroupKey, str] = {}
     for group, names in by_group.items():
-        standing = world.engine.groups.standing(group)
-        if len(standing.waiting) - len(names) < standing.needed:
+        status = world.engine.groups.standing(group)
+        if len(status.waiting) - len(names) < status.needed:
             found[group] = (
-                f"it is placed together with others of group {group}, of which {standing.needed} are needed at once,"
+                f"it is placed together with others of group {group}, of which {status.needed} are needed at once,"
                 f" and {few(names, 'pods')} {'is' if len(names) == 1 else 'are'} kept waiting"
             )
     return found

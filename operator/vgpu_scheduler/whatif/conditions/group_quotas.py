@@ -65,9 +65,9 @@ def other_members_of(
     said = engine.groups.membership(pod)
     if said is None or said.problem:
         return None
-    standing = engine.groups.standing(said.key)
-    waiting = {each.uid: each for each in standing.waiting}
-    needed = standing.needed - 1 - len(waiting.keys() & set(placed))
+    group = engine.groups.standing(said.key)
+    waiting = {each.uid: each for each in group.waiting}
+    needed = group.needed - 1 - len(waiting.keys() & set(placed))
     others = [each for uid, each in waiting.items() if uid not in {pod.uid, *placed, *kept}]
     if needed <= 0 or len(others) < needed:
         return None

@@ -17,10 +17,10 @@ from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
-__all__ = ["UNKNOWN_STANDING", "QuotaStanding", "QuotasOfPod"]
+__all__ = ["UNKNOWN_QUOTA_STATUS", "QuotaStatus", "QuotasOfPod"]
 
 
-class QuotaStanding(NamedTuple):
+class QuotaStatus(NamedTuple):
     """How the namespace of a pod stands, where its quotas would keep the pod waiting.
 
     Attributes
@@ -43,7 +43,7 @@ class QuotaStanding(NamedTuple):
     limits: Sequence[QuotaReport] = ()
 
 
-UNKNOWN_STANDING: Final = QuotaStanding()
+UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
 
 
 class QuotasOfPod:
@@ -55,22 +55,22 @@ class QuotasOfPod:
     ----------
     asked
         What the pod asks for.
-    namespace
+    status
         How its namespace stands.
     given
         Whether the pod is given what it does not name, by a policy that may not be read: nothing else can keep it.
     """
 
-    def __init__(self, asked: PodRequest, namespace: QuotaStanding, *, given: bool = False) -> None:
-        quotas, other_members = asked.world.engine.quota_limits, namespace.other_members
+    def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
+        quotas, other_members = asked.world.engine.quota_limits, status.other_members
         with_it = other_members.asked if other_members is not None else {}
         depends = other_members.depends if other_members is not None else frozenset[str]()
 
-        def standing(report: QuotaReport) -> _Standing:
+        def status_of(report: QuotaReport) -> _ResourceStatus:
             counts = quotas.asked(report.resource, asked.claims)
             more = quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends
             hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
-            return _Standing(
+            return _ResourceStatus(
                 report,
                 counts,
                 with_it.get(report.resource, 0),
@@ -78,33 +78,33 @@ class QuotasOfPod:
                 may_be_given=hidden and _is_compute(asked, report.resource),
             )
 
-        def standings(of: Iterable[QuotaReport]) -> list[_Standing]:
+        def statuses_of(reports: Iterable[QuotaReport]) -> list[_ResourceStatus]:
             return [
-                standing(each)
-                for each in of
+                status_of(each)
+                for each in reports
                 if quotas.concerns(each.resource, asked.claims) or with_it.get(each.resource, 0)
             ]
 
-        self.reports = tuple(namespace.reports or ())
-        told = standings(self.reports)
-        over = [each for each in told if each.remaining < each.asked]
-        unsure = [each for each in told if each.depends and each not in over]
+        self.reports = tuple(status.reports or ())
+        statuses = statuses_of(self.reports)
+        over = [each for each in statuses if each.remaining < each.asked]
+        unsure = [each for each in statuses if each.depends and each not in over]
         exceeded = [*over, *(replace(each, unsure=bool(over)) for each in unsure)]
-        told = [next((other for other in exceeded if other.report is each.report), each) for each in told]
-        self._asked, self._namespace, self._given = asked, namespace, given
+        statuses = [next((other for other in exceeded if other.report is each.report), each) for each in statuses]
+        self._asked, self._status, self._given = asked, status, given
         if given:
             unsaid = {each.report.resource for each in exceeded}
             asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
         less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(other_members, exceeded))
-        self._told, self._exceeded = told, exceeded
-        met, limits = {each.report.resource for each in exceeded}, standings(namespace.limits)
+        self._statuses, self._exceeded = statuses, exceeded
+        met, limits = {each.report.resource for each in exceeded}, statuses_of(status.limits)
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in met]
 
     @cached_property
     def _raised(self) -> Advice:
-        return _all_raised(self._asked.world.engine.quota_limits, self._told, self._exceeded, self._namespace.earlier)
+        return _all_raised(self._asked.world.engine.quota_limits, self._statuses, self._exceeded, self._status.earlier)
 
     @property
     def alone(self) -> tuple[Advice, ...]:
@@ -119,7 +119,7 @@ class QuotasOfPod:
     @property
     def raised_for_pieces(self) -> str:
         """What quotas would have to be, though what the pod asks is within them; empty where none counts that."""
-        counting = [replace(each, depends=True) for each in self._told if each.asked]
+        counting = [replace(each, depends=True) for each in self._statuses if each.asked]
         quotas = self._asked.world.engine.quota_limits
         raised = " and ".join(_raised(quotas, each, 0, ()) for each in counting)
         return f"have {raised}, or end pods of the namespace" if raised else ""
@@ -127,11 +127,11 @@ class QuotasOfPod:
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return what is to be done about them for a pod that is written otherwise."""
         asked = PodRequest(self._asked.world, written, corrections=self._asked.corrections)
-        return QuotasOfPod(asked, self._namespace, given=self._given)
+        return QuotasOfPod(asked, self._status, given=self._given)
 
     def if_given(self) -> QuotasOfPod:
         """Return what is to be done about them if the pod is given what it does not name."""
-        return QuotasOfPod(self._asked, self._namespace, given=True)
+        return QuotasOfPod(self._asked, self._status, given=True)
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
@@ -153,7 +153,7 @@ class QuotasOfPod:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _ResourceStatus:
     """How a namespace stands with one resource that a pod counts for.
 
     Attributes
@@ -186,7 +186,7 @@ class _Standing:
         return self.report.used + self.asked + self.others
 
 
-def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[Advice]:
+def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_ResourceStatus]) -> Iterator[Advice]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if other_members is not None and remaining and min(remaining.values()) > 0:
@@ -200,16 +200,16 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Stan
 
 
 def _all_raised(
-    quotas: QuotaLimits, told: Sequence[_Standing], exceeded: Sequence[_Standing], earlier: EarlierPods
+    quotas: QuotaLimits, statuses: Sequence[_ResourceStatus], exceeded: Sequence[_ResourceStatus], earlier: EarlierPods
 ) -> Advice:
     """Return to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
     if not exceeded:
         return ()
-    beside = {each.report.resource: each.asked + each.others for each in told}
-    left = {each.report.resource: each.report.limit - each.report.used for each in told}
+    beside = {each.report.resource: each.asked + each.others for each in statuses}
+    left = {each.report.resource: each.report.limit - each.report.used for each in statuses}
     let_in, taken = earlier.let_in(beside, left)
     concerned = [
-        each for each in told if each in exceeded or each.wanted + taken[each.report.resource] > each.report.limit
+        each for each in statuses if each in exceeded or each.wanted + taken[each.report.resource] > each.report.limit
     ]
     raising = {each.report.resource for each in concerned}
     number = sum(not raising.isdisjoint(each) for each in let_in)
@@ -226,7 +226,7 @@ def _all_raised(
     return do(f"have {raised}{first}, or end pods of the namespace")
 
 
-def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Container[str]) -> str:
+def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than: Container[str]) -> str:
     """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known.
 
     All in the unit of the resource, as it is written in a quota.
@@ -238,14 +238,14 @@ def _raised(quotas: QuotaLimits, standing: _Standing, taken: int, more_than: Con
     more_than
         The resources of which they may take more.
     """
-    report, wanted = standing.report, standing.wanted + taken
+    report, wanted = status.report, status.wanted + taken
     limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
-    if standing.depends and wanted <= report.limit:
+    if status.depends and wanted <= report.limit:
         return f"limits.{report.resource} raised (of {limit}, {used} are used)"
-    if standing.may_be_given:
+    if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
         return f"limits.{report.resource} raised to {to} or more ({given})"
-    more = "more than " if standing.depends or report.resource in more_than else ""
+    more = "more than " if status.depends or report.resource in more_than else ""
     return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
 
 
@@ -261,20 +261,20 @@ def _is_given(amount: Amount, resources: Container[str]) -> Amount:
     return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
 
 
-def _kept_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
+def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
     """Return the need to keep a quota that a pod keeps as it is, but need not as it would ask instead."""
-    quotas, report, need = asked.world.engine.quota_limits, standing.report, _need_of_quota(asked, standing)
+    quotas, report, need = asked.world.engine.quota_limits, status.report, _need_of_quota(asked, status)
 
     def fits(claims: PodClaims) -> bool:
-        return quotas.asked(report.resource, claims) <= max(standing.remaining, standing.asked)
+        return quotas.asked(report.resource, claims) <= max(status.remaining, status.asked)
 
-    raised = f"have {_raised(quotas, replace(standing, depends=True), 0, ())}"
-    return replace(need, fits=fits, otherwise=need.otherwise if standing.remaining > 0 else raised)
+    raised = f"have {_raised(quotas, replace(status, depends=True), 0, ())}"
+    return replace(need, fits=fits, otherwise=need.otherwise if status.remaining > 0 else raised)
 
 
-def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
-    quotas, resource, unit = asked.world.engine.quota_limits, standing.report.resource, standing.report.unit
-    now, remaining = standing.asked, standing.remaining
+def _need_of_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
+    quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
+    now, remaining = status.asked, status.remaining
 
     dialect = next((each for each in asked.owners if resource in each.allocation.quota_resources), None)
 
@@ -295,8 +295,8 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
             limited and (limited.vendor, limited.dimension, limited.of_card)
         )
 
-    leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if standing.others else ''}"
-    most, why = ((), f"if a card has more: {leaves}") if standing.unsure else ((leaves,), "")
+    leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
+    most, why = ((), f"if a card has more: {leaves}") if status.unsure else ((leaves,), "")
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"

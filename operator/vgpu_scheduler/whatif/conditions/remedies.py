@@ -44,7 +44,7 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
-from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
+from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
@@ -151,7 +151,7 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: QuotaStanding = UNKNOWN_STANDING,
+    quota_status: QuotaStatus = UNKNOWN_QUOTA_STATUS,
     others: OtherRemedies = NO_OTHERS,
     reason: str = "",
 ) -> ConditionRemedies:
@@ -165,7 +165,7 @@ def remedies_from_condition(
         One that the world has read.
     message, event
         The texts of the condition and of the event; empty where there is none.
-    standing
+    quota_status
         How the namespace stands now; its reports are None where the event tells.
     others
         What else may help.
@@ -179,7 +179,7 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other is None else None
-    quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
+    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other is None)
     before = others.before or ([do(_OF_OTHER.format(other[0]))] if other else [])
     remedies = [
         *quotas.beside(before),
@@ -191,7 +191,7 @@ def remedies_from_condition(
         *quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message)),
         *quotas.beside((*others.after, *others.of_claims)),
     ]
-    unseen = of_quota and standing.reports is None and not quotas.reports
+    unseen = of_quota and quota_status.reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
         remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
     elif unseen:
@@ -211,13 +211,13 @@ def remedies_from_condition(
     each_once: dict[str, Advice] = {}
     for way in remedies:
         each_once.setdefault(say([replace(each, most=()) for each in way]), way)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.other_members, unseen)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), quota_status.other_members, unseen)
 
 
-def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: bool) -> QuotasOfPod:
+def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
     """Return what is to be done about the quotas of a pod, which its condition says keep it waiting or not."""
-    known = quotas_from_event(event) if standing.reports is None else standing.reports
-    quotas = QuotasOfPod(asked, standing._replace(reports=known, limits=standing.limits or known))
+    known = quotas_from_event(event) if quota_status.reports is None else quota_status.reports
+    quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
 

@@ -259,12 +259,12 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
     sources = decision.sources or dict(engine.policies.resolve(pod).sources)
     found = None if preemption is None else with_card_names(world, preemption)
     over = CardReason.ResourceQuotaNotFit.text in decision.reasons
-    quotas = _standing(world, pod) if over else ""
+    quotas = _quota_status(world, pod) if over else ""
     after = _after(world, pod, decision)
     return PodResult(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
 
 
-def _standing(world: World, pod: Pod) -> str:
+def _quota_status(world: World, pod: Pod) -> str:
     """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
     engine = world.engine
     told, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
