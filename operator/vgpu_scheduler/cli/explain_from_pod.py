@@ -79,7 +79,7 @@ class _Found(NamedTuple):
 
     world: World
     pod: Pod
-    told: ConditionRemedies
+    advised: ConditionRemedies
     rights: tuple[str, ...]
 
 
@@ -128,19 +128,19 @@ def explain_from_condition(cluster: ClusterOptions, found: Object, error: Missin
     if placed := _bound(key, found, error):
         return placed
     condition = scheduled_condition(found)
-    world, pod, told, rights = _told(cluster, namespace, found, condition, error)
+    world, pod, advised, rights = _read(cluster, namespace, found, condition, error)
     missing = f"{error}, {', '.join(rights)} in namespace {namespace}" if rights else str(error)
     print_pod_warnings(world, [pod])
-    said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
-    answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
+    said = {"near_miss": str(advised.near_miss or ""), "quotas": [str(each) for each in advised.quotas]}
+    answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
     scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
-    lines = [*_waiting(key, pod, condition, told, error), "", f"More cannot be said: {missing}."]
+    lines = [*_waiting(key, pod, condition, advised, error), "", f"More cannot be said: {missing}."]
     return PodExplanation(plain, lines, _WAITS)
 
 
-def _told(
+def _read(
     cluster: ClusterOptions, namespace: str, found: Object, condition: Object, error: MissingRightsError
 ) -> _Found:
     """Return the pod, and what it, its events and the objects of its namespace say."""
@@ -161,8 +161,8 @@ def _told(
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     reading = _Reading(world, seen, were_read, error)
     first = [*map(do, [*([anew] if anew else []), *of_group]), *_of_other_member(cluster, reading, condition)]
-    told = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
-    return _Found(world, pod, told, tuple(rights))
+    advised = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
+    return _Found(world, pod, advised, tuple(rights))
 
 
 def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[Advice]:
@@ -171,8 +171,8 @@ def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Obje
     for other in (each for each in reading.world.pending.values() if each.key == key):
         found = reading.world.written(other)
         event = _last_event(cluster, other.namespace, found) or ""
-        told = _remedies(reading, found, message, event, str(condition.get("reason", "")))
-        for first, *others in told.advice:
+        advised = _remedies(reading, found, message, event, str(condition.get("reason", "")))
+        for first, *others in advised.advice:
             what = f"for pod {key}, which is placed together with this one: {first.what}"
             yield (replace(first, what=what), *others)
 
@@ -213,9 +213,9 @@ def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMem
     if found := quotas_in_the_way(world, pod, other_members=other_members):
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
-    told = CardReason.ResourceQuotaNotFit.text in message
+    is_of_quota = CardReason.ResourceQuotaNotFit.text in message
     depends = bool(left_to_cards(world, pod)) or any(report.resource not in asked for report in reports)
-    return reports if told and depends else ()
+    return reports if is_of_quota and depends else ()
 
 
 def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation | None:
@@ -236,9 +236,9 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
         said |= {"deleting": True}
         lines = [*lines, ending]
     where = describe_place(pod, is_announced=is_announced)
-    told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
+    text = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
     plain = {"pod": key, "node": pod.node_name, "held": held, "decided": record, **said, "missing": str(error)}
-    return PodExplanation(plain, told, _WAITS if is_announced else 0)
+    return PodExplanation(plain, text, _WAITS if is_announced else 0)
 
 
 def _disruption(found: Object) -> str:
@@ -246,12 +246,12 @@ def _disruption(found: Object) -> str:
     if not found["metadata"].get("deletionTimestamp"):
         return ""
     conditions = (found.get("status") or {}).get("conditions") or ()
-    told: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
-    return ": ".join(filter(None, (str(told.get("reason") or ""), str(told.get("message") or ""))))
+    disruption: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
+    return ": ".join(filter(None, (str(disruption.get("reason") or ""), str(disruption.get("message") or ""))))
 
 
 def _waiting(
-    key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError
+    key: str, pod: Pod, condition: Object, advised: ConditionRemedies, error: MissingRightsError
 ) -> Iterator[str]:
     """Yield the lines about a pod that waits."""
     settings = error.scheduler.settings
@@ -265,17 +265,17 @@ def _waiting(
         yield f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}."
     if pod.nominated_node_name:
         yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it."
-    if told.near_miss is not None:
-        yield f"  {told.near_miss}"
-    if told.quotas:
+    if advised.near_miss is not None:
+        yield f"  {advised.near_miss}"
+    if advised.quotas:
         keeps = "keeps" if ours else "would keep"
-        with_it = f"; {told.other_members}" if str(told.other_members or "") else ""
-        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, told.quotas)}{with_it}."
-    elif told.quota_unseen:
+        with_it = f"; {advised.other_members}" if str(advised.other_members or "") else ""
+        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, advised.quotas)}{with_it}."
+    elif advised.quota_unseen:
         yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."
-    if told.remedies:
+    if advised.remedies:
         yield from ("", "What may help, by what its condition and its event say:")
-        yield from (f"  {remedy}" for remedy in told.remedies)
+        yield from (f"  {remedy}" for remedy in advised.remedies)
     yield from ("", f"What its reasons mean: {settings.runbook_url or _RUNBOOK}.")
 
 

@@ -154,12 +154,12 @@ def known_of(
 
 def _quota_status(world: World, pod: Pod, before: _Before) -> str:
     """Say how the namespace of a pod stands with its quotas; empty without limits."""
-    told = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
+    used = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
     others = " with the pods before it" if any(before.counted.values()) else ""
     if before.unknown:
         which = f"{counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}"
         others += f", and what {which}, which depends on the card"
-    return f"{told}{others}" if told else ""
+    return f"{used}{others}" if used else ""
 
 
 def known_of_all(
@@ -204,7 +204,7 @@ def known_of_all(
     hindered = {uid for uid, found in anyway if found.refused or found.reasons}  # whatever their quota lets in
     kept: dict[str, PodAssessment] = {}
     while True:
-        told: dict[str, PodAssessment] = {}
+        assessed: dict[str, PodAssessment] = {}
         placed: dict[str, _Before] = {}
         for pod, waits in in_turn:
             before = placed.setdefault(pod.namespace, _Before(kept=hindered))
@@ -212,16 +212,16 @@ def known_of_all(
             group = _group_of(world, pod)
             if group in kept_groups and not found.is_kept:
                 found = replace(found, reasons=(kept_groups[group],))
-            told[pod.uid] = found
+            assessed[pod.uid] = found
             if not found.is_kept:
                 before.counted.update(counted_for_quotas(world, pod))
                 before.unknown += bool(found.unknown)
                 before.there.add(pod.uid)
-        more = _groups_kept(world, [pod for pod, _ in in_turn if told[pod.uid].is_kept])
+        more = _groups_kept(world, [pod for pod, _ in in_turn if assessed[pod.uid].is_kept])
         if more.keys() <= kept_groups.keys():
-            return list(told.values())
+            return list(assessed.values())
         new_groups = more.keys() - kept_groups.keys()
-        kept |= {pod.uid: told[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, told)}
+        kept |= {pod.uid: assessed[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, assessed)}
         kept_groups = more | kept_groups
 
 
@@ -242,9 +242,9 @@ def _group_of(world: World, pod: Pod) -> GroupKey | None:
     return said.key
 
 
-def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], told: Mapping[str, PodAssessment]) -> bool:
+def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], assessed: Mapping[str, PodAssessment]) -> bool:
     """Tell whether a pod is of one of some groups, and is kept for a reason of its own."""
-    return told[pod.uid].is_kept and _group_of(world, pod) in groups
+    return assessed[pod.uid].is_kept and _group_of(world, pod) in groups
 
 
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:

@@ -65,12 +65,12 @@ class OtherNames:
             The pod as it is written after both.
         """
         amounts = _limits(self.written if pod is None else pod)
-        told = [
+        amounts_asked = [
             f"{', '.join(f'{amounts[container][name]} of {name}' for name in names if name in amounts[container])}"
             f" in container {container}"
             for container, names in self.asked.items()
         ]
-        what = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
+        what = "".join((f"ask {' and '.join(amounts_asked)} instead of {', '.join(self.instead)}", *self.annotations))
         named = {name for names in self.asked.values() for name in names}
         others = (each for each in advice if each.amount is None or not named.issuperset(each.amount.resources))
         return (Action(what), *others)
@@ -105,18 +105,18 @@ def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]
 def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
     """Have the annotations that choose among cards be those of another dialect; say what becomes of each, in words."""
     given = (written.get("metadata") or {}).get("annotations") or {}
-    told = []
+    changes = []
     for name in owner.claims.pod_annotations:
         if name not in given or name in dialect.claims.pod_annotations:
             continue
         other = _SAME_CHOICE.get(name, "")
         if other in dialect.claims.pod_annotations:
             written = with_annotation(with_annotation(written, name, ""), other, str(given[name]))
-            told.append(f", with annotation {other} instead of {name}")
+            changes.append(f", with annotation {other} instead of {name}")
         else:
             written = with_annotation(written, name, "")
-            told.append(f", without annotation {name} ({given[name]}), for which there is no other name")
-    return written, told
+            changes.append(f", without annotation {name} ({given[name]}), for which there is no other name")
+    return written, changes
 
 
 def _limits(written: Object) -> Mapping[str, Object]:

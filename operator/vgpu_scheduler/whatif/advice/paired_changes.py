@@ -65,7 +65,7 @@ def changes_together(
     of_pod, of_cluster
         Find the second one, for a pod and a cluster with the first: a change of the pod, or of something else.
     """
-    told: set[frozenset[str]] = set()
+    seen: set[frozenset[str]] = set()
     searches = (*of_pod, *of_cluster)
     for first in _firsts(waiting):
         with _with(waiting, first) as changed:
@@ -73,8 +73,8 @@ def changes_together(
         for second in found:
             for way in first.ways if _are_apart(first.ways[-1], second) else first.ways[-1:]:
                 if node := _goes_to(waiting, way, second):
-                    if (texts := frozenset({way.text, second.text})) not in told:
-                        told.add(texts)
+                    if (texts := frozenset({way.text, second.text})) not in seen:
+                        seen.add(texts)
                         yield both(way, second, node)
                     break
     world, namespace = waiting.world, waiting.pod.namespace
@@ -88,8 +88,8 @@ def changes_together(
         _raised_limit_with_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
     )
     for one, other, remedy in chain.from_iterable(others):
-        if (texts := frozenset({one, other})) not in told:
-            told.add(texts)
+        if (texts := frozenset({one, other})) not in seen:
+            seen.add(texts)
             yield remedy
 
 

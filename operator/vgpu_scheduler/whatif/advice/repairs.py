@@ -156,10 +156,10 @@ def _locks(world: World, name: str) -> Iterator[_Repair]:
     for closure in closed.closures(name):
         kind = next((each for each in side.locks if each.annotation == closure.lock), None)
         lock = None if kind is None else find_lock(node, kind, side)
-        told = None if lock is None else _about_lock(world, lock, closure)
-        if lock is not None and told is not None:
+        advised = None if lock is None else _about_lock(world, lock, closure)
+        if lock is not None and advised is not None:
             open_node = with_annotation(world.nodes[name], lock.kind.annotation, "")
-            yield _Repair(*told, open_node, closure=closure)
+            yield _Repair(*advised, open_node, closure=closure)
 
 
 def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[RemedyKind, Action] | None:

@@ -49,14 +49,14 @@ def fields_sparing_victims(world: World, pod: Pod) -> Iterator[str]:
     if not rules or not (goes := _without(world, pod, rules)):
         return
     alone = (([rule], found) for rule in rules if (found := _without(world, pod, [rule])))
-    told = list(islice(alone, _MOST_TOLD))
-    if not told:
+    sparing = list(islice(alone, _MOST_TOLD))
+    if not sparing:
         for rule in list(rules):
             fewer = [each for each in rules if each is not rule]
             if found := _without(world, pod, fewer):
                 rules, goes = fewer, found
-        told = [(rules, goes)]
-    for each, goes in told:
+        sparing = [(rules, goes)]
+    for each, goes in sparing:
         allowed = " and ".join(map(str, each))
         yield f"If {allowed} allowed it, {counted(len(goes.victims), 'pod')} would go on node {goes.node}."
 

@@ -56,13 +56,13 @@ def smaller_card_requests(
     in_pieces = any(shortage.piece for shortage in near.shortages)
     needs = [] if in_pieces else [need for each in by_dimension.values() for need in _needs_of_card(asked, each)]
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
-    told = () if met else tuple(quotas.met_with(needs))
+    ways = () if met else tuple(quotas.met_with(needs))
     single = [(amount, most) for amount, most in _single_cards(asked) if needs and not met]
-    yield from (_of_several(way, {amount.worded(most) for amount, most in single}) for way in told)
-    if not told and not met:
+    yield from (_of_several(way, {amount.worded(most) for amount, most in single}) for way in ways)
+    if not ways and not met:
         yield from quotas.raised_beside([tuple(map(Action, dict.fromkeys(map(_less, near.shortages))))])
     for amount, most in single:
-        if not any(amount.worded(most) == each.what for way in told for each in way):
+        if not any(amount.worded(most) == each.what for way in ways for each in way):
             yield from _of_one_card(asked, amount, most, tuple(by_dimension.values()), quotas)
 
 
@@ -124,7 +124,7 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
             def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:
                 return is_of(asked, amount, dialect, n)
 
-            told = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
+            describe = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
             for each in asked.claims:
 
                 def concerns(amount: Amount, name: str = each.name, of_any: Callable[[Amount], bool] = of_any) -> bool:
@@ -134,9 +134,9 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
                     return card.has_room_for(claims_of(name, claims))
 
                 if any(map(concerns, asked.amounts)):
-                    yield ClaimCondition(fits, concerns, told(shortages[0]), _most(each.claims))
+                    yield ClaimCondition(fits, concerns, describe(shortages[0]), _most(each.claims))
             running = [claim for each in asked.claims for claim in each.claims]
-            yield ClaimCondition(card.has_room, of_any, told(shortages[-1]), _most(running), shared_by=of_any)
+            yield ClaimCondition(card.has_room, of_any, describe(shortages[-1]), _most(running), shared_by=of_any)
 
 
 def _most(claims: Sequence[Claim]) -> tuple[str, ...]:

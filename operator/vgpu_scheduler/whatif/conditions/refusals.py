@@ -52,7 +52,7 @@ def corrected_requests(world: World, pod: Pod, written: Object, message: str) ->
     """
     refusal = refusal_of(world, written)
     refused = _Refused(world, pod).rewritten(written)
-    told = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits are kept with quotas
-    if told and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
+    says_so = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits: beside quotas
+    if says_so and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
         found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
         yield from (remedy.actions for remedy in islice(found, _MOST))

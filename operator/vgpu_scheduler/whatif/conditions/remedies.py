@@ -312,11 +312,11 @@ def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iter
 
     What a pod does not name counts as the whole of its cards for a limit.
     """
-    told = ExceededLimit.found_in(message)
-    needs = [_need_of_limit(asked, field, to_int(most), _within(field, source, most)) for field, source, most in told]
-    if told:
+    exceeded = ExceededLimit.found_in(message)
+    needs = [_need_of_limit(asked, field, to_int(most), _within(field, of, most)) for field, of, most in exceeded]
+    if exceeded:
         yield from quotas.met_with(needs)
-        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in told)
+        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
         yield from quotas.raised_beside([do(f"have {raised}")])
 
 
@@ -378,7 +378,7 @@ def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
 def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
-    words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
+    words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:

@@ -37,16 +37,16 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
     ):
         if reason not in message:
             continue
-        told = list(map(do, fields))
-        yield from told
+        found = list(map(do, fields))
+        yield from found
         if not seen.cluster_policies:
             yield do("have a cluster policy changed, which you may not read", "whoever runs the cluster can say which")
-        elif not told:
+        elif not found:
             yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
-        told = list(map(do, _of_idle_cards(world, pod)))
-        yield from told
-        if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
+        found = list(map(do, _of_idle_cards(world, pod)))
+        yield from found
+        if not found and not seen.cluster_policies and not _wants_idle_cards(world, pod):
             yield do(f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}")
 
 

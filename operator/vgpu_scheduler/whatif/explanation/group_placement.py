@@ -45,10 +45,10 @@ def other_members_placed(world: World, group: GroupStanding, answer: PodResult) 
         reserver.undo(placed, before)
 
 
-def _is_same(found: Decision, told: Decision) -> bool:
+def _is_same(found: Decision, other: Decision) -> bool:
     return (found.placement, found.reasons, found.verdicts, found.near_miss) == (
-        told.placement,
-        told.reasons,
-        told.verdicts,
-        told.near_miss,
+        other.placement,
+        other.reasons,
+        other.verdicts,
+        other.near_miss,
     )

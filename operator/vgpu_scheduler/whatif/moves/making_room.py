@@ -163,13 +163,13 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
     """Return what takes the questions of several searches, each counted from the start, and passes on all so far."""
     before = latest = 0
 
-    def told(asked: int) -> None:
+    def add_up(asked: int) -> None:
         nonlocal before, latest
         before += latest if asked <= latest else 0
         latest = asked
         on_question(before + asked)
 
-    return told
+    return add_up
 
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:

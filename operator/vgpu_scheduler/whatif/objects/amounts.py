@@ -275,15 +275,15 @@ def _unsaid_memory(
             continue
         if name not in nothing and (resource.percent or resource.vendor in meant):
             continue
-        says, told = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
+        says, more = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
         if is_claim(dialect, read):
             gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
-            told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
+            more = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
         yield (
             ResourceStep(name, 1, suffix, nothing.get(name, "")),
             WHOLE + 1 if resource.percent else MIB,
-            f"{says}{told}",
+            f"{says}{more}",
         )
 
 

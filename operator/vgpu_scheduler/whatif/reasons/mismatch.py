@@ -46,10 +46,10 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
 
     Where a node that has a card for the pod is closed to it, that is said as well.
     """
-    told = _CARD_REASONS.intersection(answer.decision.reasons)
-    if not told or not told <= _MISMATCHES:
+    reasons = _CARD_REASONS.intersection(answer.decision.reasons)
+    if not reasons or not reasons <= _MISMATCHES:
         return ""
-    nodes = [node for node, verdict in answer.decision.verdicts.items() if not told.isdisjoint(verdict.reasons)]
+    nodes = [node for node, verdict in answer.decision.verdicts.items() if not reasons.isdisjoint(verdict.reasons)]
     of_mode, of_model = (_some_match(world, answer.pod, word, nodes) for word in (MODE_WORD, MODEL_WORD))
     if of_mode == of_model:
         what = "has a model and a mode that it takes"

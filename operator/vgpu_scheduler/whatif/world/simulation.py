@@ -267,7 +267,7 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
 def _quota_status(world: World, pod: Pod) -> str:
     """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
     engine = world.engine
-    told, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
+    status, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
     waiting = () if said is None or said.problem else engine.groups.standing(said.key).waiting
     asked: dict[str, int] = {}
     for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
@@ -275,7 +275,7 @@ def _quota_status(world: World, pod: Pod) -> str:
             each = (engine.quota_limits.asked(report.resource, engine.cycle.classes.claims(other)) for other in waiting)
             asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
     sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
-    return f"{told}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else told
+    return f"{status}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else status
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:
