@@ -57,7 +57,7 @@ from vgpu_scheduler.whatif.workloads import (
     with_job_sets,
 )
 from vgpu_scheduler.whatif.world.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
-from vgpu_scheduler.whatif.world.changes import ChangeResult, take_in
+from vgpu_scheduler.whatif.world.changes import ChangeResult, apply_change
 from vgpu_scheduler.whatif.world.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.world.options import make_dialect
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, simulate, with_preempted
@@ -93,6 +93,7 @@ __all__ = [
     "World",
     "WorldError",
     "aligned",
+    "apply_change",
     "ask",
     "awaited_volumes",
     "capacity_of",
@@ -134,7 +135,6 @@ __all__ = [
     "remedies_from_condition",
     "simulate",
     "summed_by_namespace",
-    "take_in",
     "take_up_preemptions",
     "unknown_fields",
     "victim_row",
