@@ -165,14 +165,11 @@ def _explained(
     return explained
 
 
-def _explanation(
-    world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, output: str
-) -> PodExplanation:
-    print_pod_warnings(world, [explained.pod])
-    if explained.is_bound:
-        status = _FITS_NOWHERE * explained.is_announced
-        return PodExplanation(explained.as_json(), explained.lines(wide=output == WIDE), status)
-    return _waiting(world, explained, waits, output)
+def _explanation(world: World, found: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
+    print_pod_warnings(world, [found.pod])
+    if found.is_bound:
+        return PodExplanation(found.as_json(), found.lines(wide=output == WIDE), _FITS_NOWHERE * found.is_announced)
+    return _waiting(world, found, waits, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:

@@ -67,9 +67,8 @@ def ask_less_of_several(waiting: HypotheticalPod) -> Iterator[Remedy]:
             before, after = chosen[:number], chosen[number + 1 :]
             most = largest_that_fits(lambda some: several.node([*before, some, *after]), several.steps[number])  # noqa: B023
             chosen[number] = most[0] if most else steps
-    actions = tuple(
-        ask_for(each, steps) for each, steps in zip(several.amounts, chosen, strict=True) if steps is not None
-    )
+    known = zip(several.amounts, chosen, strict=True)
+    actions = tuple(ask_for(each, steps) for each, steps in known if steps is not None)
     if actions and (node := several.node(chosen)):
         yield Remedy(RemedyKind.ASK_LESS, actions, node, several.written(chosen))
 

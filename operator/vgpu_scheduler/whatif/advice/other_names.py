@@ -72,8 +72,8 @@ class OtherNames:
         ]
         what = "".join((f"ask {' and '.join(amounts_asked)} instead of {', '.join(self.instead)}", *self.annotations))
         named = {name for names in self.asked.values() for name in names}
-        others = (each for each in advice if each.amount is None or not named.issuperset(each.amount.resources))
-        return (Action(what), *others)
+        asked = ((each, {part.resource for part in each.amount.parts} if each.amount else {""}) for each in advice)
+        return (Action(what), *(each for each, names in asked if not names <= named))
 
 
 def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:

@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy,
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.objects import name_of
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
@@ -139,9 +140,8 @@ def _without_replaced(objects: Sequence[Object]) -> tuple[Object, ...]:
     return tuple({_key(each): each for each in objects}.values())
 
 
-def _key(obj: Object) -> tuple[str, str, str]:
-    metadata = obj.get("metadata") or {}
-    return obj["kind"], str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+def _key(obj: Object) -> tuple[str, str]:
+    return obj["kind"], name_of(obj)
 
 
 @contextmanager

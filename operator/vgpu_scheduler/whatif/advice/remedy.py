@@ -16,11 +16,12 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
+from vgpu_scheduler.model import NodeVerdict, Outcome
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
 from vgpu_scheduler.whatif.world.queue_order import placed
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
@@ -32,7 +33,6 @@ __all__ = ["MOST_OF_A_KIND", "Action", "Advice", "HypotheticalPod", "Remedy", "R
 MOST_OF_A_KIND: Final = 3
 """Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
-_OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
 
 
 class RemedyKind(StrEnum):
@@ -266,7 +266,8 @@ class HypotheticalPod:
 
     def closed_by_cards(self) -> list[str]:
         """Return the nodes, of those that are looked at, that keep the pod away by what is the matter with cards."""
-        found = (name for name, verdict in sorted(self.verdicts().items()) if not _OF_CARDS.isdisjoint(verdict.reasons))
+        verdicts = sorted(self.verdicts().items())
+        found = (name for name, verdict in verdicts if not CARD_REASONS.isdisjoint(verdict.reasons))
         return list(islice(found, self.most_nodes))
 
     def read(self, written: Object) -> Pod | None:

@@ -66,27 +66,17 @@ class QuotasOfPod:
         with_it = other_members.asked if other_members is not None else {}
         depends = other_members.depends if other_members is not None else frozenset[str]()
 
-        def status_of(report: QuotaReport) -> _ResourceStatus:
-            counts = quotas.asked(report.resource, asked.claims)
-            more = quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends
-            hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
-            return _ResourceStatus(
-                report,
-                counts,
-                with_it.get(report.resource, 0),
-                depends=more or (given and not counts),
-                may_be_given=hidden and _is_compute(asked, report.resource),
-            )
-
-        def statuses_of(reports: Iterable[QuotaReport]) -> list[_ResourceStatus]:
-            return [
-                status_of(each)
-                for each in reports
-                if quotas.concerns(each.resource, asked.claims) or with_it.get(each.resource, 0)
-            ]
+        def statuses_of(reports: Iterable[QuotaReport]) -> Iterator[_ResourceStatus]:
+            for each in reports:
+                counts, others = quotas.asked(each.resource, asked.claims), with_it.get(each.resource, 0)
+                more = quotas.depends_on_card(each.resource, asked.claims) or each.resource in depends
+                hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
+                given_some = hidden and _is_compute(asked, each.resource)
+                if others or quotas.concerns(each.resource, asked.claims):
+                    yield _ResourceStatus(each, counts, others, more or (given and not counts), may_be_given=given_some)
 
         self.reports = tuple(status.reports or ())
-        statuses = statuses_of(self.reports)
+        statuses = list(statuses_of(self.reports))
         over = [each for each in statuses if each.remaining < each.asked]
         unsure = [each for each in statuses if each.depends and each not in over]
         exceeded = [*over, *(replace(each, unsure=bool(over)) for each in unsure)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, GroupStanding, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
+from vgpu_scheduler.model import Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
 from vgpu_scheduler.whatif.advice.remedies import remedies
 from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
@@ -28,7 +28,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
-from vgpu_scheduler.whatif.reasons.mismatch import OTHER_CARDS, describe_mismatch
+from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS, describe_mismatch
 from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.world.tables import explain, few, indented, number, rank
@@ -42,7 +42,6 @@ _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
 """The names of annotations that name the cards which a pod wants."""
-_CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 _ALONE: Final = "it does not suffice alone"
 _DEPENDS: Final = {
     RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
@@ -339,7 +338,7 @@ def _pinning(world: World, pod: Pod) -> Iterator[str]:
 
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:
-    return not _CARD_REASONS.isdisjoint(verdict.reasons)
+    return not CARD_REASONS.isdisjoint(verdict.reasons)
 
 
 def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tuple[str, ...]]:

@@ -125,14 +125,10 @@ class Amount:
     unsaid: str = ""
     instead: ResourceStep | None = None
 
-    @property
-    def resources(self) -> frozenset[str]:
-        """The names of the resources."""
-        return frozenset(part.resource for part in self.parts)
-
     def includes(self, other: Amount) -> bool:
         """Tell whether another amount of the same container is a part of this one."""
-        return (self.field, self.index) == (other.field, other.index) and other.resources < self.resources
+        mine, theirs = ({part.resource for part in amount.parts} for amount in (self, other))
+        return (self.field, self.index) == (other.field, other.index) and theirs < mine
 
     def worded(self, steps: int, but: Mapping[str, str] = _NOTHING) -> str:
         """Say what would have to be asked instead.
