@@ -11,9 +11,10 @@ from tests.whatif.test_whatif_less_of_several import quota
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
-from vgpu_scheduler.whatif.advice.remedy import Action, ask_for, do
+from vgpu_scheduler.whatif.advice.paired_changes import both
+from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
@@ -113,3 +114,15 @@ def test_what_is_asked_otherwise_is_not_corrected_before_and_all_else_is(seed: i
     same = (whose, what, steps.mistaken) == (container, resource, written)
     before = [Action("more")] if same else [Action(str(change)), Action("more")]
     assert CorrectedPod({}, (change, "more")).and_then(then) == (*before, *then)
+
+
+def test_what_users_write_is_not_taken_for_words_of_ours() -> None:
+    said = "A100: whoever may (at most: one); or not"
+    asked = pod("asked", {GPU: 1, MEMORY: 2000}, metadata={"annotations": {"nvidia.com/use-gputype": said}})
+    world, waiting = world_of(quota("q", gpumem=1000), asked)
+    message = "0/1 nodes are available: 1 CardTypeMismatch, 1 ResourceQuotaNotFit."
+    found = remedies_from_condition(world, waiting, message, "", QuotaStatus(quotas_of(world, "default"))).remedies
+    text = f"leave out its annotation nvidia.com/use-gputype ({said})"
+    assert [each for each in found if each.startswith(f"{text} and ")], found
+    first, second = (Remedy(RemedyKind.TOGETHER, do(each), "a") for each in (text, "tolerate a taint"))
+    assert both(first, second, "a").text == f"{text} and tolerate a taint"
