@@ -86,12 +86,8 @@ def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequ
         if text and (node := waiting.node()):
             return [Remedy(RemedyKind.CORRECT, do(text), node)]
         found = [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
-    if not text:
-        return found
-    return [
-        Remedy(RemedyKind.CORRECT, do(text), ""),
-        *(replace(each, actions=(*do(text), *each.actions)) for each in found),
-    ]
+    first = Remedy(RemedyKind.CORRECT, do(text), "")
+    return [first, *(replace(each, actions=(*first.actions, *each.actions)) for each in found)] if text else found
 
 
 def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:

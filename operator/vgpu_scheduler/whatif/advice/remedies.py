@@ -14,7 +14,7 @@ from typing import Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
-from vgpu_scheduler.whatif.advice.corrections import CorrectedPod, corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
@@ -74,7 +74,8 @@ def _found(waiting: HypotheticalPod) -> list[Remedy]:
     if first.node:
         return [first]
     found = _searched(waiting.rewritten(meant.written, meant.amounts))
-    return [first, *(_after(meant, remedy) for remedy in found)]
+    then = (replace(each, actions=meant.and_then(each.actions), pod=each.pod or meant.written) for each in found)
+    return [first, *then]
 
 
 def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]:
@@ -86,11 +87,6 @@ def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]
             with waiting.before_placed():
                 found = [remedy for remedy in _searched(waiting) if remedy.node and remedy.pod is None]
     yield from (both(first, remedy, remedy.node) for remedy in found)
-
-
-def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
-    """Return what is to be done after corrections as one remedy."""
-    return replace(remedy, actions=meant.and_then(remedy.actions), pod=remedy.pod or meant.written)
 
 
 def _searched(waiting: HypotheticalPod) -> list[Remedy]:
@@ -111,7 +107,9 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         others = any(remedy.kind in _OF_LESS for remedy in found)
         less = list(ask_less_of_several(waiting))
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
-    return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
+    if not any(remedy.node for remedy in found):
+        found += islice(unreadable_nodes(waiting), MOST_OF_A_KIND)
+    return found
 
 
 def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:

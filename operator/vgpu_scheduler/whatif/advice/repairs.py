@@ -6,7 +6,7 @@ nobody can say whose it is may be removed. That is judged as the scheduler and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,6 +25,8 @@ from vgpu_scheduler.whatif.world.world import World
 __all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
 
 
+_ToRepair = tuple[Remedy, AbstractContextManager[None]]
+"""What could be done about a node, and what has it done for the time of a question."""
 _PLUGIN: Final = "device-plugin"
 """What the pods of device plugins have in their names."""
 _ADMINISTRATOR: Final = "have an administrator of the nodes"
@@ -55,33 +57,29 @@ class _Repair:
 def repair_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search what makes the pod fit if it is done about the locks, plugins, cards or state of one node."""
     for kind in repairs(waiting.world):
-        found = 0
-        for remedy, done in islice(kind, waiting.most_nodes):
-            if found == MOST_OF_A_KIND:
-                break
-            with done:
-                node = waiting.node()
-            if node:
-                found += 1
-                yield replace(remedy, node=node)
+        yield from islice(_helping(waiting, islice(kind, waiting.most_nodes)), MOST_OF_A_KIND)
 
 
-def repairs(world: World) -> Iterator[Iterator[tuple[Remedy, AbstractContextManager[None]]]]:
+def _helping(waiting: HypotheticalPod, kind: Iterable[_ToRepair]) -> Iterator[Remedy]:
+    for remedy, done in kind:
+        with done:
+            node = waiting.node()
+        if node:
+            yield replace(remedy, node=node)
+
+
+def repairs(world: World) -> Iterator[Iterator[_ToRepair]]:
     """Yield, kind by kind, what could be done about each node, and what has it done for the time of a question."""
     for search in _SEARCHES:
         yield _of_a_kind(world, search)
 
 
-def _of_a_kind(
-    world: World, search: Callable[[World, str], Iterator[_Repair]]
-) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def _of_a_kind(world: World, search: Callable[[World, str], Iterator[_Repair]]) -> Iterator[_ToRepair]:
     for name in sorted(world.nodes):
         yield from _of_node(world, name, search)
 
 
-def _of_node(
-    world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]
-) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def _of_node(world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]) -> Iterator[_ToRepair]:
     for repair in search(world, name):
         objects = (repair.node,) if repair.inventory_object is None else (repair.inventory_object, repair.node)
         ended = tuple(pod.uid for pod in repair.ended if pod.uid in world.bound)
@@ -90,15 +88,10 @@ def _of_node(
 
 def unreadable_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield the nodes whose list of cards cannot be read; whether the pod fits there nobody knows."""
-    world, found = waiting.world, 0
+    world = waiting.world
     for name, verdict in sorted(waiting.verdicts().items()):
-        if found == MOST_OF_A_KIND:
-            return
-        if CardReason.NodeUnregistered.text not in verdict.reasons:
-            continue
-        error = _unreadable(world, name)
+        error = _unreadable(world, name) if CardReason.NodeUnregistered.text in verdict.reasons else None
         if error is not None:
-            found += 1
             if isinstance(error, UnsupportedError):
                 what = f"have the cards of node {name} listed otherwise, which are not given out as they are: {error}"
             else:
@@ -118,7 +111,7 @@ def _unreadable(world: World, name: str) -> CodecError | None:
     return None
 
 
-def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def sick_cards(world: World, name: str) -> Iterator[_ToRepair]:
     """Yield the repair of all cards of a node that are unhealthy; see :func:`repairs`."""
     yield from _of_node(world, name, _sick_cards)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.model import by_name
@@ -23,8 +24,7 @@ def uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Uncordon one card at a time, or all of a node where no single one helps."""
-    single: list[Remedy] = []
-    several: list[Remedy] = []
+    single, several = list[Remedy](), list[Remedy]()
     for *some, every in cordoned_cards(waiting.world, waiting.closed_by_cards()):
         if found := list(helping(waiting, [every])):
             several += found
@@ -59,12 +59,6 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
 
 
 def helping(waiting: HypotheticalPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
-    """Yield the first changes of a node with which the pod fits."""
-    found = 0
-    for change in changes:
-        (changed,) = change.objects
-        if node := waiting.node_with(changed):
-            found += 1
-            yield replace(change, node=node)
-        if found == MOST_OF_A_KIND:
-            return
+    """Yield the first changes of an object with which the pod fits."""
+    found = (replace(change, node=node) for change in changes if (node := waiting.node_with(*change.objects)))
+    yield from islice(found, MOST_OF_A_KIND)
