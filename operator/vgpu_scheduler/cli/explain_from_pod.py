@@ -258,7 +258,7 @@ def _waiting(
     yield f"{key} waits."
     ours = is_ours(pod.scheduler_name, settings)
     if not ours:
-        yield f"  {left_to_whom(pod.scheduler_name, settings)}"
+        yield f"  {left_to_whom(pod.scheduler_name, settings)}."
     if condition.get("message"):
         yield f"  {condition.get('reason', '')}: {condition['message']}"
     else:

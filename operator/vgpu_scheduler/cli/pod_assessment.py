@@ -142,7 +142,7 @@ def known_of(
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
-            reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
+            reasons.insert(0, left_to_whom(pod.scheduler_name, settings))
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
