@@ -260,12 +260,10 @@ def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[
             with state.without(end.ended):
                 found = largest_amount(waiting, amount)
             if found is not None:
-                steps, _ = found
-                less = Remedy(
-                    RemedyKind.ASK_LESS, (ask_for(amount, steps),), "", amount.applied(waiting.written, steps)
-                )
+                asked, written = ask_for(amount, found[0]), amount.applied(waiting.written, found[0])
+                less = Remedy(RemedyKind.ASK_LESS, (asked,), "", written)
                 if node := _goes_to(waiting, end, less):
-                    yield end.text, less.text, both(end, less, node)
+                    yield end.text, asked.what, both(end, less, node)
 
 
 def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:

@@ -11,7 +11,7 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.group_topology import topology_from_condition
-from vgpu_scheduler.whatif.advice.remedy import Advice, do
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections
 
 __all__ = [
@@ -37,8 +37,7 @@ _NODES_ALONE: Final = do(
     "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
     " the nodes can say more"
 )
-_RUNS_SCHEDULER: Final = "whoever runs the scheduler can say more"
-UNKNOWN: Final = do(_RUNS_SCHEDULER)
+UNKNOWN: Final = do("whoever runs the scheduler can say more")
 WAIT: Final = "wait until other pods end, or ask for a node more"
 NO_SHARES_LEFT: Final = do(f"the nearest card has none left: {WAIT}")
 _CARDS: Final = "whoever runs the nodes can say which cards there are"
@@ -196,6 +195,6 @@ def _of_policies(why: str) -> str:
         case PolicyRefusalKind.NAMESPACE_UNKNOWN:
             return f"wait until the scheduler has read the namespace: its labels, which {policy} asks, are not known"
         case PolicyRefusalKind.INTERNAL_ERROR:
-            return f"{_RUNS_SCHEDULER}: {refusal.why}"
+            return f"{say(UNKNOWN)}: {refusal.why}"
         case _:
             return f"have {policy} corrected by whoever may write it: {refusal.why}"
