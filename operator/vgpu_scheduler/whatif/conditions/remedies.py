@@ -266,7 +266,7 @@ def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = ""
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in (named | shares if part.written else named if of_unsaid else ()):
+            if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
                 yield do(f"{amount.less_of(part)}{why}")
 
 

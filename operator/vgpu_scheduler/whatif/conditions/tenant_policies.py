@@ -140,7 +140,7 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
             if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
                 yield f"{amount.less_of(part)}: {why}"
         elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
-            yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
+            yield f"{amount.less_of(part)}: {why}"
 
 
 def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:

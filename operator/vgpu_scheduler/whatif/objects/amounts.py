@@ -158,11 +158,8 @@ class Amount:
     def less_of(self, part: ResourceStep) -> str:
         """Say that less is asked of one of its resources, or some of it where nobody says how much."""
         where = f"{part.resource} in container {self.container}"
-        return (
-            f"ask for less than {part.written} of {where}"
-            if part.written
-            else f"ask for some of {where} ({self.unsaid})"
-        )
+        less = f"ask for less than {part.written} of {where}"
+        return f"ask for some of {where} ({self.unsaid})" if self.unsaid else less
 
     def applied(self, pod: Object, steps: int) -> Object:
         """Return a pod that asks so many steps, as a limit or a request or both, as it did."""
