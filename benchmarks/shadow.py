@@ -150,7 +150,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
                 choices.append(time.process_time() - at)
             now = clock.change(each.at)
             change_log.note(each.pod, gone=each.gone, now=now)
-            taken = shadow.take_in(world, each.pod, gone=each.gone, now=now)
+            taken = shadow.apply_change(world, each.pod, gone=each.gone, now=now)
             assert taken is not ChangeResult.NOT, each
             objects[key] = each.pod
             if each.gone:

@@ -13,6 +13,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
+from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 
@@ -88,6 +89,6 @@ def test_of_seven_policies_each_rule_is_named() -> None:
     world = World(EngineOptions([make_dialect("hami")]))
     world.add([node("a"), *policies, waiting("p", message)])
     (pod,) = world.pending.values()
-    remedies = list(policy_remedies(world, pod, message, NamespaceObjects(cluster_policies=True)))
+    remedies = list(map(say, policy_remedies(world, pod, message, NamespaceObjects(cluster_policies=True))))
     for name in names:
         assert sum(f"of ClusterVGPUPolicy {name} changed" in each for each in remedies) == 2, remedies

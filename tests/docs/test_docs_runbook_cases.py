@@ -66,7 +66,7 @@ def apart(name: str, group: str = "g", on: str = "") -> Object:
     return made
 
 
-def standing(written: Object) -> str:
+def quota_status(written: Object) -> str:
     """Return how the namespace of a quota stands."""
     world = World(engine_options(Settings()))
     world.add([written])
@@ -99,7 +99,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
         and placed(decided(node("a"), quota("1500"), asking()))
     ),
     ("QuotaSuspicious", "8Gi of `limits.nvidia.com/gpumem` are 8,589,934,592 MiB"): lambda: (
-        "of 8589934592 MiB of limits.nvidia.com/gpumem" in standing(quota("8Gi"))
+        "of 8589934592 MiB of limits.nvidia.com/gpumem" in quota_status(quota("8Gi"))
     ),
     ("SuspiciousRequest", "`nvidia.com/gpumem-percentage: 0`, which is a whole card"): lambda: (
         memory_of(decided(node("a"), asking({GPU: 1, PERCENTAGE: 0}))) == 16384

@@ -23,8 +23,8 @@ from vgpu_scheduler.doctor import (
     Report,
     Server,
     beside_fact,
+    decode_fact,
     examine,
-    take_in,
 )
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import crds
@@ -186,7 +186,7 @@ def see(
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
     for fact in (*FACTS, *ROLE_FACTS, *map(beside_fact, beside)):
         if fact.kind not in (missing or {}):
-            values[fact.kind], unreadable = take_in(fact, objects.get(fact.kind, []))
+            values[fact.kind], unreadable = decode_fact(fact, objects.get(fact.kind, []))
             findings += unreadable
     rights = Rbac(*(tuple(values.get(fact.kind, ())) for fact in ROLE_FACTS))
     return ClusterSnapshot(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from vgpu_scheduler.dialects import InventoryKind
-from vgpu_scheduler.doctor import FACTS, beside_fact, take_in
+from vgpu_scheduler.doctor import FACTS, beside_fact, decode_fact
 from vgpu_scheduler.doctor.objects import Lease, decoder
 
 LEASES = next(fact for fact in FACTS if fact.kind == "Lease")
@@ -27,7 +27,9 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize("encode", [lambda obj: obj, msgspec.json.encode])
 def test_a_field_of_another_type_is_named(encode: Any) -> None:
-    values, (finding,) = take_in(LEASES, [encode(lease(leaseDurationSeconds="x")), encode(lease(holderIdentity="a"))])
+    values, (finding,) = decode_fact(
+        LEASES, [encode(lease(leaseDurationSeconds="x")), encode(lease(holderIdentity="a"))]
+    )
     assert [each.spec.holder_identity for each in values] == ["a"]
     assert str(finding.ref) == "Lease system/l"
     assert finding.message == "it cannot be read: spec.leaseDurationSeconds: Expected `int`, got `str`"
@@ -48,7 +50,7 @@ def test_an_inventory_is_read_as_the_scheduler_reads_it() -> None:
     fact = beside_fact(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
     good = {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}}
     odd = {"metadata": {"name": "odd", "resourceVersion": "x"}}
-    (found,), (finding,) = take_in(fact, [good, odd])
+    (found,), (finding,) = decode_fact(fact, [good, odd])
     assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
     assert str(finding.ref) == "Device odd"
     assert finding.message == "it cannot be read: metadata.resourceVersion: 'x' is not a number"

@@ -16,8 +16,8 @@ from tests.fuzz.worlds import (
     NODE_SIDES,
     REGISTRATIONS,
     UndocumentedError,
+    observe_all,
     pods_of_all_makers,
-    taken_in,
 )
 
 from vgpu_scheduler.admission import AdmissionRules, review
@@ -156,7 +156,7 @@ def allocation(data: bytes) -> None:
 
 def choice(data: bytes) -> None:
     pods = pods_of_all_makers(_parts(data, CHOICES))
-    taken_in(*(("Pod", pod) for pod in pods))
+    observe_all(*(("Pod", pod) for pod in pods))
 
 
 def lock(data: bytes) -> None:
@@ -166,7 +166,7 @@ def lock(data: bytes) -> None:
             dialect.node_side.parse_lock(text)
     notes = dict.fromkeys((*(lock.annotation for d in DIALECTS for lock in d.node_side.locks), "hami.io/x"), text)
     notes["vgpu-scheduler.io/last-allocated"] = text
-    taken_in(("Node", {"metadata": {"name": "l", "uid": "l", "resourceVersion": "3", "annotations": notes}}))
+    observe_all(("Node", {"metadata": {"name": "l", "uid": "l", "resourceVersion": "3", "annotations": notes}}))
 
 
 # Values ------------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def anything(data: bytes) -> None:
     obj = _object(data)
     if isinstance(obj, dict):
         named = obj.get("kind")
-        taken_in(*((name, obj) for name in ([named] if isinstance(named, str) and named in KINDS else KINDS)))
+        observe_all(*((name, obj) for name in ([named] if isinstance(named, str) and named in KINDS else KINDS)))
         return
     for kind in KINDS.values():
         try:
@@ -207,7 +207,7 @@ def anything(data: bytes) -> None:
 def policy(data: bytes) -> None:
     obj = _object(data)
     if isinstance(obj, dict):
-        taken_in(("ClusterVGPUPolicy", obj), ("VGPUPolicy", obj))
+        observe_all(("ClusterVGPUPolicy", obj), ("VGPUPolicy", obj))
 
 
 def devices(data: bytes) -> None:

@@ -87,7 +87,7 @@ class UndocumentedError(Exception):
     """Something went wrong in a way that no one is told to expect."""
 
 
-def taken_in(*objects: tuple[str, object]) -> None:
+def observe_all(*objects: tuple[str, object]) -> None:
     """Have an engine observe objects of kinds and decide the pods that wait; their order is that of the arguments.
 
     Raises

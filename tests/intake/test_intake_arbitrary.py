@@ -107,7 +107,7 @@ def read_or_refuse(kind: Kind[Any], obj: Any) -> tuple[Any, str]:
         return None, str(error)
 
 
-def take_in(kind: Kind[Any], *objects: Any) -> list[Problem]:
+def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
     """Observe objects as dicts and as JSON, sweep with them, have pods decided; return the problems."""
     problems: list[Problem] = []
     engine = make_engine(preemption=True)
@@ -141,7 +141,7 @@ def test_objects_of_which_a_part_is_anything(which: str, data: st.DataObject) ->
         changed = with_another(changed, path, data.draw(anything))
         if not isinstance(changed, dict):
             break
-    for problem in take_in(kind, changed, whole):
+    for problem in observe_objects(kind, changed, whole):
         assert "internal error" not in problem.message, (problem, changed)
 
 
@@ -151,7 +151,7 @@ def test_objects_of_which_a_part_is_anything(which: str, data: st.DataObject) ->
 @example(POLICIES, [])
 @example(NODES, {"metadata": {"name": "n", "resourceVersion": "9" * 40}})
 def test_anything_at_all(kind: Kind[Any], obj: Any) -> None:
-    for problem in take_in(kind, obj):
+    for problem in observe_objects(kind, obj):
         assert "internal error" not in problem.message, (problem, obj)
 
 
@@ -168,5 +168,5 @@ def test_annotations_of_which_a_part_is_anything(which: str, data: st.DataObject
         notes[name] = (
             text[:at] + data.draw(st.text(max_size=5) | st.sampled_from([";", ",", ":", "0" * 30])) + text[until:]
         )
-    for problem in take_in(kind, changed):
+    for problem in observe_objects(kind, changed):
         assert "internal error" not in problem.message, (problem, notes)

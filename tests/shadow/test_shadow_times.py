@@ -141,7 +141,7 @@ def test_what_comes_before_somebody_begins_anew_is_not_noted() -> None:
     cluster.announce("x", "a", ["GPU-a-0"], 3000)
     cluster.bind("x", "a")
     for obj, gone in cluster.happened():
-        watched.shadow.take_in(watched.world, obj, gone=gone, now=START + 8000)
+        watched.shadow.apply_change(watched.world, obj, gone=gone, now=START + 8000)
     watched.shadow.replaced(watched.world, watched.world, START + 8000)
     watched.shadow.end(watched.world, START + 8000)
     assert watched.course("x").bound is None

@@ -58,7 +58,7 @@ class Watched:
         for obj, gone in self.cluster.happened():
             now = self.clock.change(now)
             self.change_log.note(obj, gone=gone, now=now)
-            if self.shadow.take_in(self.world, obj, gone=gone, now=now) is ChangeResult.NOT:
+            if self.shadow.apply_change(self.world, obj, gone=gone, now=now) is ChangeResult.NOT:
                 before, self.world = self.world, world_of(self.cluster)
                 self.shadow.replaced(before, self.world, now)
                 self.anew += 1

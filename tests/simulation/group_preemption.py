@@ -82,9 +82,9 @@ class GroupPreemptionMachine(PreemptionMachine):
             assert all_of_them is not None, f"{decision.pod} gets room that is not kept"
             victims = {victim.uid for victim in all_of_them.victims}
             for victim in all_of_them.victims:
-                fellows = self._ends_with(victim.uid)
-                assert fellows <= victims, f"{victim.pod} ends without {fellows - victims}"
-                REACHED["victims that end whole"] += len(fellows) > 1
+                members = self._ends_with(victim.uid)
+                assert members <= victims, f"{victim.pod} ends without {members - victims}"
+                REACHED["victims that end whole"] += len(members) > 1
             if found.gang:
                 pod = self.engine.state.pod(decision.uid)
                 group = None if pod is None else self.engine.groups.status_of(pod)

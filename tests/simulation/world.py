@@ -206,10 +206,10 @@ class World(RuleBasedStateMachine):
             if not decisions:
                 return
             for decision in decisions:
-                self._take_in(decision)
+                self._observe_decision(decision)
             self._decided_together(decisions)
 
-    def _take_in(self, decision: Decision) -> None:
+    def _observe_decision(self, decision: Decision) -> None:
         REACHED[decision.outcome.value] += 1
         REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
         REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by

@@ -125,7 +125,7 @@ WORDS = [
         logging.WARNING, None,
     ),
     ("kopf.activities.authentication", logging.INFO, "Activity 'login' succeeded.", logging.DEBUG, None),
-    ("kopf.objects", logging.ERROR, "Handler 'take_in' failed with an exception. Will ignore.", logging.ERROR, None),
+    ("kopf.objects", logging.ERROR, "Handler 'on_event' failed with an exception. Will ignore.", logging.ERROR, None),
     (
         "kopf._core.reactor.queueing", logging.ERROR,
         "Event processing has failed with an unrecoverable error for x.", logging.ERROR, None,

@@ -11,7 +11,7 @@ from tests.cli.listed_clusters import cluster
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import ChangeResult, World, explain_bound, explain_pod, make_dialect, take_in
+from vgpu_scheduler.whatif import ChangeResult, World, apply_change, explain_bound, explain_pod, make_dialect
 from vgpu_scheduler.whatif.world import usage
 
 Object = dict[str, Any]
@@ -121,7 +121,7 @@ def test_a_world_that_changes_is_the_one_that_its_objects_make(seed: int) -> Non
         step = changing.step()
         if step is None:
             continue
-        taken = take_in(world, step[0], gone=step[1])
+        taken = apply_change(world, step[0], gone=step[1])
         outcomes.add(taken)
         fresh = world_of(list(changing.objects.values()))
         if taken is ChangeResult.NOT:
@@ -138,10 +138,10 @@ def test_what_changes_nothing_is_not_told() -> None:
     machine["metadata"] |= {"uid": "n", "resourceVersion": "6"}
     world = world_of([machine, first])
     first["metadata"]["resourceVersion"] = machine["metadata"]["resourceVersion"] = "7"
-    assert take_in(world, first, gone=False) is ChangeResult.SAME
-    assert take_in(world, machine, gone=False) is ChangeResult.SAME
-    assert take_in(world, {"kind": "Pod", "metadata": {"name": "x", "uid": "x"}}, gone=True) is ChangeResult.SAME
-    assert take_in(world, {"kind": "Namespace", "metadata": {"name": "x"}}, gone=False) is ChangeResult.NOT
+    assert apply_change(world, first, gone=False) is ChangeResult.SAME
+    assert apply_change(world, machine, gone=False) is ChangeResult.SAME
+    assert apply_change(world, {"kind": "Pod", "metadata": {"name": "x", "uid": "x"}}, gone=True) is ChangeResult.SAME
+    assert apply_change(world, {"kind": "Namespace", "metadata": {"name": "x"}}, gone=False) is ChangeResult.NOT
 
 
 def test_a_problem_of_another_object_whose_name_begins_alike_keeps_no_change_out() -> None:
@@ -155,8 +155,8 @@ def test_a_problem_of_another_object_whose_name_begins_alike_keeps_no_change_out
         "Pod default/p-1: there is no node gone",
     ]
     machine["metadata"]["labels"] = {"x": "y"}
-    assert take_in(world, machine, gone=False) is ChangeResult.CHANGED
-    assert take_in(world, first, gone=True) is ChangeResult.CHANGED
+    assert apply_change(world, machine, gone=False) is ChangeResult.CHANGED
+    assert apply_change(world, first, gone=True) is ChangeResult.CHANGED
 
 
 def test_cards_that_change_make_the_world_anew() -> None:
@@ -165,7 +165,7 @@ def test_cards_that_change_make_the_world_anew() -> None:
     world = world_of([machine])
     other = node("a", cards=3)
     other["metadata"] |= {"uid": "n", "resourceVersion": "7"}
-    assert take_in(world, other, gone=False) is ChangeResult.NOT
+    assert apply_change(world, other, gone=False) is ChangeResult.NOT
 
 
 def test_a_bound_pod_that_was_asked_about_is_still_followed() -> None:
@@ -176,9 +176,9 @@ def test_a_bound_pod_that_was_asked_about_is_still_followed() -> None:
     explain_bound(world, bound)
     world.restore_pod(bound)
     ended = {**first, "metadata": {**first["metadata"], "resourceVersion": "9"}, "status": {"phase": "Failed"}}
-    assert take_in(world, ended, gone=False) is ChangeResult.CHANGED
+    assert apply_change(world, ended, gone=False) is ChangeResult.CHANGED
     assert usage.pods(world) == []
-    assert take_in(world, ended, gone=True) is ChangeResult.CHANGED
+    assert apply_change(world, ended, gone=True) is ChangeResult.CHANGED
     assert not world.pods
 
 
@@ -190,7 +190,7 @@ def test_where_pods_are_evicted_what_may_keep_room_makes_the_world_anew(changed:
     world = World(EngineOptions([make_dialect("hami")], preemption=True))
     world.add([node("a"), first, waits])
     first["metadata"] = {**first["metadata"], "resourceVersion": "7", **changed}
-    assert take_in(world, first, gone=False) is (ChangeResult.NOT if changed else ChangeResult.SAME)
+    assert apply_change(world, first, gone=False) is (ChangeResult.NOT if changed else ChangeResult.SAME)
     nominated = {**waits, "status": {"nominatedNodeName": "a"}}
     nominated["metadata"] = {**waits["metadata"], "resourceVersion": "8"}
-    assert take_in(world, nominated, gone=False) is ChangeResult.NOT
+    assert apply_change(world, nominated, gone=False) is ChangeResult.NOT

@@ -373,3 +373,10 @@ def test_no_advice_joins_what_stands_alone_as_well(seed: int) -> None:
     for number, parts in enumerate(named):
         assert not any(other < parts for other in named), told.remedies
         assert parts not in named[:number]
+
+
+@pytest.mark.parametrize("reason", [CardReason.ResourceQuotaNotFit, CardReason.CardInsufficientMemory])
+def test_nobody_is_told_to_ask_for_less_than_nothing(reason: CardReason) -> None:
+    world, waiting = world_of(pod("asked", {HAMI[0]: 1, HAMI[1]: 0}))
+    (text, *_) = remedies_from_condition(world, waiting, f"0/1 nodes are available: 1 {reason.text}.", "").remedies
+    assert text == f"ask for some of {HAMI[1]} in container main (0 is no amount, and it gets whole cards)"

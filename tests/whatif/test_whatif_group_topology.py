@@ -14,6 +14,7 @@ from tests.whatif.test_whatif_turns import waits
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Explanation, RemedyKind, World, explain_pod, make_dialect, simulate
+from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.others import remedies_of_other_reasons
 
 Object = dict[str, Any]
@@ -130,7 +131,8 @@ def test_who_sees_no_node_is_told_by_the_condition(said_by: str) -> None:
         if each["kind"] == "Pod":
             each["spec"]["containers"][0]["resources"]["limits"][MEMORY] = "16000"
     world = world_of(*(node(f"n{n}", 1, labels={"zone": f"z{n}"}) for n in range(len(group))), *group)
-    (*told, last) = remedies_of_other_reasons(explain_pod(world, named(world, "p0")).answer.decision.message)
+    message = explain_pod(world, named(world, "p0")).answer.decision.message
+    (*told, last) = map(say, remedies_of_other_reasons(message))
     assert [text.partition(":")[0] for text in told] == [
         *([f"write annotation {PREFERRED} instead of {REQUIRED} on all pods of the group"] * (said_by != "object")),
         *([f"make {NAME} without {FIELD}"] * (said_by != "pods")),

@@ -71,19 +71,19 @@ def test_numbers_that_differ_among_the_pods_of_a_group_are_told(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_fellow_whose_scheduler_is_misspelt_is_to_be_created_anew(seed: int) -> None:
+def test_another_member_whose_scheduler_is_misspelt_is_to_be_created_anew(seed: int) -> None:
     rng = np.random.default_rng(seed)
     right, where = "vgpu-scheduler", int(rng.integers(0, len("vgpu-scheduler")))
     wrong = [f"{right[:where]}{right[where + 1 :]}", f"{right[:where]}x{right[where:]}"][seed % 2]
-    fellow = member("p1", 2, 2)
-    fellow["spec"]["schedulerName"] = wrong
-    world = world_of(node("a", 2), member("p0", 1, 2), fellow)
+    other = member("p1", 2, 2)
+    other["spec"]["schedulerName"] = wrong
+    world = world_of(node("a", 2), member("p0", 1, 2), other)
     (remedy,) = explain_pod(world, named(world, "p0")).remedies
     anew = f"if {right} is meant, create it anew with spec.schedulerName: {right}"
     said = f"p1 (names scheduler {wrong}, which is not known here; {anew})"
     assert remedy.text == f"create 1 more pod of group default/team, or have others count: {said}"
-    fellow["spec"]["schedulerName"] = right
-    world = world_of(node("a", 2), member("p0", 1, 2), fellow)
+    other["spec"]["schedulerName"] = right
+    world = world_of(node("a", 2), member("p0", 1, 2), other)
     assert explain_pod(world, named(world, "p0")).answer.node
 
 

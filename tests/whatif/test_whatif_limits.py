@@ -130,7 +130,7 @@ def test_limits_are_all_named_and_what_is_suggested_keeps_them_or_has_them_raise
             if limit != before["spec"]["limits"][field]:
                 lower = {**each["spec"]["limits"], field: now[field] - 1}
                 others = [other for other in raised[0].objects if other["metadata"]["name"] != each["metadata"]["name"]]
-                less = Remedy(raised[0].kind, "", "", objects=(*others, {**each, "spec": {"limits": lower}}))
+                less = Remedy(raised[0].kind, (), "", objects=(*others, {**each, "spec": {"limits": lower}}))
                 assert not placed(changed(objects, less)), f"{field} need not be {limit}"
 
 

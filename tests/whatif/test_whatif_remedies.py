@@ -280,7 +280,7 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
         assert _node_of(*_applied(objects, remedy, made)) == remedy.node, remedy.text
         if remedy.kind is RemedyKind.END_PODS:
             for uid in remedy.ended:
-                fewer = Remedy(remedy.kind, "", "", ended=tuple(other for other in remedy.ended if other != uid))
+                fewer = Remedy(remedy.kind, (), "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
                 assert (
                     again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())

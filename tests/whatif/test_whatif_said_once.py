@@ -11,8 +11,11 @@ from tests.whatif.test_whatif_less_of_several import quota
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
+from vgpu_scheduler.whatif.advice.paired_changes import both
+from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
@@ -26,9 +29,9 @@ def told_to_a_tenant(*objects: Object) -> tuple[str, list[str]]:
     decision = ask(world, waiting).decision
     alone = World(EngineOptions([make_dialect("hami")]))
     alone.add([each for each in objects[:-1] if each["kind"] != "Node"])
-    standing = quotas_of(alone, "default")
+    reports = quotas_of(alone, "default")
     found = remedies_from_condition(
-        alone, alone.pod(world.written(waiting)), decision.message, "", QuotaStanding(standing)
+        alone, alone.pod(world.written(waiting)), decision.message, "", QuotaStatus(reports)
     )
     return decision.placement.node if decision.placement else "", list(found.remedies)
 
@@ -99,7 +102,7 @@ def test_fewer_cards_than_are_meant_by_a_fraction_are_said_once(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(seed: int) -> None:
+def test_what_is_asked_otherwise_is_not_corrected_before_and_all_else_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names, quantities = ("c", "c-1", "c.1"), ("3500m", "8Gi", "8")
     container, resource, written = (str(rng.choice(each)) for each in (names, (GPU, MEMORY, GPU + "x"), quantities))
@@ -107,9 +110,19 @@ def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(
     whose, what = str(rng.choice(names)), str(rng.choice([GPU, MEMORY, GPU + "x"]))
     steps = ResourceStep(what, 1, "", "8", str(rng.choice(quantities)))
     amount = Amount("containers", 0, whose, (steps,), 8)
-    sentence = (
-        f"have it so and {amount.worded(int(rng.integers(1, 8)))}{rng.choice(['', ' and more', ' (more may fit)'])}"
-    )
+    then = (*do("have it so"), ask_for(amount, int(rng.integers(1, 8))), *do(str(change)))
     same = (whose, what, steps.mistaken) == (container, resource, written)
-    assert change.is_made_by(sentence) == same, sentence
-    assert change.is_made_by(str(change)) == (not change.unit)
+    before = [Action("more")] if same else [Action(str(change)), Action("more")]
+    assert CorrectedPod({}, (change, "more")).and_then(then) == (*before, *then)
+
+
+def test_what_users_write_is_not_taken_for_words_of_ours() -> None:
+    said = "A100: whoever may (at most: one); or not"
+    asked = pod("asked", {GPU: 1, MEMORY: 2000}, metadata={"annotations": {"nvidia.com/use-gputype": said}})
+    world, waiting = world_of(quota("q", gpumem=1000), asked)
+    message = "0/1 nodes are available: 1 CardTypeMismatch, 1 ResourceQuotaNotFit."
+    found = remedies_from_condition(world, waiting, message, "", QuotaStatus(quotas_of(world, "default"))).remedies
+    text = f"leave out its annotation nvidia.com/use-gputype ({said})"
+    assert [each for each in found if each.startswith(f"{text} and ")], found
+    first, second = (Remedy(RemedyKind.TOGETHER, do(each), "a") for each in (text, "tolerate a taint"))
+    assert both(first, second, "a").text == f"{text} and tolerate a taint"

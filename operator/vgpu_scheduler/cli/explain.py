@@ -98,8 +98,8 @@ def run(
     forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
     if forecaster is not None:
         forecasts |= waits_for_volumes({pod.uid: explained[pod.uid].awaited for pod in waiting})
-    told_of = {uid: _told(world, told, forecasts.get(uid), output) for uid, told in explained.items()}
-    _show([told_of[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
+    explanations = {uid: _explanation(world, each, forecasts.get(uid), output) for uid, each in explained.items()}
+    _show([explanations[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
 
 
 def _explain_alone(
@@ -117,15 +117,16 @@ def _explain_alone(
     if not listed:
         _fail_without_pods(key, home)
     names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
-    told = [explain_from_condition(cluster, pod, error) for pod in listed]
-    _show([_without_forecast(each) for each in told] if asked_forecast else told, key, output, names)
+    explanations = [explain_from_condition(cluster, pod, error) for pod in listed]
+    _show([_without_forecast(each) for each in explanations] if asked_forecast else explanations, key, output, names)
 
 
-def _without_forecast(told: PodExplanation) -> PodExplanation:
+def _without_forecast(explanation: PodExplanation) -> PodExplanation:
     """Say of a pod that waits that nothing can be forecast."""
-    if told.plain.get("node"):
-        return told
-    return told._replace(plain=with_forecast(dict(told.plain), UNSEEN), lines=[*told.lines, UNSEEN.text()])
+    if explanation.plain.get("node"):
+        return explanation
+    plain = with_forecast(dict(explanation.plain), UNSEEN)
+    return explanation._replace(plain=plain, lines=[*explanation.lines, UNSEEN.text()])
 
 
 def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:
@@ -142,33 +143,33 @@ def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoRetur
     fail(f"there is no {those} that waits or runs")
 
 
-def _show(told: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
+def _show(explanations: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
     """Show what is said of one pod, or of all that have some labels; with ``-o name`` their names."""
     if output == NAME:
         click.echo("\n".join(f"pod/{name}" for name in names))
     elif output not in FOR_PEOPLE:
-        dump(told[0].plain if key else [each.plain for each in told], output)
+        dump(explanations[0].plain if key else [each.plain for each in explanations], output)
     else:
-        text = "\n\n".join("\n".join(each.lines) for each in told)
+        text = "\n\n".join("\n".join(each.lines) for each in explanations)
         click.echo(wrapped(text, shutil.get_terminal_size().columns) if on_terminal() and output != WIDE else text)
-    raise SystemExit(max(each.status for each in told))
+    raise SystemExit(max(each.status for each in explanations))
 
 
 def _explained(
     world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
 ) -> ExplainedPod:
-    told = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
+    explained = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
     if view.live:
-        named = told.namespaces
-        told = told.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
-    return told
+        named = explained.namespaces
+        explained = explained.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
+    return explained
 
 
-def _told(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
-    print_pod_warnings(world, [told.pod])
-    if told.is_bound:
-        return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), _FITS_NOWHERE * told.is_announced)
-    return _waiting(world, told, waits, output)
+def _explanation(world: World, found: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
+    print_pod_warnings(world, [found.pod])
+    if found.is_bound:
+        return PodExplanation(found.as_json(), found.lines(wide=output == WIDE), _FITS_NOWHERE * found.is_announced)
+    return _waiting(world, found, waits, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
@@ -201,18 +202,18 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     return name
 
 
-def _waiting(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
-    ours, found = told.ours, told.found
-    lines = told.lines(wide=output == WIDE)
-    lines += _notes(world, told, waits, fits=ours and bool(found.answer.node))
+def _waiting(world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
+    ours, found = explained.ours, explained.found
+    lines = explained.lines(wide=output == WIDE)
+    lines += _notes(world, explained, waits, fits=ours and bool(found.answer.node))
     return PodExplanation(
-        with_forecast(told.as_json(), waits), lines, 0 if ours and found.answer.node else _FITS_NOWHERE
+        with_forecast(explained.as_json(), waits), lines, 0 if ours and found.answer.node else _FITS_NOWHERE
     )
 
 
-def _notes(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None, *, fits: bool) -> list[str]:
+def _notes(world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
-    pod = told.pod
+    pod = explained.pod
     lines = [] if waits is None else [waits.text()]
     if fits and not gated(pod):
         priority = world.engine.groups.priority
@@ -220,7 +221,7 @@ def _notes(world: World, told: ExplainedPod, waits: Forecast | NoForecast | None
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
-        lines += told.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
+        lines += explained.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
     condition = pod.scheduled_condition
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
+import msgspec
 
 from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
@@ -45,9 +46,10 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, fellows_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
 
@@ -77,7 +79,7 @@ class _Found(NamedTuple):
 
     world: World
     pod: Pod
-    told: ConditionRemedies
+    advised: ConditionRemedies
     rights: tuple[str, ...]
 
 
@@ -126,19 +128,19 @@ def explain_from_condition(cluster: ClusterOptions, found: Object, error: Missin
     if placed := _bound(key, found, error):
         return placed
     condition = scheduled_condition(found)
-    world, pod, told, rights = _told(cluster, namespace, found, condition, error)
+    world, pod, advised, rights = _read(cluster, namespace, found, condition, error)
     missing = f"{error}, {', '.join(rights)} in namespace {namespace}" if rights else str(error)
     print_pod_warnings(world, [pod])
-    said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
-    answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
+    said = {"near_miss": str(advised.near_miss or ""), "quotas": [str(each) for each in advised.quotas]}
+    answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
     scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
-    lines = [*_waiting(key, pod, condition, told, error), "", f"More cannot be said: {missing}."]
+    lines = [*_waiting(key, pod, condition, advised, error), "", f"More cannot be said: {missing}."]
     return PodExplanation(plain, lines, _WAITS)
 
 
-def _told(
+def _read(
     cluster: ClusterOptions, namespace: str, found: Object, condition: Object, error: MissingRightsError
 ) -> _Found:
     """Return the pod, and what it, its events and the objects of its namespace say."""
@@ -158,40 +160,42 @@ def _told(
     anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     reading = _Reading(world, seen, were_read, error)
-    first = [*([anew] if anew else []), *of_group, *_of_other_member(cluster, reading, condition)]
-    told = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
-    return _Found(world, pod, told, tuple(rights))
+    first = [*map(do, [*([anew] if anew else []), *of_group]), *_of_other_member(cluster, reading, condition)]
+    advised = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
+    return _Found(world, pod, advised, tuple(rights))
 
 
-def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[str]:
+def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[Advice]:
     """Yield what may help another pod of the group of a pod, of which its condition says that it keeps it waiting."""
     key, message = other_member_in(str(condition.get("message", ""))) or ("", "")
     for other in (each for each in reading.world.pending.values() if each.key == key):
         found = reading.world.written(other)
         event = _last_event(cluster, other.namespace, found) or ""
-        told = _remedies(reading, found, message, event, str(condition.get("reason", "")))
-        yield from (f"for pod {key}, which is placed together with this one: {text}" for text in told.remedies)
+        advised = _remedies(reading, found, message, event, str(condition.get("reason", "")))
+        for first, *others in advised.advice:
+            what = f"for pod {key}, which is placed together with this one: {first.what}"
+            yield (replace(first, what=what), *others)
 
 
 def _remedies(
-    reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[str] = ()
+    reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[Advice] = ()
 ) -> ConditionRemedies:
     """Return what a pod says by its condition and its event, and what may help it, after what is said first."""
     world, settings = reading.world, reading.error.scheduler.settings
     pod = world.pod(found)
     others = not named_anew(pod.scheduler_name, settings) and not is_ours(pod.scheduler_name, settings)
     ours = reading.were_read and not others  # our quotas do not hold the pods of others
-    fellows = fellows_of(world, pod) if ours else None
+    other_members = other_members_of(world, pod) if ours else None
     counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas count
-    standing = (_standing(world, pod, message, fellows) if counts and ours else ()) or None
-    if standing is None and counts and _has_other_limits(world, pod, event):
-        standing = ()
+    reports = (_quota_reports(world, pod, message, other_members) if counts and ours else ()) or None
+    if reports is None and counts and _has_other_limits(world, pod, event):
+        reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
     may_be_claims = not message or UNBOUND_IMMEDIATE.text in message or is_about_claims(message)
-    of_claims = list(reading.seen.claim_problems(found, [pod.uid])) if may_be_claims else []
+    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
-    known = QuotaStanding(standing, fellows, earlier, limits)
+    known = QuotaStatus(reports, other_members, earlier, limits)
     return remedies_from_condition(world, pod, message, event, known, OtherRemedies(first, last, of_claims), reason)
 
 
@@ -201,24 +205,24 @@ def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     return any(now.get(report.resource) != report.limit for report in quotas_from_event(event))
 
 
-def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None) -> tuple[QuotaReport, ...]:
+def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMembers | None) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
 
     Of a pod whose amounts depend on the card its condition tells whether they do.
     """
-    if found := quotas_in_the_way(world, pod, fellows=fellows):
+    if found := quotas_in_the_way(world, pod, other_members=other_members):
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
-    told = CardReason.ResourceQuotaNotFit.text in message
+    is_of_quota = CardReason.ResourceQuotaNotFit.text in message
     depends = bool(left_to_cards(world, pod)) or any(report.resource not in asked for report in reports)
-    return reports if told and depends else ()
+    return reports if is_of_quota and depends else ()
 
 
 def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation | None:
     """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
     world = World(error.scheduler.options)
     read = world.pod(found)
-    pod = replace(read, node_name=world.home_of(read))
+    pod = msgspec.structs.replace(read, node_name=world.home_of(read))
     if not pod.node_name:
         return None
     is_announced = not read.node_name
@@ -232,9 +236,9 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
         said |= {"deleting": True}
         lines = [*lines, ending]
     where = describe_place(pod, is_announced=is_announced)
-    told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
+    text = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
     plain = {"pod": key, "node": pod.node_name, "held": held, "decided": record, **said, "missing": str(error)}
-    return PodExplanation(plain, told, _WAITS if is_announced else 0)
+    return PodExplanation(plain, text, _WAITS if is_announced else 0)
 
 
 def _disruption(found: Object) -> str:
@@ -242,36 +246,36 @@ def _disruption(found: Object) -> str:
     if not found["metadata"].get("deletionTimestamp"):
         return ""
     conditions = (found.get("status") or {}).get("conditions") or ()
-    told: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
-    return ": ".join(filter(None, (str(told.get("reason") or ""), str(told.get("message") or ""))))
+    disruption: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
+    return ": ".join(filter(None, (str(disruption.get("reason") or ""), str(disruption.get("message") or ""))))
 
 
 def _waiting(
-    key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError
+    key: str, pod: Pod, condition: Object, advised: ConditionRemedies, error: MissingRightsError
 ) -> Iterator[str]:
     """Yield the lines about a pod that waits."""
     settings = error.scheduler.settings
     yield f"{key} waits."
     ours = is_ours(pod.scheduler_name, settings)
     if not ours:
-        yield f"  {left_to_whom(pod.scheduler_name, settings)}"
+        yield f"  {left_to_whom(pod.scheduler_name, settings)}."
     if condition.get("message"):
         yield f"  {condition.get('reason', '')}: {condition['message']}"
     else:
         yield f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}."
     if pod.nominated_node_name:
         yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it."
-    if told.near_miss is not None:
-        yield f"  {told.near_miss}"
-    if told.quotas:
+    if advised.near_miss is not None:
+        yield f"  {advised.near_miss}"
+    if advised.quotas:
         keeps = "keeps" if ours else "would keep"
-        with_it = f"; {told.fellows}" if told.fellows is not None and str(told.fellows) else ""
-        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, told.quotas)}{with_it}."
-    elif told.quota_unseen:
+        with_it = f"; {advised.other_members}" if str(advised.other_members or "") else ""
+        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, advised.quotas)}{with_it}."
+    elif advised.quota_unseen:
         yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."
-    if told.remedies:
+    if advised.remedies:
         yield from ("", "What may help, by what its condition and its event say:")
-        yield from (f"  {remedy}" for remedy in told.remedies)
+        yield from (f"  {remedy}" for remedy in advised.remedies)
     yield from ("", f"What its reasons mean: {settings.runbook_url or _RUNBOOK}.")
 
 

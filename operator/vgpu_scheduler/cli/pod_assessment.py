@@ -29,7 +29,7 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
-from vgpu_scheduler.whatif.conditions.group_quotas import fellows_of
+from vgpu_scheduler.whatif.conditions.group_quotas import other_members_of
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.tables import few
@@ -137,28 +137,29 @@ def known_of(
     decision = ask(world, pod).decision
     refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    fellows = None if refused or others else fellows_of(world, pod, before.there, before.kept)
-    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, fellows))
+    other_members = None if refused or others else other_members_of(world, pod, before.there, before.kept)
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, other_members))
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
-            reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
+            reasons.insert(0, left_to_whom(pod.scheduler_name, settings))
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
-    standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
-    standing += f"; {fellows}" if exceeded and standing and fellows is not None and str(fellows) else ""
-    return PodAssessment(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
+    quota_status, unknown = _quota_status(world, pod, before), left_to_cards(world, pod)
+    with_it = str(other_members or "") if exceeded and quota_status else ""
+    quota_status += f"; {with_it}" if with_it else ""
+    return PodAssessment(pod.key, refused, quota_status, exceeded, tuple(reasons), unknown=unknown)
 
 
-def _standing(world: World, pod: Pod, before: _Before) -> str:
+def _quota_status(world: World, pod: Pod, before: _Before) -> str:
     """Say how the namespace of a pod stands with its quotas; empty without limits."""
-    told = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
+    used = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
     others = " with the pods before it" if any(before.counted.values()) else ""
     if before.unknown:
         which = f"{counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}"
         others += f", and what {which}, which depends on the card"
-    return f"{told}{others}" if told else ""
+    return f"{used}{others}" if used else ""
 
 
 def known_of_all(
@@ -203,7 +204,7 @@ def known_of_all(
     hindered = {uid for uid, found in anyway if found.refused or found.reasons}  # whatever their quota lets in
     kept: dict[str, PodAssessment] = {}
     while True:
-        told: dict[str, PodAssessment] = {}
+        assessed: dict[str, PodAssessment] = {}
         placed: dict[str, _Before] = {}
         for pod, waits in in_turn:
             before = placed.setdefault(pod.namespace, _Before(kept=hindered))
@@ -211,16 +212,16 @@ def known_of_all(
             group = _group_of(world, pod)
             if group in kept_groups and not found.is_kept:
                 found = replace(found, reasons=(kept_groups[group],))
-            told[pod.uid] = found
+            assessed[pod.uid] = found
             if not found.is_kept:
                 before.counted.update(counted_for_quotas(world, pod))
                 before.unknown += bool(found.unknown)
                 before.there.add(pod.uid)
-        more = _groups_kept(world, [pod for pod, _ in in_turn if told[pod.uid].is_kept])
+        more = _groups_kept(world, [pod for pod, _ in in_turn if assessed[pod.uid].is_kept])
         if more.keys() <= kept_groups.keys():
-            return list(told.values())
+            return list(assessed.values())
         new_groups = more.keys() - kept_groups.keys()
-        kept |= {pod.uid: told[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, told)}
+        kept |= {pod.uid: assessed[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, assessed)}
         kept_groups = more | kept_groups
 
 
@@ -241,9 +242,9 @@ def _group_of(world: World, pod: Pod) -> GroupKey | None:
     return said.key
 
 
-def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], told: Mapping[str, PodAssessment]) -> bool:
+def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], assessed: Mapping[str, PodAssessment]) -> bool:
     """Tell whether a pod is of one of some groups, and is kept for a reason of its own."""
-    return told[pod.uid].is_kept and _group_of(world, pod) in groups
+    return assessed[pod.uid].is_kept and _group_of(world, pod) in groups
 
 
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
@@ -254,10 +255,10 @@ def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
             by_group.setdefault(group, []).append(pod.name)
     found: dict[GroupKey, str] = {}
     for group, names in by_group.items():
-        standing = world.engine.groups.standing(group)
-        if len(standing.waiting) - len(names) < standing.needed:
+        status = world.engine.groups.standing(group)
+        if len(status.waiting) - len(names) < status.needed:
             found[group] = (
-                f"it is placed together with others of group {group}, of which {standing.needed} are needed at once,"
+                f"it is placed together with others of group {group}, of which {status.needed} are needed at once,"
                 f" and {few(names, 'pods')} {'is' if len(names) == 1 else 'are'} kept waiting"
             )
     return found

@@ -169,7 +169,7 @@ def beside_fact(kind: InventoryKind) -> ListedKind:
     return ListedKind(kind.name, group, version, resource, partial(decode_inventory, kind.name))
 
 
-def take_in(fact: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
+def decode_fact(fact: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
     """Read objects; return those that can be read, and findings about the others."""
     values: list[Any] = []
     findings: list[Finding] = []

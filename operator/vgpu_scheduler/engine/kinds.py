@@ -236,12 +236,12 @@ def _stored(
 def _understood(observe: Callable[[_Observed], None]) -> Callable[[_Observed, float], tuple[Problem, ...]]:
     """Return how objects are taken in of which nothing can be unclear, at any time."""
 
-    def taken_in(found: _Observed, now: float) -> tuple[Problem, ...]:
+    def observe_at(found: _Observed, now: float) -> tuple[Problem, ...]:
         del now
         observe(found)
         return ()
 
-    return taken_in
+    return observe_at
 
 
 def _quotas(quotas: QuotaLimits) -> ObservedKind[ResourceQuota]:

@@ -134,7 +134,7 @@ class SupervisedKopf(ABC):
         self._handlers[handler.kind] = handler
 
         @kopf.on.event(*resource, registry=registry, when=lambda event, **_: handler.is_news(event))
-        async def take_in(event: Any, **_: Any) -> None:
+        async def on_event(event: Any, **_: Any) -> None:
             self._outside.run(handler, event)  # what it starts does not end with kopf
 
     @abstractmethod

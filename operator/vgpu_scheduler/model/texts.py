@@ -44,6 +44,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def by_name(noun: str, names: Sequence[str]) -> str:
+    """Return all that a noun names whose plural ends in s: card a, cards a, b."""
+    return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(names)}"
+
+
 def first_of(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """Return so many names at most for a message, and how many more there are: a, b and 3 more."""
     more = len(names) - most

@@ -112,8 +112,9 @@ class ExplainedPod:
         pod, found = self.pod, self.found
         if not self.is_bound:
             settings = self.scheduler.settings
-            left = [left_to_whom(pod.scheduler_name, settings), "", f"If it named {settings.scheduler_names[0]}:", ""]
-            return [*([] if self.ours else left), found.text(wide=wide)]
+            left = f"{left_to_whom(pod.scheduler_name, settings)}."
+            first = [] if self.ours else [left, "", f"If it named {settings.scheduler_names[0]}:", ""]
+            return [*first, found.text(wide=wide)]
         here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
         return [
             self.where,

@@ -31,9 +31,9 @@ from vgpu_scheduler.doctor import (
     Rights,
     Server,
     beside_fact,
+    decode_fact,
     objects_of,
     questions,
-    take_in,
 )
 from vgpu_scheduler.reading.expected_settings import expectations, expected_of
 from vgpu_scheduler.reading.lists import ListResult, list_objects
@@ -63,7 +63,7 @@ class _Collected:
 
     def take(self, fact: ListedKind, items: Iterable[Any]) -> None:
         """Take in objects of a kind, beside those that are known of it."""
-        values, unreadable = take_in(fact, items)
+        values, unreadable = decode_fact(fact, items)
         self.objects.setdefault(fact.kind, []).extend(values)
         self.findings += unreadable
 

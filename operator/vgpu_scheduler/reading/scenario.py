@@ -106,7 +106,7 @@ def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: 
         if not is_ours(pod.scheduler_name, settings):
             others.setdefault(pod.scheduler_name, []).append(pod.key)
     for named, keys in others.items():
-        text = f"{left_to_whom(named, settings)} Here it is placed as if it named {settings.scheduler_names[0]}"
+        text = f"{left_to_whom(named, settings)}. Here it is placed as if it named {settings.scheduler_names[0]}"
         warn(f"Pod {first_of(keys, 1)}: {text}")
 
 

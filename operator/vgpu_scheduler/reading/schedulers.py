@@ -18,12 +18,12 @@ def is_ours(named: str, settings: Settings) -> bool:
 
 
 def left_to_whom(named: str, settings: Settings) -> str:
-    """Say that this scheduler does not place a pod that waits, in a sentence."""
+    """Say that this scheduler does not place a pod that waits, in a sentence without its full stop."""
     ours = ", ".join(settings.scheduler_names)
     if named == DEFAULT_SCHEDULER or named in settings.coexist_with:
-        return f"It is left to the scheduler {named}, which it names: vgpu-scheduler places pods of {ours} only."
+        return f"It is left to the scheduler {named}, which it names: vgpu-scheduler places pods of {ours} only"
     said = f"it names the scheduler {named}{_meant(named, settings)}"
-    return f"Nobody places it here: {said}, and vgpu-scheduler places pods of {ours} only."
+    return f"Nobody places it here: {said}, and vgpu-scheduler places pods of {ours} only"
 
 
 def announced_for(pod: Pod, node: str) -> str:

@@ -13,7 +13,7 @@ from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
-from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
+from vgpu_scheduler.whatif import ChangeResult, World, WorldError, apply_change
 from vgpu_scheduler.whatif.world.changes import POD, key_of
 
 SHORTEST_MISS: Final = 1.0
@@ -79,13 +79,13 @@ class Shadow:
         self._note_gone(world, now)
         self._beginning = False
 
-    def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> ChangeResult:
-        """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.take_in`."""
+    def apply_change(self, world: World, obj: Object, *, gone: bool, now: float) -> ChangeResult:
+        """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.apply_change`."""
         if self.slept(now):
-            return take_in(world, obj, gone=gone)
+            return apply_change(world, obj, gone=gone)
         if obj["kind"] == POD and not gone:
             self._foresee(world, obj, now)
-        taken = take_in(world, obj, gone=gone)
+        taken = apply_change(world, obj, gone=gone)
         if taken is ChangeResult.CHANGED and obj["kind"] == POD:
             pod = world.pods.get(key_of(obj))
             if pod is not None:

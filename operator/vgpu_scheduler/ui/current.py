@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.recent import RecentEvents
-from vgpu_scheduler.whatif import ChangeResult, World, take_in
+from vgpu_scheduler.whatif import ChangeResult, World, apply_change
 from vgpu_scheduler.whatif.world.changes import NODE, POD, key_of
 
 Change = tuple[dict[str, Any], bool]
@@ -24,8 +24,8 @@ Question = Callable[[World, ClusterView], _Answer]
 class ClusterListener(Protocol):
     """Who takes changes into a world in a way of its own, and is told of each other world; all in one thread."""
 
-    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
-        """Take a change into a world, as :func:`vgpu_scheduler.whatif.take_in` does."""
+    def apply_change(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
+        """Take a change into a world, as :func:`vgpu_scheduler.whatif.apply_change` does."""
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
         """Take in that a world stands in the place of another one, made of what was read."""
@@ -76,7 +76,7 @@ class CurrentWorld:
             return view
         return replace(view, read_at=view.read_at + timedelta(seconds=time.monotonic() - self._made_at))
 
-    async def take_in(self, changes: Sequence[Change], now: datetime) -> bool:
+    async def apply_changes(self, changes: Sequence[Change], now: datetime) -> bool:
         """Take in what has happened, in its order; tell whether that was possible, else the world is to be made anew.
 
         Parameters
@@ -84,12 +84,12 @@ class CurrentWorld:
         now
             The time of day, as the API server has it: the locks of nodes that changed are judged by it.
         """
-        taken, is_known = await self._in_thread(lambda: self._take_in(changes, now))
+        taken, is_known = await self._in_thread(lambda: self._apply_changes(changes, now))
         if is_known and ChangeResult.CHANGED in taken:
             await self.tell()
         return is_known
 
-    def _take_in(self, changes: Sequence[Change], now: datetime) -> tuple[set[ChangeResult], bool]:
+    def _apply_changes(self, changes: Sequence[Change], now: datetime) -> tuple[set[ChangeResult], bool]:
         taken = set()
         nodes = False
         for obj, gone in changes:
@@ -105,8 +105,8 @@ class CurrentWorld:
 
     def _taken(self, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
         if self._listener is None:
-            return take_in(self._world, obj, gone=gone)
-        return self._listener.take_in(self._world, obj, gone=gone, now=now)
+            return apply_change(self._world, obj, gone=gone)
+        return self._listener.apply_change(self._world, obj, gone=gone, now=now)
 
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
         """Put another world in the place of this one."""

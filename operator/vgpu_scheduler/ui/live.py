@@ -196,7 +196,7 @@ class LiveCluster:
             await self.current.say(self._trouble())
             while self._changes and not self._stale:
                 some, self._changes = self._changes[:_MOST_CHANGES], self._changes[_MOST_CHANGES:]
-                self._stale |= not await self.current.take_in(some, self.now())
+                self._stale |= not await self.current.apply_changes(some, self.now())
             if not self._stale:
                 continue
             await asyncio.sleep(not_before - time.monotonic())

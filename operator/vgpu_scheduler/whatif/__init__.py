@@ -43,7 +43,7 @@ from vgpu_scheduler.whatif.policy_checks.cases import (
     read_cases,
     world_of,
 )
-from vgpu_scheduler.whatif.policy_checks.reach import lets_in_nothing, matches_nothing
+from vgpu_scheduler.whatif.policy_checks.reach import fields_matching_nothing, matches_nothing
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.reasons.volume_causes import awaited_volumes
 from vgpu_scheduler.whatif.workloads import (
@@ -57,7 +57,7 @@ from vgpu_scheduler.whatif.workloads import (
     with_job_sets,
 )
 from vgpu_scheduler.whatif.world.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
-from vgpu_scheduler.whatif.world.changes import ChangeResult, take_in
+from vgpu_scheduler.whatif.world.changes import ChangeResult, apply_change
 from vgpu_scheduler.whatif.world.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.world.options import make_dialect
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, simulate, with_preempted
@@ -93,6 +93,7 @@ __all__ = [
     "World",
     "WorldError",
     "aligned",
+    "apply_change",
     "ask",
     "awaited_volumes",
     "capacity_of",
@@ -105,6 +106,7 @@ __all__ = [
     "explain",
     "explain_bound",
     "explain_pod",
+    "fields_matching_nothing",
     "flatten",
     "held_cards",
     "hours_of_running_pods",
@@ -112,7 +114,6 @@ __all__ = [
     "kinds_read",
     "known_problems",
     "left_to_cards",
-    "lets_in_nothing",
     "listed_cards",
     "made_by",
     "make_dialect",
@@ -134,7 +135,6 @@ __all__ = [
     "remedies_from_condition",
     "simulate",
     "summed_by_namespace",
-    "take_in",
     "take_up_preemptions",
     "unknown_fields",
     "victim_row",

@@ -56,12 +56,12 @@ class ShadowFeed:
     clock: Clock
     now: Callable[[], datetime]
 
-    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
+    def apply_change(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
         """Take in a change."""
         at = self.clock.change(now.timestamp())
         if not self.shadow.slept(at):
             self.change_log.note(obj, gone=gone, now=at)
-        return self.shadow.take_in(world, obj, gone=gone, now=at)
+        return self.shadow.apply_change(world, obj, gone=gone, now=at)
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
         """Take in that the world was made anew."""

@@ -83,7 +83,7 @@ class PodPage:
     def left_to(self) -> str:
         """Who places it; empty where this scheduler does."""
         scheduler = self.told.scheduler.settings
-        return "" if self.told.ours else left_to_whom(self.pod.scheduler_name, scheduler)
+        return "" if self.told.ours else f"{left_to_whom(self.pod.scheduler_name, scheduler)}."
 
     @property
     def condition(self) -> str:

@@ -11,7 +11,7 @@ from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
-from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
+from vgpu_scheduler.whatif import World, fields_matching_nothing
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
@@ -221,9 +221,7 @@ def _problems(world: World, report: PolicyReport, written: Object, reach: _Reach
     for condition in report.conditions:
         if condition.reason not in _FINE and condition.reason is not _TOLD_BY_REACH:
             yield condition.message
-    found = lets_in_nothing(world, written) if reach.selected else matches_nothing(world, written, ())
-    for text in found:
-        yield text.removeprefix(f"{title(report.policy)}: ")
+    yield from fields_matching_nothing(world, written, None if reach.selected else ())
     for section, others in sorted(reach.lost.items()):
         if not reach.won[section]:
             yield f"{section}: {_deciders(others)} for all {counted(reach.selected, 'pod')} that it selects"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 __all__ = ["annotated_as_others"]
@@ -27,4 +27,4 @@ def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
                 if word != given and (node := waiting.node(written)):
                     instead = "" if given is None else f" instead of {given}"
                     text = f"write {word} as its annotation {name}{instead}"
-                    yield Remedy(RemedyKind.ASK_OTHERWISE, text, node, written)
+                    yield Remedy(RemedyKind.ASK_OTHERWISE, do(text), node, written)

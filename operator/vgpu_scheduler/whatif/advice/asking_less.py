@@ -6,19 +6,19 @@ Where cards are cut in few sizes, that may be more than it asks.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
-Object = Mapping[str, Any]
 _Chosen = Sequence[int | None]
 
 _MOST_LOOKED_AT: Final = 10_000
@@ -33,7 +33,7 @@ def ask_less(waiting: HypotheticalPod) -> Iterator[Remedy]:
         if found:
             steps, node = found
             helped |= {part.resource for part in amount.parts}
-            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
+            yield Remedy(RemedyKind.ASK_LESS, (ask_for(amount, steps),), node, amount.applied(waiting.written, steps))
         else:
             yield from islice(_ask_for_larger_pieces(waiting, amount), 1)
     yield from leave_out(waiting, helped)
@@ -50,7 +50,7 @@ def _ask_for_larger_pieces(waiting: HypotheticalPod, amount: Amount) -> Iterator
         for slices in sorted(size for size in pieces if size > amount.steps):
             written = amount.applied(waiting.written, slices)
             if node := waiting.node(written):
-                yield Remedy(RemedyKind.ASK_OTHERWISE, amount.worded(slices), node, written)
+                yield Remedy(RemedyKind.ASK_OTHERWISE, (ask_for(amount, slices),), node, written)
 
 
 def ask_less_of_several(waiting: HypotheticalPod) -> Iterator[Remedy]:
@@ -67,9 +67,10 @@ def ask_less_of_several(waiting: HypotheticalPod) -> Iterator[Remedy]:
             before, after = chosen[:number], chosen[number + 1 :]
             most = largest_that_fits(lambda some: several.node([*before, some, *after]), several.steps[number])  # noqa: B023
             chosen[number] = most[0] if most else steps
-    texts = [each.worded(steps) for each, steps in zip(several.amounts, chosen, strict=True) if steps is not None]
-    if texts and (node := several.node(chosen)):
-        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, several.written(chosen))
+    known = zip(several.amounts, chosen, strict=True)
+    actions = tuple(ask_for(each, steps) for each, steps in known if steps is not None)
+    if actions and (node := several.node(chosen)):
+        yield Remedy(RemedyKind.ASK_LESS, actions, node, several.written(chosen))
 
 
 class _Several:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import by_name
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.world.nodes import with_annotation
@@ -88,7 +89,7 @@ def _host_ports(written: Object) -> Iterator[Constraint]:
     is_of_node = (written.get("spec") or {}).get("hostNetwork")
     for (number, protocol), names in asking.items():
         port = f"{number}" if protocol == _TCP else f"{number}/{protocol}"
-        which = f"container {names[0]}" if len(names) == 1 else f"containers {', '.join(names)}"
+        which = by_name("container", names)
         text = f"use another host port than {port} in {which}{'' if is_of_node else ', or none and a Service'}"
         yield Constraint(HOST_PORT, text, _without_port(written, (number, protocol)))
 

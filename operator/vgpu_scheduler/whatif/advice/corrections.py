@@ -5,7 +5,7 @@ That follows from the pod and the settings alone, so that users who may see no n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome
 from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects.objects import WorldError
@@ -46,22 +47,19 @@ class CorrectedPod:
     changes: tuple[AmountChange | str, ...] = ()
 
     @property
-    def text(self) -> str:
-        """What is to be changed, as one sentence; empty where nothing is."""
-        return " and ".join(map(str, self.changes))
-
-    @property
     def amounts(self) -> tuple[AmountChange, ...]:
         """The amounts that are to be changed."""
         return tuple(each for each in self.changes if isinstance(each, AmountChange))
 
-    def and_then(self, text: str) -> str:
-        """Return a sentence about what is to be done after the corrections with them before it.
+    def and_then(self, advice: Iterable[Action] = ()) -> Advice:
+        """Return what is to be done after the corrections, with them before it.
 
-        An amount that it asks otherwise is not corrected before.
+        An amount that is asked otherwise then is not corrected before.
         """
-        kept = [each for each in self.changes if isinstance(each, str) or not each.is_made_by(text)]
-        return " and ".join([*map(str, kept), text])
+        then = tuple(advice)
+        asked = [each.amount for each in then]
+        kept = (each for each in self.changes if isinstance(each, str) or not any(map(each.is_of, asked)))
+        return (*(Action(str(each)) for each in kept), *then)
 
 
 def corrected(world: World, written: Object) -> CorrectedPod:

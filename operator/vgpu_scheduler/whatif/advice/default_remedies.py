@@ -8,7 +8,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object, to_int
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.advice.policy_remedies import writer_of
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
 
 __all__ = ["lower_defaults"]
@@ -29,7 +29,7 @@ def lower_defaults(waiting: HypotheticalPod) -> Iterator[Remedy]:
                 amount, node = found
                 to = _written(name, amount)
                 text = f"have {writer_of(policy)} lower spec.defaults.{name} of {title} to {to} (it is {given})"
-                yield Remedy(RemedyKind.CHANGE_POLICY, text, node, objects=(_with(policy, name, amount),))
+                yield Remedy(RemedyKind.CHANGE_POLICY, do(text), node, objects=(_with(policy, name, amount),))
 
 
 def _lowered(waiting: HypotheticalPod, policy: Object, name: str, given: Any) -> tuple[int, str] | None:

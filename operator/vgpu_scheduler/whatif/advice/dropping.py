@@ -6,11 +6,21 @@ from collections.abc import Callable, Iterator
 
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import by_name
 from vgpu_scheduler.whatif.advice.constraints import Constraint, annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["droppable_constraints"]
+__all__ = ["droppable_constraints", "leave_out_constraints"]
+
+
+def leave_out_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Yield what a pod may leave out, one at a time, or say as nodes do, whether that helps or not."""
+    for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
+        yield Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), "", constraint.without)
+    yield from labelled_otherwise(waiting.world, waiting.pod, waiting.written)
 
 
 def droppable_constraints(world: World, written: Object, is_let_in: Callable[[Object], bool]) -> Iterator[Constraint]:
@@ -47,5 +57,5 @@ def _with_resources(world: World, constraint: Constraint, is_let_in: Callable[[O
     for name, containers in asking.items():
         without = without_resources(constraint.without, [name])
         if is_let_in(without):
-            where = f"{'container' if len(containers) == 1 else 'containers'} {', '.join(containers)}"
+            where = by_name("container", containers)
             yield Constraint(constraint.name, f"{constraint.text} and leave out {name} in {where}", without)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.queue_order import made_anew, placed
 
@@ -109,7 +109,8 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
     uids = tuple(pod.uid for pod in ending.pods)
     with waiting.world.engine.state.without(uids):
         goes_to = waiting.node()  # which may be another node than theirs
-    return Remedy(kind, "; ".join(texts), goes_to, ended=uids, nameless="; ".join(nameless))
+    action = Action("; ".join(texts), nameless="; ".join(nameless), is_long=len(texts) > 1)
+    return Remedy(kind, (action,), goes_to, ended=uids)
 
 
 def _named(pods: Sequence[Pod], before: str = "") -> str:
@@ -121,5 +122,4 @@ def _named(pods: Sequence[Pod], before: str = "") -> str:
 
 
 def _on_nodes(pods: Sequence[Pod]) -> str:
-    nodes = list(dict.fromkeys(pod.node_name for pod in pods))
-    return f" on node {nodes[0]}" if len(nodes) == 1 else f" on nodes {', '.join(nodes)}"
+    return f" on {by_name('node', list(dict.fromkeys(pod.node_name for pod in pods)))}"

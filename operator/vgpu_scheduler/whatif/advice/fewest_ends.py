@@ -191,7 +191,7 @@ class _Search:
     def _sets(self) -> Iterator[PodsToEnd]:
         priorities = sorted({pod.priority for place in self._places for pod in (*place.own, *place.beside)})
         most = max((len(place.own) + len(place.beside) for place in self._places), default=0)
-        told: set[frozenset[str]] = set()
+        seen: set[frozenset[str]] = set()
         for size in range(most + 1):
             if size == _FEW and not self._may_miss_others:
                 self._places = [each for each in self._places if each.may_fit((*each.own, *each.beside))]
@@ -200,8 +200,8 @@ class _Search:
             for number, priority in enumerate(priorities):
                 found = list(islice(self._of_size(size, priority), _MOST_FOUND))
                 for each in found:
-                    if (uids := frozenset(pod.uid for pod in each.pods)) not in told:
-                        told.add(uids)
+                    if (uids := frozenset(pod.uid for pod in each.pods)) not in seen:
+                        seen.add(uids)
                         yield each
                 if found:
                     priorities = priorities[:number]

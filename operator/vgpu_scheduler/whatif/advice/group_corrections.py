@@ -9,6 +9,7 @@ import msgspec
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
+from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
@@ -27,7 +28,7 @@ def members_corrected(world: World, members: Sequence[Pod]) -> Iterator[str]:
             written = world.written(member)
             meant = corrected(world, written) if refusal_of(world, written) else None
             if meant is not None and meant.changes:
-                by_text.setdefault(meant.text, []).append(member.name)
+                by_text.setdefault(say(meant.and_then()), []).append(member.name)
                 stack.callback(world.replace_pod, member, written)
                 _rewrite(world, member, meant.written)
         yield " and ".join(

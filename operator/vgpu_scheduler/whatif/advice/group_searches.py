@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
 from vgpu_scheduler.whatif.advice.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world.nodes import listed_cards
@@ -84,18 +84,10 @@ def changes_for_group(world: World, pod: Pod, group: GroupStatus, before: Sequen
         written = [world.pending.get(each.uid, each) for each in group.waiting]
         waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
         if text and (node := waiting.node()):
-            return [Remedy(RemedyKind.CORRECT, text, node)]
+            return [Remedy(RemedyKind.CORRECT, do(text), node)]
         found = [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
-    if not text:
-        return found
-    return [
-        Remedy(RemedyKind.CORRECT, text, ""),
-        *(replace(each, text=f"{text} and {each.text}", nameless=_after(text, each.nameless)) for each in found),
-    ]
-
-
-def _after(text: str, then: str) -> str:
-    return f"{text} and {then}" if then else ""
+    first = Remedy(RemedyKind.CORRECT, do(text), "")
+    return [first, *(replace(each, actions=(*first.actions, *each.actions)) for each in found)] if text else found
 
 
 def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKey
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -88,11 +88,11 @@ def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
 
 
 def _way(text: str, objects: Sequence[Object]) -> Remedy:
-    return Remedy(RemedyKind.DROP_CONSTRAINT, text, "", objects=tuple(objects))
+    return Remedy(RemedyKind.DROP_CONSTRAINT, do(text), "", objects=tuple(objects))
 
 
 def _both(one: Remedy, other: Remedy) -> Remedy:
-    return _way(f"{one.text} and {other.text}", (*one.objects, *other.objects))
+    return replace(one, actions=(*one.actions, *other.actions), objects=(*one.objects, *other.objects))
 
 
 def _annotations(written: Object) -> Mapping[str, str]:

@@ -48,7 +48,7 @@ def what_to_set(world: World, pod: Pod) -> str:
 def _let_preempt(world: World, pod: Pod) -> Iterator[list[str]]:
     """Have policies let a pod preempt others for the time of a question, and yield what of them has to be otherwise."""
     in_force = world.policies_in_force(pod, _SECTION)
-    written = next((policy for title, policy in in_force if title.startswith(CLUSTER_KIND)), None)
+    written = next((policy for _, policy in in_force if not policy["metadata"].get("namespace")), None)
     unset = []
     with ExitStack() as stack:
         if written is None or preemption_section(written).get(_FIELD) is not True:

@@ -5,26 +5,23 @@ A limit is never to be got around: a pod that may have no card for itself is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.policy_remedies import without_limits
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shares_more", "raise_limits"]
 
-Object = Mapping[str, Any]
-
 _MOST_ROUNDS: Final = 8
 """Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
 _OWN: Final = "exclusiveCardsPerPod"
-_ANY: Final = 10_000
-"""Cards of which no pod has more."""
 
 
 def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
@@ -55,8 +52,8 @@ def only_shares_more(before: PodSums, after: PodSums) -> bool:
 def _fits_without_limits(waiting: HypotheticalPod) -> bool:
     """Tell whether a pod would fit as it is if no policy limited what it asks for."""
     world = waiting.world
-    limiting = [each for each in world.policies.values() if _limits_of(each)]
-    with objects_replaced(world, [_with_limits(policy, {"devicesPerPod": _ANY}) for policy in limiting]):
+    limiting = [each for each in world.policies.values() if (each.get("spec") or {}).get("limits")]
+    with objects_replaced(world, [*map(without_limits, limiting)]):
         return bool(waiting.node_now())
 
 
@@ -78,7 +75,7 @@ def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
     if len(breaches_of(waiting.world, waiting.ours)) < 2:
         return
-    written, texts = waiting.written, []
+    written, actions = waiting.written, list[Action]()
     for _ in range(_MOST_ROUNDS):
         beyond = _beyond(waiting, written)
         if not beyond:
@@ -86,11 +83,11 @@ def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         found = _within(waiting, written, next(iter(beyond)))
         if found is None:
             return
-        text, written = found
-        texts.append(text)
+        action, written = found
+        actions.append(action)
     node = waiting.node(written)
-    if node and len(texts) > 1:
-        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written)
+    if node and len(actions) > 1:
+        yield Remedy(RemedyKind.ASK_LESS, tuple(actions), node, written)
 
 
 def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
@@ -102,8 +99,8 @@ def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
     return beyond
 
 
-def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str, Object] | None:
-    """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
+def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[Action, Object] | None:
+    """Return how less is asked of one amount, so that a pod keeps one limit, with the pod then; None if it cannot."""
     for amount in waiting.amounts(written):
 
         def keeps(steps: int) -> str:
@@ -120,7 +117,7 @@ def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[str,
 
         found = largest_that_fits(keeps, range(1, amount.steps))
         if found:
-            return amount.worded(found[0]), amount.applied(written, found[0])
+            return ask_for(amount, found[0]), amount.applied(written, found[0])
     return None
 
 
@@ -148,7 +145,7 @@ def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         if node:
             changed = tuple(policies[title] for title in before)
             text = ", and ".join(f"{name} {to}" for name, to in texts.items())
-            yield Remedy(RemedyKind.RAISE_LIMIT, f"have {text}", node, objects=changed)
+            yield Remedy(RemedyKind.RAISE_LIMIT, do(f"have {text}"), node, objects=changed)
     finally:
         for written in before.values():
             waiting.world.replace_policy(written)
@@ -211,13 +208,5 @@ def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
 
 
 def _with_limit(policy: Object, breach: ExceededLimit) -> Object:
-    limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
-    return _with_limits(policy, {**_limits_of(policy), breach.field: limit})
-
-
-def _limits_of(policy: Object) -> Object:
-    return (policy.get("spec") or {}).get("limits") or {}
-
-
-def _with_limits(policy: Object, limits: Object) -> Object:
-    return {**policy, "spec": {**(policy.get("spec") or {}), "limits": limits}}
+    limit, spec = breach.wanted if breach.field == "memoryPerPod" else breach.asked, policy.get("spec") or {}
+    return {**policy, "spec": {**spec, "limits": {**(spec.get("limits") or {}), breach.field: limit}}}

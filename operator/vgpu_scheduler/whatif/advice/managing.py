@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Operator, Requirement
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.uncordoning import helping
 from vgpu_scheduler.whatif.world.nodes import nodes_for
 
@@ -41,7 +41,7 @@ def unmanaged_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
                 f"have node {name} managed by this scheduler (setting managed_nodes), if no other one has it:"
                 f" kubectl label --overwrite node {name} {written}"
             )
-            yield Remedy(RemedyKind.MANAGE_NODE, text, "", objects=(_labelled(node, labels, changes),))
+            yield Remedy(RemedyKind.MANAGE_NODE, do(text), "", objects=(_labelled(node, labels, changes),))
 
 
 def _is_of_kubernetes(key: str) -> bool:

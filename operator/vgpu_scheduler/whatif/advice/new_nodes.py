@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import Node, Object
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["add_nodes"]
-
-Object = Mapping[str, Any]
 
 _MOST_MODELS: Final = 64
 """Nodes, each different from the others, of which one more is tried."""
@@ -118,7 +116,7 @@ def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
                 return None  # it would fit none of them, however many there were
             if (node := waiting.node()) and (node in copies or waiting.together):
                 text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
-                return Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
+                return Remedy(RemedyKind.ADD_NODE, do(text), node, objects=tuple(objects))
         return None
     finally:
         for copy in copies:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -15,7 +14,7 @@ from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MIB, WHOLE, Claim
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.world.nodes import with_annotation
@@ -55,31 +54,26 @@ class OtherNames:
     asked: Mapping[str, Sequence[str]]
     annotations: Sequence[str]
 
-    def text(self, beside: str = "", pod: Object | None = None) -> str:
-        """Say what is to be written.
+    def and_then(self, advice: Advice = (), pod: Object | None = None) -> Advice:
+        """Return what is to be written, and what is to be done after that.
 
         Parameters
         ----------
-        beside
-            What else is to be done; what it says of amounts in these names is said once.
+        advice
+            What is to be done then; what it asks of amounts in these names is said once.
         pod
             The pod as it is written after both.
         """
         amounts = _limits(self.written if pod is None else pod)
-        told = [
+        amounts_asked = [
             f"{', '.join(f'{amounts[container][name]} of {name}' for name in names if name in amounts[container])}"
             f" in container {container}"
             for container, names in self.asked.items()
         ]
-        text = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
-        return " and ".join(filter(None, (text, self._without_amounts(beside))))
-
-    def _without_amounts(self, text: str) -> str:
-        """Return changes in words without those of amounts in these names."""
-        names = "|".join(re.escape(name) for each in self.asked.values() for name in each)
-        one = rf"ask \S+ of (?:{names}) (?:instead of \S+|\([^)]*\)) in container \S+(?:, \S+ (?:less|more))?"
-        cards = rf"ask for \d+ cards? instead of \d+ in container \S+: \S+ of (?:{names})(?:, \S+ of (?:{names}))*"
-        return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
+        what = "".join((f"ask {' and '.join(amounts_asked)} instead of {', '.join(self.instead)}", *self.annotations))
+        named = {name for names in self.asked.values() for name in names}
+        asked = ((each, {part.resource for part in each.amount.parts} if each.amount else {""}) for each in advice)
+        return (Action(what), *(each for each, names in asked if not names <= named))
 
 
 def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:
@@ -111,18 +105,18 @@ def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]
 def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
     """Have the annotations that choose among cards be those of another dialect; say what becomes of each, in words."""
     given = (written.get("metadata") or {}).get("annotations") or {}
-    told = []
+    changes = []
     for name in owner.claims.pod_annotations:
         if name not in given or name in dialect.claims.pod_annotations:
             continue
         other = _SAME_CHOICE.get(name, "")
         if other in dialect.claims.pod_annotations:
             written = with_annotation(with_annotation(written, name, ""), other, str(given[name]))
-            told.append(f", with annotation {other} instead of {name}")
+            changes.append(f", with annotation {other} instead of {name}")
         else:
             written = with_annotation(written, name, "")
-            told.append(f", without annotation {name} ({given[name]}), for which there is no other name")
-    return written, told
+            changes.append(f", without annotation {name} ({given[name]}), for which there is no other name")
+    return written, changes
 
 
 def _limits(written: Object) -> Mapping[str, Object]:

@@ -11,28 +11,26 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
-from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out
 from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import unmanaged_nodes
-from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.advice.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_quota
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.objects import name_of
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 
-__all__ = ["both", "changes_together"]
+__all__ = ["both", "changes_together", "tolerations"]
 
 Search = Callable[[HypotheticalPod], Iterator[Remedy]]
 
-_MORE: Final = "; "
-"""What stands between sentences of a change that has several."""
 _MOST_FIRST: Final = 3
 """Changes of one kind of nodes that are tried as the first of two."""
 _MOST_SECOND: Final = 3
@@ -68,7 +66,7 @@ def changes_together(
     of_pod, of_cluster
         Find the second one, for a pod and a cluster with the first: a change of the pod, or of something else.
     """
-    told: set[frozenset[str]] = set()
+    seen: set[frozenset[str]] = set()
     searches = (*of_pod, *of_cluster)
     for first in _firsts(waiting):
         with _with(waiting, first) as changed:
@@ -76,8 +74,8 @@ def changes_together(
         for second in found:
             for way in first.ways if _are_apart(first.ways[-1], second) else first.ways[-1:]:
                 if node := _goes_to(waiting, way, second):
-                    if (texts := frozenset({way.text, second.text})) not in told:
-                        told.add(texts)
+                    if (texts := frozenset({way.text, second.text})) not in seen:
+                        seen.add(texts)
                         yield both(way, second, node)
                     break
     world, namespace = waiting.world, waiting.pod.namespace
@@ -91,26 +89,25 @@ def changes_together(
         _raised_limit_with_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
     )
     for one, other, remedy in chain.from_iterable(others):
-        if (texts := frozenset({one, other})) not in told:
-            told.add(texts)
+        if (texts := frozenset({one, other})) not in seen:
+            seen.add(texts)
             yield remedy
 
 
 def both(first: Remedy, second: Remedy, node: str) -> Remedy:
     """Return two changes as one, after which the pod goes to a node.
 
-    One that has more to say of itself is said last, so that this is not taken to be about the other one.
+    One that takes several sentences is said last, so that these are not taken to be about the other one.
     """
-    one, other = (second, first) if _MORE in first.text else (first, second)
+    one, other = (second, first) if any(each.is_long for each in first.actions) else (first, second)
     return replace(
         second,
         kind=RemedyKind.TOGETHER,
-        text=f"{one.text} and {other.text}",
+        actions=(*one.actions, *other.actions),
         node=node,
         pod=second.pod or first.pod,
         objects=_without_replaced((*first.objects, *second.objects)),
         ended=(*first.ended, *second.ended),
-        nameless=f"{one.nameless or one.text} and {other.nameless or other.text}",
     )
 
 
@@ -143,9 +140,8 @@ def _without_replaced(objects: Sequence[Object]) -> tuple[Object, ...]:
     return tuple({_key(each): each for each in objects}.values())
 
 
-def _key(obj: Object) -> tuple[str, str, str]:
-    metadata = obj.get("metadata") or {}
-    return obj["kind"], str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+def _key(obj: Object) -> tuple[str, str]:
+    return obj["kind"], name_of(obj)
 
 
 @contextmanager
@@ -187,16 +183,11 @@ def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
 def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
     """Yield changes that may be the first of two, those first of which all are tried."""
     world = waiting.world
-    for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
-        remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
-        yield _First([remedy], nullcontext())
-    for remedy in labelled_otherwise(world, waiting.pod, waiting.written):
+    for remedy in leave_out_constraints(waiting):
         yield _First([remedy], nullcontext())
     for ways in restrictions(world):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
-    for taints in _taints(waiting):
-        written = tolerating(waiting.written, taints)
-        remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(taints)}", "", written)
+    for _, remedy in sorted(tolerations(waiting).items(), key=lambda each: len(each[0]))[:_MOST_FIRST]:
         yield _First([remedy], nullcontext())
     for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
         yield _First([remedy], objects_replaced(world, remedy.objects))
@@ -209,14 +200,15 @@ def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
             yield _First([remedy], done)
 
 
-def _taints(waiting: HypotheticalPod) -> list[tuple[Taint, ...]]:
-    """Return the taints of nodes that could be tolerated, the fewest first."""
-    known: dict[tuple[Taint, ...], None] = {}
+def tolerations(waiting: HypotheticalPod) -> dict[tuple[Taint, ...], Remedy]:
+    """Return the taints of nodes that could be tolerated, each with how, whether that helps or not."""
+    known: dict[tuple[Taint, ...], Remedy] = {}
     for node in sorted(waiting.world.nodes):
         taints = repelling_taints(waiting.world, waiting.ours, node)
-        if taints and not any(taint.key in TAINTS_OF_STATE for taint in taints):
-            known[taints] = None
-    return sorted(known, key=len)[:_MOST_FIRST]
+        if taints and taints not in known and not any(taint.key in TAINTS_OF_STATE for taint in taints):
+            what, written = do(f"tolerate {describe_taints(taints)}"), tolerating(waiting.written, taints)
+            known[taints] = Remedy(RemedyKind.TOLERATE, what, "", written)
+    return known
 
 
 def _smaller_request_with_another(
@@ -242,8 +234,8 @@ def _smaller_request_with_another(
             found = largest_amount(waiting, amount, other.pod)
             if found is not None and not (other.kind is RemedyKind.ASK_LESS and found[0] == least):
                 steps, node = found
-                less, written = amount.worded(steps), amount.applied(other.pod, steps)
-                yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+                less, written = ask_for(amount, steps), amount.applied(other.pod, steps)
+                yield other.text, less.what, Remedy(RemedyKind.TOGETHER, (*other.actions, less), node, written)
 
 
 def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
@@ -268,11 +260,10 @@ def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[
             with state.without(end.ended):
                 found = largest_amount(waiting, amount)
             if found is not None:
-                steps, _ = found
-                text, written = amount.worded(steps), amount.applied(waiting.written, steps)
-                less = Remedy(RemedyKind.ASK_LESS, text, "", written)
+                asked, written = ask_for(amount, found[0]), amount.applied(waiting.written, found[0])
+                less = Remedy(RemedyKind.ASK_LESS, (asked,), "", written)
                 if node := _goes_to(waiting, end, less):
-                    yield end.text, text, both(end, less, node)
+                    yield end.text, asked.what, both(end, less, node)
 
 
 def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
@@ -297,6 +288,6 @@ def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tupl
             if found := largest_amount(waiting, one, fewer):
                 steps, node = found
                 but = {part.resource: part.quantity(steps) for part in one.parts}
-                written, text = one.applied(fewer, steps), cards.worded(count, but)
-                yield text, "", Remedy(RemedyKind.TOGETHER, text, node, written)
+                fewest, written = Action(cards.worded(count, but), amount=cards), one.applied(fewer, steps)
+                yield fewest.what, "", Remedy(RemedyKind.TOGETHER, (fewest,), node, written)
                 break

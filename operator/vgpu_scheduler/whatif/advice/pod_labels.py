@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
 from vgpu_scheduler.whatif.world.world import World
 
@@ -24,12 +24,12 @@ def labelled_otherwise(world: World, pod: Pod, written: Object) -> Iterator[Reme
     for name in labels_of_claims(world, pod):
         given = _labels(written).get(name)
         if given is not None:
-            yield Remedy(RemedyKind.DROP_CONSTRAINT, _leave_out(name, given), "", _with_label(written, name, None))
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, do(_leave_out(name, given)), "", _with_label(written, name, None))
         values = {_labels(node).get(name) for node in world.nodes.values()} - {None, given}
         for value in sorted(map(str, values)):
             instead = "" if given is None else f" instead of {given}"
             text = f"give the pod the label {name}: {value}{instead}, as nodes have it"
-            yield Remedy(RemedyKind.ASK_OTHERWISE, text, "", _with_label(written, name, value))
+            yield Remedy(RemedyKind.ASK_OTHERWISE, do(text), "", _with_label(written, name, value))
 
 
 def labels_to_change(world: World, pod: Pod, message: str) -> Iterator[str]:

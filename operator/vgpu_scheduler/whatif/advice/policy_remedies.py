@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import SECTIONS, PolicyRefusalKind, decode_policy
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.uncordoning import helping
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 from vgpu_scheduler.whatif.world.world import World
 
@@ -39,7 +39,6 @@ _RESTRICTIONS: Final = (
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
 _RESTRICTING: Final = ("devices", "nodeSelector", "limits")
-_MOST: Final = 3
 _MOST_ENTRIES: Final = 16
 """Models, or modes, that are tried as one more entry of a list."""
 
@@ -47,7 +46,7 @@ _MOST_ENTRIES: Final = 16
 def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
     world, changed = waiting.world, dict[str, Object]()
-    texts: list[str] = []
+    actions: list[Action] = []
     before = dict(world.policies)
     try:
         while found := _not_ready(waiting):
@@ -56,11 +55,12 @@ def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
             if understood is None:
                 return
             changed[name] = understood
-            texts.append(f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}")
+            what = f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}"
+            actions.append(Action(what, is_long=len(decode_policy(before[name]).wrong) > 1))
             world.replace_policy(understood)
         if changed:
             objects = tuple(changed.values())
-            yield Remedy(RemedyKind.CHANGE_POLICY, " and ".join(texts), waiting.node(), objects=objects)
+            yield Remedy(RemedyKind.CHANGE_POLICY, tuple(actions), waiting.node(), objects=objects)
     finally:
         for name in changed:
             world.replace_policy(before[name])
@@ -101,16 +101,8 @@ def _at(policy: Object, path: Sequence[str]) -> Any:
 
 def lift_restrictions(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
-    found = 0
-    for ways in restrictions(waiting.world):
-        for way in ways:
-            (changed,) = way.objects
-            if node := waiting.node_with(changed):
-                yield replace(way, node=node)
-                found += 1
-                break
-        if found == _MOST:
-            return
+    found = (way for ways in restrictions(waiting.world) for way in islice(helping(waiting, ways), 1))
+    yield from islice(found, MOST_OF_A_KIND)
 
 
 def restrictions(world: World) -> Iterator[list[Remedy]]:
@@ -118,7 +110,7 @@ def restrictions(world: World) -> Iterator[list[Remedy]]:
     for name, policy in sorted(world.policies.items()):
         for path in _RESTRICTIONS:
             ways = [
-                Remedy(RemedyKind.CHANGE_POLICY, f"have {writer_of(policy)} {done}", "", objects=(changed,))
+                Remedy(RemedyKind.CHANGE_POLICY, do(f"have {writer_of(policy)} {done}"), "", objects=(changed,))
                 for done, changed in _changes(world, name, path)
             ]
             if ways:

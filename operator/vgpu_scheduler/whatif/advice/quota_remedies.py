@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, QuantityError, to_milli
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 
 __all__ = ["raise_quotas"]
 
@@ -163,7 +163,7 @@ class _Raising:
         ]
         changed = {limit.quota for limit in self.values}
         objects = tuple(quota for quota in self._raised() if quota["metadata"]["name"] in changed)
-        return Remedy(RemedyKind.RAISE_QUOTA, f"raise {' and '.join(worded)}", node, objects=objects)
+        return Remedy(RemedyKind.RAISE_QUOTA, do(f"raise {' and '.join(worded)}"), node, objects=objects)
 
     def _raised(self) -> Iterator[Object]:
         """Yield the quotas of the namespace with the values."""

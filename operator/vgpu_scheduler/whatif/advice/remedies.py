@@ -6,39 +6,34 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import Pod, Taint
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
-from vgpu_scheduler.whatif.advice.corrections import CorrectedPod, corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
-from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
+from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.advice.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
 from vgpu_scheduler.whatif.advice.other_names import OtherNames, in_names_of_other_dialects
-from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together
-from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
+from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together, tolerations
 from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
-from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
-from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.queue_order import placed, pods_waiting_beside
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
-
-Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
 
@@ -72,15 +67,15 @@ def _found(waiting: HypotheticalPod) -> list[Remedy]:
         return [*of_policies, *more]
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
-        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join(filter(None, [meant.text, *of_group])), "")]
+        return [Remedy(RemedyKind.COMPLETE_GROUP, meant.and_then(map(Action, of_group)), "")]
     if not meant.changes:
         return _searched(waiting)
-    text = meant.text
-    if node := waiting.node(meant.written):
-        return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
-    first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
+    first = Remedy(RemedyKind.CORRECT, meant.and_then(), waiting.node(meant.written), meant.written)
+    if first.node:
+        return [first]
     found = _searched(waiting.rewritten(meant.written, meant.amounts))
-    return [first, *(_after(meant, remedy) for remedy in found)]
+    then = (replace(each, actions=meant.and_then(each.actions), pod=each.pod or meant.written) for each in found)
+    return [first, *then]
 
 
 def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]:
@@ -94,17 +89,11 @@ def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]
     yield from (both(first, remedy, remedy.node) for remedy in found)
 
 
-def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
-    """Return what is to be done after corrections as one remedy."""
-    nameless = remedy.nameless and meant.and_then(remedy.nameless)
-    return replace(remedy, text=meant.and_then(remedy.text), pod=remedy.pod or meant.written, nameless=nameless)
-
-
 def _searched(waiting: HypotheticalPod) -> list[Remedy]:
     """Return what would help a pod, in other names of cards where no node has those that it asks for."""
     otherwise = list(in_names_of_other_dialects(waiting))
     found = [
-        Remedy(RemedyKind.ASK_OTHERWISE, each.text(), node, each.written)
+        Remedy(RemedyKind.ASK_OTHERWISE, each.and_then(), node, each.written)
         for each in otherwise
         if (node := waiting.node(each.written))
     ]
@@ -118,7 +107,9 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         others = any(remedy.kind in _OF_LESS for remedy in found)
         less = list(ask_less_of_several(waiting))
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
-    return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
+    if not any(remedy.node for remedy in found):
+        found += islice(unreadable_nodes(waiting), MOST_OF_A_KIND)
+    return found
 
 
 def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:
@@ -127,11 +118,10 @@ def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remed
     found = [] if changed is waiting else _searched(changed)
     if not found and (changed is waiting or changed.is_refused):
         return
-    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.text(), "", otherwise.written)
+    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.and_then(), "", otherwise.written)
     for remedy in found:
-        text = otherwise.text(remedy.text, remedy.pod)
-        nameless = remedy.nameless and otherwise.text(remedy.nameless, remedy.pod)
-        yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)
+        actions = otherwise.and_then(remedy.actions, remedy.pod)
+        yield replace(remedy, actions=actions, pod=remedy.pod or otherwise.written)
 
 
 def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
@@ -139,32 +129,20 @@ def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
     uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
     for text in seen.claim_problems(waiting.written, uids):
-        yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
+        yield Remedy(RemedyKind.PROVIDE_VOLUME, do(text), "")
 
 
 def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
-    for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
-        if node := waiting.node(constraint.without):
-            yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
-    for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):
+    for remedy in leave_out_constraints(waiting):
         if node := waiting.node(remedy.pod):
             yield replace(remedy, node=node)
 
 
 def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
-    tried: set[tuple[Taint, ...]] = set()
-    found: list[tuple[frozenset[Taint], Remedy]] = []
-    for node in sorted(waiting.world.nodes):
-        repelling = repelling_taints(waiting.world, waiting.ours, node)
-        if not repelling or repelling in tried or any(taint.key in TAINTS_OF_STATE for taint in repelling):
-            continue
-        tried.add(repelling)
-        written = tolerating(waiting.written, repelling)
-        if goes_to := waiting.node(written):
-            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(repelling)}", goes_to, written)
-            found.append((frozenset(repelling), remedy))
+    known = tolerations(waiting).items()
+    found = [(frozenset(taints), replace(each, node=n)) for taints, each in known if (n := waiting.node(each.pod))]
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:MOST_OF_A_KIND]
 

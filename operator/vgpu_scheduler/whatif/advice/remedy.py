@@ -1,4 +1,7 @@
-"""One change that would help a pod that waits, and the pod of which it is asked."""
+"""One change that would help a pod that waits, and the pod of which it is asked.
+
+What is to be done is passed on as values; words are made of them where somebody is told.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,23 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
+from vgpu_scheduler.model import NodeVerdict, Outcome
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
 from vgpu_scheduler.whatif.world.queue_order import placed
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["MOST_OF_A_KIND", "HypotheticalPod", "Remedy", "RemedyKind"]
+__all__ = ["MOST_OF_A_KIND", "Action", "Advice", "HypotheticalPod", "Remedy", "RemedyKind", "ask_for", "do", "say"]
 
 
 MOST_OF_A_KIND: Final = 3
 """Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
-_OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
 
 
 class RemedyKind(StrEnum):
@@ -56,13 +59,69 @@ class RemedyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that somebody does.
+
+    Attributes
+    ----------
+    what
+        What it is, in words.
+    whoever
+        Who can say more of it, or does it; empty where nobody is named.
+    most
+        By what it is known to be the most that may be asked.
+    why
+        What else is said of an amount.
+    nameless
+        The words for somebody who must not end the pods that these name: how many there are is enough.
+    is_long
+        Whether it takes more than one sentence, which would be taken to be about what is said before it.
+    amount
+        What a container asks otherwise then; None where it asks no other amount.
+    """
+
+    what: str
+    whoever: str = ""
+    most: tuple[str, ...] = ()
+    why: str = ""
+    nameless: str = ""
+    is_long: bool = False
+    amount: Amount | None = None
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (*self.most, self.why)))
+        return f"{self.what} ({said})" if said else self.what
+
+
+Advice = tuple[Action, ...]
+"""What is to be done together."""
+
+
+def do(what: str, whoever: str = "") -> Advice:
+    """Return one thing that somebody does."""
+    return (Action(what, whoever),)
+
+
+def ask_for(amount: Amount, steps: int, most: tuple[str, ...] = (), why: str = "") -> Action:
+    """Return that a container asks so many steps of an amount, and what is said of that; see :class:`Action`."""
+    return Action(amount.worded(steps), most=most, why=why, amount=amount)
+
+
+def say(advice: Sequence[Action]) -> str:
+    """Word what is to be done together: who can say more of it is said last, or in parentheses."""
+    texts = [f"{each} ({each.whoever})" if each.whoever else str(each) for each in advice[:-1]]
+    texts += [f"{each}: {each.whoever}" if each.whoever else str(each) for each in advice[-1:]]
+    return " and ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """One change after which a pod fits.
 
     Attributes
     ----------
-    text
-        What is to be changed, as one sentence.
+    actions
+        What is to be changed.
     node
         Where the pod would go then; empty for what has to be done first, and does not suffice.
     pod
@@ -71,21 +130,24 @@ class Remedy:
         Other objects as they would have to be.
     ended
         UIDs of the pods that would have to end.
-    nameless
-        The sentence for somebody who must not end the pods that it names: how many there are is enough.
     """
 
     kind: RemedyKind
-    text: str
+    actions: Advice
     node: str
     pod: Object | None = None
     objects: tuple[Object, ...] = ()
     ended: tuple[str, ...] = ()
-    nameless: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is to be changed, as one sentence."""
+        return say(self.actions)
 
     def without_names(self) -> Remedy:
         """Return it for somebody who must not end the pods that it names."""
-        return replace(self, text=self.nameless or self.text)
+        actions = tuple(replace(each, what=each.nameless or each.what) for each in self.actions)
+        return replace(self, actions=actions)
 
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""
@@ -204,7 +266,8 @@ class HypotheticalPod:
 
     def closed_by_cards(self) -> list[str]:
         """Return the nodes, of those that are looked at, that keep the pod away by what is the matter with cards."""
-        found = (name for name, verdict in sorted(self.verdicts().items()) if not _OF_CARDS.isdisjoint(verdict.reasons))
+        verdicts = sorted(self.verdicts().items())
+        found = (name for name, verdict in verdicts if not CARD_REASONS.isdisjoint(verdict.reasons))
         return list(islice(found, self.most_nodes))
 
     def read(self, written: Object) -> Pod | None:

@@ -6,7 +6,7 @@ nobody can say whose it is may be removed. That is judged as the scheduler and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects import CodecError, UnsupportedError
 from vgpu_scheduler.engine import ClosureCause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted, rounded_duration
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.nodes import in_good_state, states_of, with_annotation, with_offered
@@ -25,6 +25,8 @@ from vgpu_scheduler.whatif.world.world import World
 __all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
 
 
+_ToRepair = tuple[Remedy, AbstractContextManager[None]]
+"""What could be done about a node, and what has it done for the time of a question."""
 _PLUGIN: Final = "device-plugin"
 """What the pods of device plugins have in their names."""
 _ADMINISTRATOR: Final = "have an administrator of the nodes"
@@ -45,7 +47,7 @@ class _Repair:
     """
 
     kind: RemedyKind
-    text: str
+    action: Action
     node: Object
     inventory_object: Object | None = None
     closure: NodeClosure | None = None
@@ -55,55 +57,46 @@ class _Repair:
 def repair_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Search what makes the pod fit if it is done about the locks, plugins, cards or state of one node."""
     for kind in repairs(waiting.world):
-        found = 0
-        for remedy, done in islice(kind, waiting.most_nodes):
-            if found == MOST_OF_A_KIND:
-                break
-            with done:
-                node = waiting.node()
-            if node:
-                found += 1
-                yield replace(remedy, node=node)
+        yield from islice(_helping(waiting, islice(kind, waiting.most_nodes)), MOST_OF_A_KIND)
 
 
-def repairs(world: World) -> Iterator[Iterator[tuple[Remedy, AbstractContextManager[None]]]]:
+def _helping(waiting: HypotheticalPod, kind: Iterable[_ToRepair]) -> Iterator[Remedy]:
+    for remedy, done in kind:
+        with done:
+            node = waiting.node()
+        if node:
+            yield replace(remedy, node=node)
+
+
+def repairs(world: World) -> Iterator[Iterator[_ToRepair]]:
     """Yield, kind by kind, what could be done about each node, and what has it done for the time of a question."""
     for search in _SEARCHES:
         yield _of_a_kind(world, search)
 
 
-def _of_a_kind(
-    world: World, search: Callable[[World, str], Iterator[_Repair]]
-) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def _of_a_kind(world: World, search: Callable[[World, str], Iterator[_Repair]]) -> Iterator[_ToRepair]:
     for name in sorted(world.nodes):
         yield from _of_node(world, name, search)
 
 
-def _of_node(
-    world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]
-) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def _of_node(world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]) -> Iterator[_ToRepair]:
     for repair in search(world, name):
         objects = (repair.node,) if repair.inventory_object is None else (repair.inventory_object, repair.node)
         ended = tuple(pod.uid for pod in repair.ended if pod.uid in world.bound)
-        yield Remedy(repair.kind, repair.text, "", objects=objects, ended=ended), _done(world, name, repair)
+        yield Remedy(repair.kind, (repair.action,), "", objects=objects, ended=ended), _done(world, name, repair)
 
 
 def unreadable_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield the nodes whose list of cards cannot be read; whether the pod fits there nobody knows."""
-    world, found = waiting.world, 0
+    world = waiting.world
     for name, verdict in sorted(waiting.verdicts().items()):
-        if found == MOST_OF_A_KIND:
-            return
-        if CardReason.NodeUnregistered.text not in verdict.reasons:
-            continue
-        error = _unreadable(world, name)
+        error = _unreadable(world, name) if CardReason.NodeUnregistered.text in verdict.reasons else None
         if error is not None:
-            found += 1
             if isinstance(error, UnsupportedError):
                 what = f"have the cards of node {name} listed otherwise, which are not given out as they are: {error}"
             else:
                 what = f"{_restart(world, name)}: the cards that the node lists cannot be read ({error})"
-            yield Remedy(RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {what}", "")
+            yield Remedy(RemedyKind.REPAIR_NODE, do(f"{_ADMINISTRATOR} {what}"), "")
 
 
 def _unreadable(world: World, name: str) -> CodecError | None:
@@ -118,7 +111,7 @@ def _unreadable(world: World, name: str) -> CodecError | None:
     return None
 
 
-def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+def sick_cards(world: World, name: str) -> Iterator[_ToRepair]:
     """Yield the repair of all cards of a node that are unhealthy; see :func:`repairs`."""
     yield from _of_node(world, name, _sick_cards)
 
@@ -156,19 +149,19 @@ def _locks(world: World, name: str) -> Iterator[_Repair]:
     for closure in closed.closures(name):
         kind = next((each for each in side.locks if each.annotation == closure.lock), None)
         lock = None if kind is None else find_lock(node, kind, side)
-        told = None if lock is None else _about_lock(world, lock, closure)
-        if lock is not None and told is not None:
+        advised = None if lock is None else _about_lock(world, lock, closure)
+        if lock is not None and advised is not None:
             open_node = with_annotation(world.nodes[name], lock.kind.annotation, "")
-            yield _Repair(*told, open_node, closure=closure)
+            yield _Repair(*advised, open_node, closure=closure)
 
 
-def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[RemedyKind, str] | None:
-    """Say what has to become of a lock; None where nobody can tell whether somebody is being served under it."""
+def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[RemedyKind, Action] | None:
+    """Return what has to become of a lock; None where nobody can tell whether somebody is being served under it."""
     name, annotation = lock.node, lock.kind.annotation
     if lock.parsed is None:
         command = f"kubectl annotate node {name} {annotation}-"
         what = f"which says neither when it was taken nor by which pod ({annotation} is {lock.value!r})"
-        return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} remove the lock of node {name}, {what}: {command}"
+        return RemedyKind.REPAIR_NODE, Action(f"{_ADMINISTRATOR} remove the lock of node {name}, {what}: {command}")
     if world.reviewed_at is None:
         return None
     owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
@@ -176,13 +169,13 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
         if closure.cause is ClosureCause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
             silent = rounded_duration(age.total_seconds())
             why = f"it has not answered pod {owner.key} for {silent}; deleting that pod opens the node, too"
-            return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"
+            return RemedyKind.REPAIR_NODE, Action(f"{_ADMINISTRATOR} {_restart(world, name)}: {why}", is_long=True)
         served = f"the device plugin of node {name} has served pod {owner.key}, for which the node is locked"
-        return RemedyKind.WAIT, f"wait until {served} ({annotation})"
+        return RemedyKind.WAIT, Action(f"wait until {served} ({annotation})")
     by = f"pod {owner.key} of scheduler {owner.scheduler_name}" if owner is not None else "a pod that it does not name"
     expiry = rounded_duration(lock.kind.expiry)
     text = f"wait until the lock of node {name} ({annotation}), which {by} took, is released, or {expiry} old"
-    return RemedyKind.WAIT, text
+    return RemedyKind.WAIT, Action(text)
 
 
 def _turns(world: World, name: str) -> Iterator[_Repair]:
@@ -193,7 +186,7 @@ def _turns(world: World, name: str) -> Iterator[_Repair]:
         keys = ", ".join(pod.key for pod in blocking)
         which, has = ("pod", "has") if len(blocking) == 1 else ("pods", "have")
         text = f"delete {which} {keys}, which {has} not taken the devices that the plugin of node {name} keeps"
-        yield _Repair(RemedyKind.END_PODS, text, world.nodes[name], ended=blocking)
+        yield _Repair(RemedyKind.END_PODS, Action(text), world.nodes[name], ended=blocking)
 
 
 # Plugins, cards and nodes --------------------------------------------------------------------------------------------
@@ -210,7 +203,7 @@ def _plugins(world: World, name: str) -> Iterator[_Repair]:
             cards = counted(len(on_node.devices), f"{on_node.vendor} card")
             why = f"the node lists {cards}, and its kubelet offers no {' or '.join(resources)}"
             offered = with_offered(world.nodes[name], dict.fromkeys(resources, str(shares)))
-            yield _Repair(RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}", offered)
+            yield _Repair(RemedyKind.REPAIR_NODE, Action(f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"), offered)
 
 
 def _restart(world: World, name: str) -> str:
@@ -233,14 +226,15 @@ def _sick_cards(world: World, name: str) -> Iterator[_Repair]:
         text = f"{_ADMINISTRATOR} repair {cards} of node {name}, which {are} unhealthy by what the device plugin says"
         healthy = inventory.with_healthy_devices(world.nodes[name])
         whole = None if inventory_object is None else inventory.with_healthy_devices(inventory_object)
-        yield _Repair(RemedyKind.REPAIR_NODE, text, healthy, whole)
+        yield _Repair(RemedyKind.REPAIR_NODE, Action(text), healthy, whole)
 
 
 def _states(world: World, name: str) -> Iterator[_Repair]:
     """Yield that a node has to be ready, and without pressure, again."""
     if states := states_of(world.nodes[name]):
         text = f"{_ADMINISTRATOR} bring node {name} back, which has {counted(len(states), 'taint')} of a bad state"
-        yield _Repair(RemedyKind.REPAIR_NODE, f"{text}: {', '.join(states)}", in_good_state(world.nodes[name]))
+        action = Action(f"{text}: {', '.join(states)}")
+        yield _Repair(RemedyKind.REPAIR_NODE, action, in_good_state(world.nodes[name]))
 
 
 _SEARCHES: Final[tuple[Callable[[World, str], Iterator[_Repair]], ...]] = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.model import by_name
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
 from vgpu_scheduler.whatif.world.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.world.world import World
@@ -22,8 +24,7 @@ def uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Uncordon one card at a time, or all of a node where no single one helps."""
-    single: list[Remedy] = []
-    several: list[Remedy] = []
+    single, several = list[Remedy](), list[Remedy]()
     for *some, every in cordoned_cards(waiting.world, waiting.closed_by_cards()):
         if found := list(helping(waiting, [every])):
             several += found
@@ -37,7 +38,7 @@ def cordoned_nodes(world: World) -> Iterator[Remedy]:
     """Yield that each cordoned node is uncordoned, whether that helps or not."""
     for name, node in sorted(world.nodes.items()):
         if is_cordoned(node):
-            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(uncordoned(node),))
+            yield Remedy(RemedyKind.UNCORDON_NODE, do(f"uncordon node {name}"), "", objects=(uncordoned(node),))
 
 
 def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]:
@@ -51,20 +52,13 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
             ways = []
             for going in some if cards else ():
                 staying = ",".join(card for card in cards if card not in going)
-                which = f"card{'' if len(going) == 1 else 's'} {', '.join(going)}"
-                text = f"uncordon {which} of node {name}"
-                ways.append(Remedy(RemedyKind.UNCORDON_CARD, text, "", objects=(with_annotation(node, key, staying),)))
+                what = do(f"uncordon {by_name('card', going)} of node {name}")
+                ways.append(Remedy(RemedyKind.UNCORDON_CARD, what, "", objects=(with_annotation(node, key, staying),)))
             if ways:
                 yield ways
 
 
 def helping(waiting: HypotheticalPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
-    """Yield the first changes of a node with which the pod fits."""
-    found = 0
-    for change in changes:
-        (changed,) = change.objects
-        if node := waiting.node_with(changed):
-            found += 1
-            yield replace(change, node=node)
-        if found == MOST_OF_A_KIND:
-            return
+    """Yield the first changes of an object with which the pod fits."""
+    found = (replace(change, node=node) for change in changes if (node := waiting.node_with(*change.objects)))
+    yield from islice(found, MOST_OF_A_KIND)

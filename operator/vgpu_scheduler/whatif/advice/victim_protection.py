@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Preemption, counted
-from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -50,14 +49,14 @@ def fields_sparing_victims(world: World, pod: Pod) -> Iterator[str]:
     if not rules or not (goes := _without(world, pod, rules)):
         return
     alone = (([rule], found) for rule in rules if (found := _without(world, pod, [rule])))
-    told = list(islice(alone, _MOST_TOLD))
-    if not told:
+    sparing = list(islice(alone, _MOST_TOLD))
+    if not sparing:
         for rule in list(rules):
             fewer = [each for each in rules if each is not rule]
             if found := _without(world, pod, fewer):
                 rules, goes = fewer, found
-        told = [(rules, goes)]
-    for each, goes in told:
+        sparing = [(rules, goes)]
+    for each, goes in sparing:
         allowed = " and ".join(map(str, each))
         yield f"If {allowed} allowed it, {counted(len(goes.victims), 'pod')} would go on node {goes.node}."
 
@@ -71,7 +70,7 @@ def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
     for title, policy in sorted(in_force.items(), key=itemgetter(0)):
         section = preemption_section(policy)
         for field, loose in _SPARING_NOBODY.items():
-            is_own = field == "victims" and title in own and title.startswith(CLUSTER_KIND)
+            is_own = field == "victims" and title in own and not policy["metadata"].get("namespace")
             says = section.get(field, _OWN if is_own else None)
             if says is not None and says != loose and not (field == "minRuntime" and _NO_TIME.fullmatch(str(says))):
                 yield _Rule(title, field, says)

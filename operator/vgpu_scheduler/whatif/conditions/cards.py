@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import WHOLE, Amounts, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
-from vgpu_scheduler.whatif.conditions.room import CardRoom
+from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 
@@ -21,13 +21,14 @@ __all__ = ["cards_in_one_container", "compute_for_all", "fewer_cards", "shared_c
 
 _SHARES: Final = "shares"
 _OF_NEAREST: Final = "at most: the other cards may have less left"
-_LEFT: Final = re.compile(r"\((limits\.\S+ leaves [^()]*)\)")
 """What is said of an amount of each of several cards, of which the nearest has that much."""
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
 """Dialects in which a card of which a container asks all compute has to be idle."""
 
 
-def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod, message: str = "") -> Iterator[str]:
+def smaller_card_requests(
+    asked: PodRequest, near: NearMiss, quotas: QuotasOfPod, message: str = ""
+) -> Iterator[Advice]:
     """Yield the largest amounts of which the nearest card has enough, of all that it lacks together.
 
     Containers that run together are told amounts with which all of them have room on that card. How many pieces have a
@@ -46,7 +47,8 @@ def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod
         if CardReason.CardNotFoundCustomFilterRule.text in message:
             return  # which container may leave its cards out is told for that
         lacks = f"the nearest card has {shares.free} of the {shares.asked} shares that they take"
-        yield from quotas.beside([f"leave the card out in one of the containers that run together, or {WAIT}: {lacks}"])
+        what = f"leave the card out in one of the containers that run together, or {WAIT}: {lacks}"
+        yield from quotas.beside([do(what)])
         return
     by_dimension: dict[str, list[Shortage]] = {}
     for shortage in near.shortages:
@@ -54,37 +56,40 @@ def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod
     in_pieces = any(shortage.piece for shortage in near.shortages)
     needs = [] if in_pieces else [need for each in by_dimension.values() for need in _needs_of_card(asked, each)]
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
-    told = () if met else tuple(quotas.met_with(needs))
+    ways = () if met else tuple(quotas.met_with(needs))
     single = [(amount, most) for amount, most in _single_cards(asked) if needs and not met]
-    yield from (_of_several(text, [amount.worded(most) for amount, most in single]) for text in told)
-    if not told and not met:
-        yield from quotas.raised_beside([" and ".join(dict.fromkeys(map(_less, near.shortages)))])
+    yield from (_of_several(way, {amount.worded(most) for amount, most in single}) for way in ways)
+    if not ways and not met:
+        yield from quotas.raised_beside([tuple(map(Action, dict.fromkeys(map(_less, near.shortages))))])
     for amount, most in single:
-        if not any(amount.worded(most) in text for text in told):
+        if not any(amount.worded(most) == each.what for way in ways for each in way):
             yield from _of_one_card(asked, amount, most, tuple(by_dimension.values()), quotas)
 
 
-def _of_several(text: str, single: Sequence[str]) -> str:
-    """Return what is said of amounts of several cards, with a word on the others; without it where one is asked for."""
-    if any(one in text for one in single):
-        return text.replace(f" ({_OF_NEAREST})", "")
-    return text if not single or _OF_NEAREST in text else _LEFT.sub(rf"(\1; {_OF_NEAREST})", text, count=1)
+def _of_several(advice: Advice, single: Collection[str]) -> Advice:
+    """Return what is asked of several cards, with a word on the others; without it where one card is asked for."""
+    if any(each.what in single for each in advice):
+        return tuple(replace(each, most=tuple(m for m in each.most if m != _OF_NEAREST)) for each in advice)
+    bounded = next((each for each in advice if each.most), None)
+    if bounded is None or not single or any(_OF_NEAREST in each.most for each in advice):
+        return advice
+    return tuple(replace(each, most=(*each.most, _OF_NEAREST)) if each is bounded else each for each in advice)
 
 
 def _of_one_card(
     asked: PodRequest, amount: Amount, most: int, lacking: Sequence[Sequence[Shortage]], quotas: QuotasOfPod
-) -> Iterator[str]:
+) -> Iterator[Advice]:
     """Yield how one card is asked for where several are, and as much of it as the nearest one has."""
     written = amount.applied(asked.written, most)
     other, kept = PodRequest(asked.world, written, corrected=asked.corrected), quotas.if_written(written)
     needs = [need for each in lacking for need in _needs_of_card(other, each)]
-    text = amount.worded(most)
+    single = (ask_for(amount, most),)
     if all(need.fits(other.claims) for need in needs):
-        yield from [text] if other.meets(written, kept.kept_by) else kept.beside([text])
+        yield from [single] if other.meets(written, kept.kept_by) else kept.beside([single])
         return
-    more = list(kept.met_with(needs))
-    if not any(need.otherwise in less for need in needs for less in more):
-        yield from (f"{text} and {less}" for less in more)
+    more, otherwise = list(kept.met_with(needs)), {need.otherwise for need in needs}
+    if not any(each.what in otherwise for less in more for each in less):
+        yield from ((*single, *less) for less in more)
 
 
 def _less(shortage: Shortage) -> str:
@@ -119,7 +124,7 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
             def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:
                 return is_of(asked, amount, dialect, n)
 
-            told = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
+            describe = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
             for each in asked.claims:
 
                 def concerns(amount: Amount, name: str = each.name, of_any: Callable[[Amount], bool] = of_any) -> bool:
@@ -129,14 +134,14 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
                     return card.has_room_for(claims_of(name, claims))
 
                 if any(map(concerns, asked.amounts)):
-                    yield ClaimCondition(fits, concerns, told(shortages[0]), _why(each.claims))
+                    yield ClaimCondition(fits, concerns, describe(shortages[0]), _most(each.claims))
             running = [claim for each in asked.claims for claim in each.claims]
-            yield ClaimCondition(card.has_room, of_any, told(shortages[-1]), _why(running), shared_by=of_any)
+            yield ClaimCondition(card.has_room, of_any, describe(shortages[-1]), _most(running), shared_by=of_any)
 
 
-def _why(claims: Sequence[Claim]) -> str:
+def _most(claims: Sequence[Claim]) -> tuple[str, ...]:
     """Return what is said of an amount that the nearest card has, where several are asked for."""
-    return _OF_NEAREST if any(claim.count > 1 for claim in claims) else ""
+    return (_OF_NEAREST,) if any(claim.count > 1 for claim in claims) else ()
 
 
 def _is_given(amount: Amount, card: CardRoom) -> Amount:
@@ -145,17 +150,13 @@ def _is_given(amount: Amount, card: CardRoom) -> Amount:
     return replace(amount, unsaid=f"it asks for none, and is given {some}") if amount.unsaid else amount
 
 
-def _of(amounts: Amounts, dimension: int) -> int:
-    return amounts[dimension] if dimension < len(amounts) else 0
-
-
-def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount, most in _single_cards(asked):
-        text = f"{amount.worded(most)} (more may fit)"
+        single = (ask_for(amount, most, ("more may fit",)),)
         written = amount.applied(asked.written, most)
         kept = asked.meets(written, quotas.kept_by)
-        yield from [text] if kept else quotas.if_written(written).beside([text])
+        yield from [single] if kept else quotas.if_written(written).beside([single])
 
 
 def _single_cards(asked: PodRequest) -> Iterator[tuple[Amount, int]]:
@@ -171,7 +172,7 @@ def _single_cards(asked: PodRequest) -> Iterator[tuple[Amount, int]]:
             yield amount, most
 
 
-def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield how a pod takes cards that others use, where it asks all compute of its cards.
 
     Nothing for one that takes idle cards only whatever it asks.
@@ -192,13 +193,13 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
 
         def fits(claims: PodClaims, name: str = each.name) -> bool:
             own = (claim for claim in claims_of(name, claims) if units.get(claim.vendor, WHOLE) == WHOLE)
-            return all(_of(claim.amounts, cores) < WHOLE for claim in own)
+            return all(amount_of(claim.amounts, cores) < WHOLE for claim in own)
 
         if not fits(asked.claims):
             yield ClaimCondition(fits, concerns, why="a card of which all compute is asked has to be idle")
 
 
-def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield how containers leave some compute of a card to others of the pod that ask for none."""
     needs = [need for dialect in asked.owners for need in _needs_to_leave_compute(asked, dialect)]
     yield from quotas.met_with(needs) if needs else ()
@@ -215,7 +216,7 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
         taken: dict[str, int] = {}
         for container in claims:
             for claim in container.claims:
-                amount, before = _of(claim.amounts, cores), taken.get(claim.vendor, 0)
+                amount, before = amount_of(claim.amounts, cores), taken.get(claim.vendor, 0)
                 if not amount and before >= units.get(claim.vendor, WHOLE):
                     return False
                 if container.kind is not ContainerKind.INIT:
@@ -227,7 +228,7 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
         yield ClaimCondition(fits, is_said, why=why, shared_by=is_said)
 
 
-def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield which container may leave its cards out, where several that run together ask for cards of one vendor."""
     for dialect in asked.owners:
         vendors = {name: about.vendor for name, about in dialect.inventory.device_resources.items()}
@@ -245,4 +246,5 @@ def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[s
             names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
             if names and asked.meets(without_resources(asked.written, names, [container]), bool):
                 text = f"leave out {' and '.join(names)} in container {container}"
-                yield from quotas.beside([f"{text}: containers that run together get the same cards of this vendor"])
+                why = "containers that run together get the same cards of this vendor"
+                yield from quotas.beside([do(f"{text}: {why}")])

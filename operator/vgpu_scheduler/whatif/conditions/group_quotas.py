@@ -9,7 +9,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["OtherMembers", "fellows_of", "with_some_memory"]
+__all__ = ["OtherMembers", "other_members_of", "with_some_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class OtherMembers:
         return f"it is placed at once with others, and {others} for {sums}" if sums else ""
 
 
-def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()) -> OtherMembers | None:
+def other_members_of(
+    world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()
+) -> OtherMembers | None:
     """Return the others that a pod is placed at once with; None where it is placed by itself, or they are not there.
 
     Parameters
@@ -63,9 +65,9 @@ def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Colle
     said = engine.groups.membership(pod)
     if said is None or said.problem:
         return None
-    standing = engine.groups.standing(said.key)
-    waiting = {each.uid: each for each in standing.waiting}
-    needed = standing.needed - 1 - len(waiting.keys() & set(placed))
+    group = engine.groups.standing(said.key)
+    waiting = {each.uid: each for each in group.waiting}
+    needed = group.needed - 1 - len(waiting.keys() & set(placed))
     others = [each for uid, each in waiting.items() if uid not in {pod.uid, *placed, *kept}]
     if needed <= 0 or len(others) < needed:
         return None

@@ -9,6 +9,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of
 from vgpu_scheduler.whatif.objects.objects import WorldError
@@ -159,8 +160,10 @@ class ClaimCondition:
         Whether an amount has to do with it.
     otherwise
         What is said where no amount helps; empty where nothing is.
+    most
+        By what an amount that is as small as this needs is known to be the most; empty where nothing is said of that.
     why
-        What is said of an amount that is as small as this needs; empty where nothing is.
+        What else is said of it; empty where nothing is.
     shared_by
         Whether an amount may be made smaller together with others where less of one alone would not do; None where
         none may.
@@ -171,6 +174,7 @@ class ClaimCondition:
     fits: Callable[[PodClaims], bool]
     concerns: Callable[[Amount], bool]
     otherwise: str = ""
+    most: tuple[str, ...] = ()
     why: str = ""
     shared_by: Callable[[Amount], bool] | None = None
     instead: Sequence[Amount] = ()
@@ -180,21 +184,21 @@ def _is_said(amount: Amount) -> bool:
     return not amount.unsaid and amount.instead is None
 
 
-def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[str]:
-    """Yield sentences, each of which says how all needs are met: the first that comes to mind, then others.
+def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
+    """Yield how all needs are met: the way that comes to mind first, then others.
 
-    Where several amounts would do for a need, there is a sentence for each of them.
+    Where several amounts would do for a need, there is a way for each of them.
     """
     choices = _Choices(asked, needs)
     key, base = choices.made({})
     if not base:
         return
-    texts = {key: base}
+    ways = {key: base}
     for number, options in enumerate(tuple(choices.options)):
         for other in range(1, options):
-            key, text = choices.made({number: other})
-            texts.setdefault(key, text)
-    yield from texts.values()
+            key, way = choices.made({number: other})
+            ways.setdefault(key, way)
+    yield from ways.values()
 
 
 class _Choices:
@@ -207,17 +211,17 @@ class _Choices:
         self.options: list[int] = []
         """How many amounts would have done for each need, when it was its turn."""
 
-    def made(self, chosen: Mapping[int, int]) -> tuple[Hashable, str]:
-        """Say what is to be asked if another amount than the first one is chosen for some needs.
+    def made(self, chosen: Mapping[int, int]) -> tuple[Hashable, Advice]:
+        """Return what is to be asked if another amount than the first one is chosen for some needs.
 
         Returns
         -------
         tuple
-            The same for the same amounts, and the sentence.
+            The same for the same amounts, and what is to be done.
         """
         asked, written = self._asked, self._asked.written
         steps: dict[int, int] = {}  # by the number of the amount
-        whys: dict[int, str] = {}
+        said: dict[int, tuple[tuple[str, ...], str]] = {}
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
@@ -237,11 +241,11 @@ class _Choices:
             if options:
                 option = options[min(chosen.get(number, 0), len(options) - 1)]
                 steps |= option
-                whys |= dict.fromkeys(option, "") | {list(option)[-1]: f" ({need.why})" if need.why else ""}
+                said |= dict.fromkeys(option, ((), "")) | {list(option)[-1]: (need.most, need.why)}
                 written = self._applied(written, option)
         kept = self._without_needless(steps)
-        texts = (f"{self._amounts[which].worded(most)}{whys[which]}" for which, most in kept.items())
-        return (frozenset(kept.items()), tuple(otherwise)), " and ".join([*texts, *otherwise])
+        actions = (ask_for(self._amounts[which], most, *said[which]) for which, most in kept.items())
+        return (frozenset(kept.items()), tuple(otherwise)), (*actions, *map(Action, otherwise))
 
     def _applied(self, written: Object, chosen: Mapping[int, int]) -> Object:
         for which, most in chosen.items():

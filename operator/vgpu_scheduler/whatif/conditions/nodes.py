@@ -12,6 +12,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names
@@ -54,7 +55,7 @@ class NodeRejections:
         return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
 
 
-def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[str]:
+def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[Advice]:
     """Yield what nodes and cards have too little left of; together, what all of them say.
 
     That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
@@ -66,16 +67,16 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
         Tell what cards have too little of, too: nothing else tells how much they have.
     """
     rejections = NodeRejections.from_condition(message)
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[Action]] = {}
     for amount in asked.amounts:
         for part in amount.parts:
             for reason, text in _less_of(asked, amount, part, message, of_cards=of_cards):
-                by_reason.setdefault(reason, []).append(text)
-    needed = [texts for reason, texts in by_reason.items() if rejections.is_of_all(reason)]
+                by_reason.setdefault(reason, []).append(Action(text))
+    needed = [actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)]
     if len(needed) > 1:
-        yield from (" and ".join(chosen) for chosen in islice(product(*needed), _MOST))
+        yield from islice(product(*needed), _MOST)
     else:
-        yield from (text for texts in needed or by_reason.values() for text in texts)
+        yield from ((action,) for actions in needed or by_reason.values() for action in actions)
 
 
 def _less_of(
@@ -84,17 +85,18 @@ def _less_of(
     """Yield reasons for which less of an amount may help, with what is said then."""
     devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
     about_cards = any(reason.text in message for reason in CardReason)
-    reason, where = f"{_INSUFFICIENT} {part.resource}", f"{part.resource} in container {amount.container}"
+    reason = f"{_INSUFFICIENT} {part.resource}"
     if _says(message, reason) and part.written and not (part.resource in devices and about_cards):
         if part.resource in devices:
             none = f"nodes have none or too few of {part.resource}"
             can_be_less = amount.steps > 1 and devices[part.resource] in served and asked.is_heeded(amount)
             or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
-            less = f"ask for less than {part.written} of {where}{or_none}: {none}"
+            less = f"{amount.less_of(part)}{or_none}: {none}"
             yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
         elif amount.steps > 1:
-            yield reason, f"ask for less than {part.written} of {where}"
+            yield reason, amount.less_of(part)
         else:
+            where = f"{part.resource} in container {amount.container}"
             yield reason, f"leave out {where}: nodes have none or too few of it"
     for dialect in asked.owners if of_cards and amount.steps > 1 and asked.is_heeded(amount) else ():
         inventory = dialect.inventory
@@ -107,11 +109,9 @@ def _less_of(
             (too_large, of_memory),
             (CardReason.CardInsufficientCore, [inventory.cores]),
         ):
-            if lacking.text in message and any(is_of(asked, amount, dialect, each) for each in dimensions):
-                if part.written:
-                    yield lacking.text, f"ask for less than {part.written} of {where}"
-                elif inventory.memory in dimensions:
-                    yield lacking.text, f"ask for some of {where} ({amount.unsaid})"
+            is_known = bool(part.written) or inventory.memory in dimensions
+            if is_known and lacking.text in message and any(is_of(asked, amount, dialect, n) for n in dimensions):
+                yield lacking.text, amount.less_of(part)
 
 
 def _can_do_without(asked: PodRequest, resource: str) -> bool:

@@ -12,7 +12,7 @@ from vgpu_scheduler.model import MIB, Outcome
 from vgpu_scheduler.whatif.advice.asking_less import ask_less
 from vgpu_scheduler.whatif.advice.corrections import refusal_of
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod
+from vgpu_scheduler.whatif.advice.remedy import Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.world.world import World
@@ -38,7 +38,7 @@ class _Refused(HypotheticalPod):
         return _SOMEWHERE if keeps_cards and self.algorithm.decide(ours).outcome is not Outcome.REFUSED else ""
 
 
-def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:
+def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[Advice]:
     """Yield how a pod would ask for cards so that it is understood, where its condition says that it is not.
 
     Parameters
@@ -52,7 +52,7 @@ def corrected_requests(world: World, pod: Pod, written: Object, message: str) ->
     """
     refusal = refusal_of(world, written)
     refused = _Refused(world, pod).rewritten(written)
-    told = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits are kept with quotas
-    if told and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
+    says_so = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits: beside quotas
+    if says_so and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
         found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
-        yield from (remedy.text for remedy in islice(found, _MOST))
+        yield from (remedy.actions for remedy in islice(found, _MOST))

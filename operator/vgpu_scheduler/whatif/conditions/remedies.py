@@ -6,17 +6,16 @@ missing. What has to be done together is one remedy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
+from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims, by_name
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import MissingClaim, gated
 from vgpu_scheduler.predicates import reasons as filters
@@ -25,6 +24,7 @@ from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -36,6 +36,7 @@ from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, is_of, less_of_nodes
 from vgpu_scheduler.whatif.conditions.others import (
+    OF_CLAIMS,
     TAINTS,
     UNKNOWN,
     UNSEEN_QUOTA,
@@ -43,7 +44,7 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
-from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
+from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
@@ -51,8 +52,6 @@ from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["ConditionRemedies", "OtherRemedies", "gate_remedies", "remedies_from_condition"]
-
-Object = Mapping[str, Any]
 
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),
@@ -86,21 +85,9 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_WHY: Final = re.compile(r" \((?:more may fit|at most: [^()]*|limits\.\S+ leaves [^()]*)\)")
-_CLAIM: Final = "PersistentVolumeClaim"
-_OF_VOLUMES: Final = (
-    filters.CLAIM_IN_USE,
-    filters.TOO_MANY_VOLUMES,
-    filters.VOLUME_ELSEWHERE,
-    filters.NO_VOLUME,
-    filters.NO_STORAGE,
-    filters.VOLUME_GONE,
-    filters.WRONG_ZONE,
-)
-"""What nodes reject a pod for because of its claims."""
 _OWN: Final = "exclusiveCardsPerPod"
 _MEMORY: Final = "memoryPerPod"
-_BY_THE_PIECE: Final = "of a card that is given out in pieces a whole piece counts, which may be more than is asked"
+_BY_THE_PIECE: Final = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
     _OWN: lambda sums, _: sums.own,
@@ -120,9 +107,9 @@ class ConditionRemedies:
         The card that came closest; None where the event names none.
     quotas
         How its namespace stands, where quotas keep it waiting.
-    remedies
-        What may help, each by itself, in words.
-    fellows
+    advice
+        What may help, each by itself.
+    other_members
         The others that it is placed at once with, where quotas keep them waiting together.
     quota_unseen
         Whether quotas keep it waiting of which nothing more is told.
@@ -130,13 +117,18 @@ class ConditionRemedies:
 
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
-    remedies: tuple[str, ...]
-    fellows: OtherMembers | None = None
+    advice: tuple[Advice, ...]
+    other_members: OtherMembers | None = None
     quota_unseen: bool = False
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What may help, each by itself, in words."""
+        return tuple(map(say, self.advice))
 
 
 class OtherRemedies(NamedTuple):
-    """What may help a pod beside what follows from its condition, in words.
+    """What may help a pod beside what follows from its condition.
 
     Attributes
     ----------
@@ -146,9 +138,9 @@ class OtherRemedies(NamedTuple):
         What has to be done about the claims of its volumes, which is said last.
     """
 
-    before: Sequence[str] = ()
-    after: Sequence[str] = ()
-    of_claims: Sequence[str] = ()
+    before: Sequence[Advice] = ()
+    after: Sequence[Advice] = ()
+    of_claims: Sequence[Advice] = ()
 
 
 NO_OTHERS: Final = OtherRemedies()
@@ -159,7 +151,7 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: QuotaStanding = UNKNOWN_STANDING,
+    quota_status: QuotaStatus = UNKNOWN_QUOTA_STATUS,
     others: OtherRemedies = NO_OTHERS,
     reason: str = "",
 ) -> ConditionRemedies:
@@ -173,7 +165,7 @@ def remedies_from_condition(
         One that the world has read.
     message, event
         The texts of the condition and of the event; empty where there is none.
-    standing
+    quota_status
         How the namespace stands now; its reports are None where the event tells.
     others
         What else may help.
@@ -187,19 +179,19 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other is None else None
-    quotas = _quotas_of(asked, standing, event, kept=of_quota and other is None)
-    before = others.before or ([_OF_OTHER.format(other[0])] if other else [])
+    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other is None)
+    before = others.before or ([do(_OF_OTHER.format(other[0]))] if other else [])
     remedies = [
         *quotas.beside(before),
-        *quotas.beside([meant.text] if meant.changes else ()),
+        *quotas.beside([meant.and_then()] if meant.changes else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
         *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),
-        *quotas.beside(labels_to_change(world, pod, message)),
-        *quotas.beside(create_claim(claim.name) for claim in MissingClaim.found_in(message)),
+        *quotas.beside(map(do, labels_to_change(world, pod, message))),
+        *quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message)),
         *quotas.beside((*others.after, *others.of_claims)),
     ]
-    unseen = of_quota and standing.reports is None and not quotas.reports
+    unseen = of_quota and quota_status.reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
         remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
     elif unseen:
@@ -216,21 +208,22 @@ def remedies_from_condition(
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
     if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
-    each_once: dict[str, str] = {}
-    for text in remedies:
-        each_once.setdefault(_WHY.sub("", text), text)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.fellows, unseen)
+    each_once: dict[str, Advice] = {}
+    for way in remedies:
+        each_once.setdefault(say([replace(each, most=()) for each in way]), way)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), quota_status.other_members, unseen)
 
 
-def _quotas_of(asked: PodRequest, standing: QuotaStanding, event: str, *, kept: bool) -> QuotasOfPod:
+def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
     """Return what is to be done about the quotas of a pod, which its condition says keep it waiting or not."""
-    reports, fellows, earlier, limits = standing
-    known = quotas_from_event(event) if reports is None else tuple(reports)
-    quotas = QuotasOfPod(asked, known, fellows, earlier, limits or known)
+    known = quotas_from_event(event) if quota_status.reports is None else quota_status.reports
+    quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
 
-def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str) -> Iterator[str]:
+def _asked_otherwise(
+    asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str
+) -> Iterator[Advice]:
     """Yield how the pod would be written so that what it is rejected for does not keep it away."""
     if near_miss:
         yield from smaller_card_requests(asked, near_miss, quotas, message)
@@ -247,7 +240,7 @@ def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: Quot
     yield from quotas.beside(_drop_constraints(asked, message))
 
 
-def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less.
 
     Where the quotas leave nothing, they have to be larger as well.
@@ -258,51 +251,48 @@ def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
         yield from tuple(quotas.raised_beside(_less_than_said(asked))) or quotas.alone
 
 
-def _less_than_said(asked: PodRequest) -> Iterator[str]:
+def _less_than_said(asked: PodRequest) -> Iterator[Advice]:
     """Yield how less is asked of cards, of what the pod says."""
     known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in known and part.written:
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
+                yield do(amount.less_of(part))
 
 
-def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True) -> Iterator[str]:
-    """Yield how less is asked of what may have a quota; how much that leaves is not known."""
+def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = "") -> Iterator[Advice]:
+    """Yield how less is asked of what may have a quota, and why; how much that leaves is not known."""
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in named | shares and part.written:
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
-            elif part.resource in named and amount.unsaid and of_unsaid:
-                yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})"
+            if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
+                yield do(f"{amount.less_of(part)}{why}")
 
 
-def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
     if raised := quotas.raised_for_pieces:
-        yield from (f"{text}: {_BY_THE_PIECE}" for text in _less_than_quota(asked, of_unsaid=False))
-        yield f"{raised}: {_BY_THE_PIECE}"
+        yield from _less_than_quota(asked, of_unsaid=False, why=_BY_THE_PIECE)
+        yield do(f"{raised}{_BY_THE_PIECE}")
 
 
-def gate_remedies(pod: Pod) -> Iterator[str]:
+def gate_remedies(pod: Pod) -> Iterator[Advice]:
     """Yield what has to be done about the scheduling gates of a pod."""
     if gated(pod):
-        gates = pod.spec.scheduling_gates
-        which = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
-        yield f"wait until the scheduling {which} (spec.schedulingGates) is removed: whoever set it removes it"
+        which = by_name("gate", pod.spec.scheduling_gates)
+        yield do(f"wait until the scheduling {which} (spec.schedulingGates) is removed", "whoever set it removes it")
 
 
-def _volumes(pod: Pod, message: str) -> Iterator[str]:
+def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
     names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
-    which = f"{_CLAIM}{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    which = by_name("PersistentVolumeClaim", names)
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
-        yield f"wait until {which} {are} bound, or see {their} events"
-    elif names and any(reason.text in message for reason in _OF_VOLUMES):
-        yield f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts"
+        yield do(f"wait until {which} {are} bound, or see {their} events")
+    elif names and any(reason.text in message for reason in (*OF_CLAIMS, filters.TOO_MANY_VOLUMES)):
+        yield do(f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts")
 
 
 def _is_about_taints(message: str) -> bool:
@@ -317,17 +307,17 @@ def _is_about_taints(message: str) -> bool:
 # Limits --------------------------------------------------------------------------------------------------------------
 
 
-def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[str]:
+def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
 
     What a pod does not name counts as the whole of its cards for a limit.
     """
-    told = ExceededLimit.found_in(message)
-    needs = [_need_of_limit(asked, field, to_int(most), _within(field, source, most)) for field, source, most in told]
-    if told:
+    exceeded = ExceededLimit.found_in(message)
+    needs = [_need_of_limit(asked, field, to_int(most), _within(field, of, most)) for field, of, most in exceeded]
+    if exceeded:
         yield from quotas.met_with(needs)
-        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in told)
-        yield from quotas.raised_beside([f"have {raised}"])
+        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
+        yield from quotas.raised_beside([do(f"have {raised}")])
 
 
 def _within(field: str, source: str, most: str) -> str:
@@ -385,14 +375,14 @@ def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
+def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
-    words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
+    words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield constraint.text
+                yield do(constraint.text)
             continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
@@ -401,4 +391,4 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
             else any(reason.text in message for reason in fields)
         )
         if concerned:
-            yield constraint.text
+            yield do(constraint.text)

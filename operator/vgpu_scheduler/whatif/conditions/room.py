@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerKind, PodClaims, Shortage
 
-__all__ = ["CardRoom"]
+__all__ = ["CardRoom", "amount_of"]
 
 _BYTES: Final = "bytes"
 _NO_UNITS: Final[Mapping[str, int]] = {}
@@ -96,11 +96,11 @@ class CardRoom:
 
     def _amount(self, claim: Claim) -> int:
         """Return what a claim asks, in percent where cards count compute in units of their own."""
-        amount, units = _of(claim.amounts, self._dimension), self._units.get(claim.vendor, WHOLE)
+        amount, units = amount_of(claim.amounts, self._dimension), self._units.get(claim.vendor, WHOLE)
         return amount if units == WHOLE else -(-amount * WHOLE // units)
 
     def _most_of(self, claim: Claim) -> int:
-        percent = _of(claim.percent, self._dimension)
+        percent = amount_of(claim.percent, self._dimension)
         return self._amount(claim) or (percent * self._total // WHOLE if percent else self.given)
 
     def _largest(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> int:
@@ -120,7 +120,7 @@ class CardRoom:
         return min(bounds)
 
     def _percent(self, claim: Claim) -> int:
-        return 0 if self._amount(claim) else _of(claim.percent, self._dimension)
+        return 0 if self._amount(claim) else amount_of(claim.percent, self._dimension)
 
     def _given(self, claims: PodClaims, alone: int | None, joint: int) -> tuple[int, bool]:
         """Return what those get that ask for nothing, and whether it is known exactly: each gets the same."""
@@ -136,5 +136,6 @@ class CardRoom:
         return most, most * nothing == rest
 
 
-def _of(amounts: Amounts, dimension: int) -> int:
+def amount_of(amounts: Amounts, dimension: int) -> int:
+    """Return how much is asked of a dimension; 0 where it is one that the amounts do not have."""
     return amounts[dimension] if dimension < len(amounts) else 0

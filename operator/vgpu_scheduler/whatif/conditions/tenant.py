@@ -9,6 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
 from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
@@ -28,14 +29,13 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
-    if text := corrected(world, world.written(pod)).text:
-        yield text
-    yield from gate_remedies(pod)
+    yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
+    yield from map(say, gate_remedies(pod))
     yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
 
 
 def quotas_in_the_way(
-    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, fellows: OtherMembers | None = None
+    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, other_members: OtherMembers | None = None
 ) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
 
@@ -45,13 +45,13 @@ def quotas_in_the_way(
         The quotas and all pods of the namespace are in it.
     beside
         What others hold by then that are not in it, by resource.
-    fellows
+    other_members
         Those that it is placed at once with, if there are any.
     """
     engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
     claims = engine.algorithm.classes.claims(pod)
     least = with_some_memory(world, claims)
-    with_it = fellows.asked if fellows is not None else _NOTHING
+    with_it = other_members.asked if other_members is not None else _NOTHING
 
     def is_over(report: QuotaReport) -> bool:
         others = with_it.get(report.resource, 0)

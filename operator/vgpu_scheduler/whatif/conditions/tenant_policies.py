@@ -11,6 +11,7 @@ from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, polic
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.objects.amounts import is_claim
@@ -23,10 +24,9 @@ __all__ = ["policy_remedies"]
 
 
 _CHANGED: Final = "have it changed by whoever runs the cluster, or wait until cards are idle"
-_BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 
 
-def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[str]:
+def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[Advice]:
     """Yield which fields of which policies may keep a pod from nodes and cards, where its condition says that some do.
 
     Where the cluster has policies that may not be read, they may do so as well as those that can.
@@ -37,17 +37,17 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
     ):
         if reason not in message:
             continue
-        told = list(fields)
-        yield from told
+        found = list(map(do, fields))
+        yield from found
         if not seen.cluster_policies:
-            yield f"have {_BY_OTHERS}"
-        elif not told:
-            yield "have a policy changed"
+            yield do("have a cluster policy changed, which you may not read", "whoever runs the cluster can say which")
+        elif not found:
+            yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
-        told = list(_of_idle_cards(world, pod))
-        yield from told
-        if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
-            yield f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}"
+        found = list(map(do, _of_idle_cards(world, pod)))
+        yield from found
+        if not found and not seen.cluster_policies and not _wants_idle_cards(world, pod):
+            yield do(f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}")
 
 
 def _wants_idle_cards(world: World, pod: Pod) -> bool:
@@ -85,12 +85,12 @@ def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
-        for field, words, _ in rules_of_cards(devices):
-            denies = field.endswith("deny")
-            if field.startswith("types.") and models and not _concerns(models, words.split(", "), denies=denies):
+        for field, listed, _ in rules_of_cards(devices):
+            denies = field == "types.deny"
+            if field != "modes" and models and not _concerns(models, listed, denies=denies):
                 continue
             does = "denies" if denies else "allows no other cards than"
-            yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
+            yield f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}"
         if devices.get("exclusive"):
             yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
     for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():
@@ -138,9 +138,9 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
         if not others and any(about is not None and about.percent for about in known) and amount.steps > 1:
             if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}: {why}"
+                yield f"{amount.less_of(part)}: {why}"
         elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
-            yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
+            yield f"{amount.less_of(part)}: {why}"
 
 
 def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, GroupStatus, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
+from vgpu_scheduler.model import Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
 from vgpu_scheduler.whatif.advice.remedies import remedies
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.explanation.group_placement import fellows_placed
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
 from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
 from vgpu_scheduler.whatif.explanation.other_waiting_pods import describe_other_waiting_pods
@@ -28,7 +28,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
-from vgpu_scheduler.whatif.reasons.mismatch import OTHER_CARDS, describe_mismatch
+from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS, describe_mismatch
 from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.world.tables import explain, few, indented, number, rank
@@ -42,7 +42,6 @@ _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
 """The names of annotations that name the cards which a pod wants."""
-_CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 _ALONE: Final = "it does not suffice alone"
 _DEPENDS: Final = {
     RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
@@ -213,10 +212,10 @@ def _explain_together(
     """Explain a pod that is placed together with others of its group."""
     with placed(world, turns.before) as going:
         answer = ask(world, pod)
-        with fellows_placed(world, group, answer) as is_same:
+        with other_members_placed(world, group, answer) as is_same:
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
+        first = [Remedy(RemedyKind.COMPLETE_GROUP, do(text), "") for text in group_remedies(world, pod)]
         worded = describe_group(world, group)
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
@@ -339,7 +338,7 @@ def _pinning(world: World, pod: Pod) -> Iterator[str]:
 
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:
-    return not _CARD_REASONS.isdisjoint(verdict.reasons)
+    return not CARD_REASONS.isdisjoint(verdict.reasons)
 
 
 def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tuple[str, ...]]:

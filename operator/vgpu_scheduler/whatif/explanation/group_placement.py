@@ -10,11 +10,11 @@ from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["fellows_placed"]
+__all__ = ["other_members_placed"]
 
 
 @contextmanager
-def fellows_placed(world: World, group: GroupStatus, answer: PodResult) -> Iterator[bool]:
+def other_members_placed(world: World, group: GroupStatus, answer: PodResult) -> Iterator[bool]:
     """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
 
     Yields
@@ -45,10 +45,10 @@ def fellows_placed(world: World, group: GroupStatus, answer: PodResult) -> Itera
         reserver.undo(placed, before)
 
 
-def _is_same(found: Decision, told: Decision) -> bool:
+def _is_same(found: Decision, other: Decision) -> bool:
     return (found.placement, found.reasons, found.verdicts, found.near_miss) == (
-        told.placement,
-        told.reasons,
-        told.verdicts,
-        told.near_miss,
+        other.placement,
+        other.reasons,
+        other.verdicts,
+        other.near_miss,
     )

@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.advice.repairs import sick_cards
 from vgpu_scheduler.whatif.objects.amounts import amounts_of
 from vgpu_scheduler.whatif.objects.containers import with_containers, without_resources
 from vgpu_scheduler.whatif.reasons.causes import not_offered
-from vgpu_scheduler.whatif.reasons.node_exclusions import SAYS, closing_of, tolerating_all
+from vgpu_scheduler.whatif.reasons.node_exclusions import Obstacle, ObstacleKind, obstacles_of, tolerating_all
 from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
@@ -50,25 +50,25 @@ def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
                 return (f"It would wait without limits of policies, too: {said}", *causes_together(world, unlimited))
     if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
         return ()
-    clauses: dict[str, list[str]] = {node: [] for node in answer.decision.verdicts}
-    of_all = {f"{SAYS}{filters.insufficient(name).text}" for name in not_offered(world, answer)}
+    found: dict[str, list[Obstacle]] = {node: [] for node in answer.decision.verdicts}
+    of_all = {Obstacle(ObstacleKind.REASON, filters.insufficient(name).text) for name in not_offered(world, answer)}
     for pod, verdicts in _peeled(world, answer):
-        for node in clauses.keys() & verdicts.keys():
-            closing = closing_of(world, pod, node, verdicts[node])
-            clauses[node] += [clause for clause in closing if clause not in {*clauses[node], *of_all}]
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for node, told in sorted(clauses.items()):
-        if len(told) > 1:
-            groups.setdefault(tuple(told), []).append(node)
+        for node in found.keys() & verdicts.keys():
+            more = obstacles_of(world, pod, node, verdicts[node])
+            found[node] += [each for each in more if each not in {*found[node], *of_all}]
+    groups: dict[tuple[Obstacle, ...], list[str]] = {}
+    for node, obstacles in sorted(found.items()):
+        if len(obstacles) > 1:
+            groups.setdefault(tuple(obstacles), []).append(node)
     fewest = sorted(groups.items(), key=lambda group: (len(group[0]), group[1]))[:_MOST_GROUPS]
-    return tuple(_worded(told, nodes) for told, nodes in fewest)
+    return tuple(_worded(obstacles, nodes) for obstacles, nodes in fewest)
 
 
-def _worded(told: Sequence[str], nodes: Sequence[str]) -> str:
+def _worded(obstacles: Sequence[Obstacle], nodes: Sequence[str]) -> str:
     which = ", which" if len(nodes) == 1 else "; each of these nodes"
-    said = [clause.removeprefix(SAYS) for clause in told if clause.startswith(SAYS)]
-    clauses = [clause for clause in told if not clause.startswith(SAYS)]
-    clauses += [SAYS + " and ".join(said)] if said else []
+    said = [each.subject for each in obstacles if each.kind is ObstacleKind.REASON]
+    clauses = [str(each) for each in obstacles if each.kind is not ObstacleKind.REASON]
+    clauses += [str(Obstacle(ObstacleKind.REASON, " and ".join(said)))] if said else []
     *others, last = clauses
     listed = f"{', '.join(others)} and {last}" if others else last
     return f"Several things keep it from {few(nodes)}{which} {listed}."

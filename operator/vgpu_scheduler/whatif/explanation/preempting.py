@@ -121,17 +121,17 @@ class PreemptionOutlook:
             ]
         if self.protected is not None:
             found["protected"] = {"node": self.protected.node, "victims": victims_as_json(self.protected)}
-        told = {"reason": self.reason, "why": list(self.why), "remedy": self.remedy}
-        return found | {name: value for name, value in told.items() if value}
+        optional = {"reason": self.reason, "why": list(self.why), "remedy": self.remedy}
+        return found | {name: value for name, value in optional.items() if value}
 
     def text(self, *, wide: bool = False) -> str:
         """Say it to people."""
         if self.preemption is None:
             nobody = f"Nobody has to go for it: {self.reason}"
             return self.remedy or "\n".join([nobody, *self.why, *self._protected(wide=wide)])
-        told = (*_whole_groups(self.preemption), *self.why)
+        sentences = (*_whole_groups(self.preemption), *self.why)
         lines = [self._head(self.preemption), *indented([*self._rows(self.preemption)], wide=wide)]
-        return "\n".join([*lines, *(f"  {sentence}" for sentence in told)])
+        return "\n".join([*lines, *(f"  {sentence}" for sentence in sentences)])
 
     def _head(self, found: Preemption) -> str:
         """Say how many pods go, and for whom."""
@@ -187,15 +187,15 @@ def preemption_outlook(world: World, answer: PodResult) -> PreemptionOutlook | N
     if found is not None and there:
         states = {each.uid: _state(world, each) for each in there}
         return PreemptionOutlook(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
-    told = preemptions.evaluator.search(pod, 0.0)
-    if told.preemption is None:
+    searched = preemptions.evaluator.search(pod, 0.0)
+    if searched.preemption is None:
         protected = protected_victims(world, pod)
         spared = () if protected else tuple(fields_sparing_victims(world, pod))
         return PreemptionOutlook(
-            reason=told.reason, protected=protected and with_card_names(world, protected), why=spared
+            reason=searched.reason, protected=protected and with_card_names(world, protected), why=spared
         )
-    why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
-    return PreemptionOutlook(with_card_names(world, as_counted(world, told.preemption)), why=why)
+    why = tuple(_compared(searched.preemption.node, searched.candidates)) if searched.candidates is not None else ()
+    return PreemptionOutlook(with_card_names(world, as_counted(world, searched.preemption)), why=why)
 
 
 def group_preemption_outlook(world: World, answer: PodResult, group: GroupStatus) -> PreemptionOutlook | None:

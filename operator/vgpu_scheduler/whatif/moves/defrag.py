@@ -190,7 +190,7 @@ class _Planner:
             return [], "what is on the card is not known"
         why = next(filter(None, map(self._moves.why_not, occupants)), "")
         if why:
-            return [], why
+            return [], f"a pod on the card {why}"
         self._moves.cordon([_spot(card)])
         moves: list[Move] = []
         for pod in sorted(occupants, key=lambda pod: (-pod.priority, pod.key)):

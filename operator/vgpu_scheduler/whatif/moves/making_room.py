@@ -21,7 +21,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.moves.moves import OF_A_POD, Move, Moves, Spot
+from vgpu_scheduler.whatif.moves.moves import Move, Moves, Spot
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_waiting_beside
@@ -163,13 +163,13 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
     """Return what takes the questions of several searches, each counted from the start, and passes on all so far."""
     before = latest = 0
 
-    def told(asked: int) -> None:
+    def add_up(asked: int) -> None:
         nonlocal before, latest
         before += latest if asked <= latest else 0
         latest = asked
         on_question(before + asked)
 
-    return told
+    return add_up
 
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
@@ -208,7 +208,7 @@ def _staying(world: World, moves: Moves) -> dict[str, int]:
     """Return how many pods that hold cards cannot be moved, by what is true of each."""
     state = world.engine.state
     held = [pod for pod in world.bound.values() if (found := state.reservation(pod.uid)) and found.uses_devices]
-    reasons = (why.removeprefix(OF_A_POD) for pod in held if (why := moves.why_not(pod)))
+    reasons = filter(None, map(moves.why_not, held))
     return dict(sorted(Counter(reasons).items()))
 
 

@@ -22,9 +22,6 @@ from vgpu_scheduler.whatif.world.world import World
 
 Spot = tuple[str, str]
 """A node, and a card of it."""
-OF_A_POD: Final = "a pod on the card "
-"""How reasons begin that are about one of the pods which would have to be moved."""
-
 _MOST_OTHERS: Final = 16
 """Pods that wait, none like another, of which it is asked whether they fit between two moves."""
 
@@ -91,26 +88,26 @@ class Moves:
         return None if key in self._made else self._pods.get(key)
 
     def why_not(self, pod: Pod) -> str:
-        """Say why a pod cannot be moved; empty if it can."""
+        """Say what is true of a pod that cannot be moved, and is not of others; empty if it can."""
         return next(self._reasons_to_stay(pod), "")
 
     def _reasons_to_stay(self, pod: Pod) -> Iterator[str]:
         if pod.deleting:
-            yield f"{OF_A_POD}is ending already"
+            yield "is ending already"
         if controller_of(self._world.written(pod)) is None:
-            yield f"{OF_A_POD}has no controller that would make it anew"
+            yield "has no controller that would make it anew"
         if pod.is_node_bound:
-            yield f"{OF_A_POD}would come back to its node"
+            yield "would come back to its node"
         if pod.scheduler_name not in self._schedulers:
-            yield f"{OF_A_POD}is placed by another scheduler"
+            yield "is placed by another scheduler"
         if problem := self._world.engine.groups.problem(pod):
             yield _refused_anew(problem)
         for quota in self._exceeded.get(pod.namespace, ()):
             if quota.counted(pod):
                 allowed = f"{quota.title} allows {quota.limit} of {quota.name}, and more are used"
-                yield f"{OF_A_POD}would not be made anew: {allowed}"
+                yield f"would not be made anew: {allowed}"
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
-            yield f"{OF_A_POD}has a disruption budget that does not allow it"
+            yield "has a disruption budget that does not allow it"
 
     def can_cordon(self, spot: Spot) -> bool:
         """Tell whether an annotation of its node cordons a card."""
@@ -218,14 +215,14 @@ class Moves:
 
 
 def _refused_anew(reason: str) -> str:
-    return f"{OF_A_POD}would be refused if it were made anew: {reason}"
+    return f"would be refused if it were made anew: {reason}"
 
 
 def _why_nowhere(pod: Pod, decision: Decision) -> str:
     """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
     if decision.outcome is Outcome.REFUSED:
         reason = next(iter(decision.reasons), decision.message)
-        return _refused_anew(reason)
+        return f"a pod on the card {_refused_anew(reason)}"
     if not decision.another_node_helps:
         return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
     return "the pods fit nowhere else"

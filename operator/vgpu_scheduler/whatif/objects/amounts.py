@@ -48,9 +48,10 @@ class AmountChange:
             replace(self, written=earlier.written) if led_to == (self.container, self.resource, self.written) else None
         )
 
-    def is_made_by(self, sentence: str) -> bool:
-        """Tell whether a sentence has the amount changed, however much it asks: see :meth:`Amount.worded`."""
-        return f" of {self.resource} {instead_of(self.written, self.container)} " in f"{sentence} "
+    def is_of(self, amount: Amount | None) -> bool:
+        """Tell whether an amount is the one that was changed so: who asks it otherwise need not change it before."""
+        parts = () if amount is None or amount.container != self.container else amount.parts
+        return any((part.resource, part.mistaken) == (self.resource, self.written) for part in parts)
 
 
 def instead_of(written: str, container: str) -> str:
@@ -153,6 +154,12 @@ class Amount:
         if part.is_beyond_all or part.mistaken:
             less = ""
         return f"{asked} {instead_of(part.mistaken or part.written, self.container)}{less}"
+
+    def less_of(self, part: ResourceStep) -> str:
+        """Say that less is asked of one of its resources, or some of it where nobody says how much."""
+        where = f"{part.resource} in container {self.container}"
+        less = f"ask for less than {part.written} of {where}"
+        return f"ask for some of {where} ({self.unsaid})" if self.unsaid else less
 
     def applied(self, pod: Object, steps: int) -> Object:
         """Return a pod that asks so many steps, as a limit or a request or both, as it did."""
@@ -261,15 +268,15 @@ def _unsaid_memory(
             continue
         if name not in nothing and (resource.percent or resource.vendor in meant):
             continue
-        says, told = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
+        says, more = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
         if is_claim(dialect, read):
             gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
-            told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
+            more = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
         yield (
             ResourceStep(name, 1, suffix, nothing.get(name, "")),
             WHOLE + 1 if resource.percent else MIB,
-            f"{says}{told}",
+            f"{says}{more}",
         )
 
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.reasons.causes import describe_selector
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["lets_in_nothing", "matches_nothing"]
+__all__ = ["fields_matching_nothing", "matches_nothing"]
 
 
 _MOST_NAMED: Final = 6
@@ -28,41 +28,43 @@ def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Itera
     pods
         Those that are asked about, beside those of the world.
     """
-    policy = decode_policy(written)
-    if not policy.error:
-        yield from _of_pods(world, written, policy, pods)
-        yield from _of_nodes(world, written, title(policy))
+    name = title(decode_policy(written))
+    yield from (f"{name}: {text}" for text in fields_matching_nothing(world, written, pods))
 
 
-def lets_in_nothing(world: World, written: Object) -> Iterator[str]:
-    """Yield a sentence for each field of a policy that matches no node or card, whoever the policy is for."""
+def fields_matching_nothing(world: World, written: Object, pods: Iterable[Pod] | None) -> Iterator[str]:
+    """Yield a sentence for each field of a policy that matches nothing; of pods and namespaces only if pods are given.
+
+    Parameters are those of :func:`matches_nothing`.
+    """
     policy = decode_policy(written)
     if not policy.error:
-        yield from _of_nodes(world, written, title(policy))
+        yield from _of_pods(world, written, policy, pods) if pods is not None else ()
+        yield from _of_nodes(world, written)
 
 
 def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterable[Pod]) -> Iterator[str]:
-    spec, name = written.get("spec") or {}, title(policy)
+    spec = written.get("spec") or {}
     everybody = [*world.bound.values(), *world.pending.values(), *pods]
     homes = _namespaces(world, policy, everybody)
     if not homes:
         if written.get("kind") == NAMESPACED_KIND:
-            yield f"{name}: metadata.namespace: there are neither pods nor a namespace {policy.namespace}"
+            yield f"metadata.namespace: there are neither pods nor a namespace {policy.namespace}"
         else:
             selector = describe_selector(spec["namespaceSelector"])
-            yield f"{name}: spec.namespaceSelector ({selector}) matches no namespace"
+            yield f"spec.namespaceSelector ({selector}) matches no namespace"
     elif policy.selector is not None and not any(
         policy.selects_pod(pod.labels) for pod in everybody if pod.namespace in homes
     ):
         within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
-        yield f"{name}: spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
+        yield f"spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
 
 
-def _of_nodes(world: World, written: Object, name: str) -> Iterator[str]:
+def _of_nodes(world: World, written: Object) -> Iterator[str]:
     spec = written.get("spec") or {}
     if (nodes := compile_label_selector(spec.get("nodeSelector"))) is not None and not nodes_with(world, nodes):
-        yield f"{name}: spec.nodeSelector ({describe_selector(spec['nodeSelector'])}) matches no node"
-    yield from _of_cards(world, name, spec.get("devices") or {})
+        yield f"spec.nodeSelector ({describe_selector(spec['nodeSelector'])}) matches no node"
+    yield from _of_cards(world, spec.get("devices") or {})
 
 
 def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> set[str]:
@@ -72,7 +74,7 @@ def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> se
     return {name for name in names if policy.selects_namespace(name, known.get(name, {}))}
 
 
-def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
+def _of_cards(world: World, devices: Object) -> Iterator[str]:
     if not (devices.get("types") or devices.get("modes")):
         return
     listed = [device for _, _, device in world.listed_devices()]
@@ -83,7 +85,7 @@ def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
             if not any(names_model(part, model) for model in models):
                 near = did_you_mean(part, models)
                 there = ", ".join(models[:_MOST_NAMED]) + (", …" if len(models) > _MOST_NAMED else "")
-                yield f"{name}: spec.devices.types.{field}: no card is a {part}{near}; there are {there or 'no cards'}"
+                yield f"spec.devices.types.{field}: no card is a {part}{near}; there are {there or 'no cards'}"
     for mode in devices.get("modes") or ():
         if mode not in modes:
-            yield f"{name}: spec.devices.modes: no card is in mode {mode}"
+            yield f"spec.devices.modes: no card is in mode {mode}"

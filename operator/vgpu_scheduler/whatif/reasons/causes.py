@@ -41,21 +41,21 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     """Return sentences about the selectors, rules and missing resources that keep a pod from nodes and cards."""
-    told = answer.decision.reasons
+    reasons = answer.decision.reasons
     found: list[str] = []
-    if filters.AFFINITY.text in told:
+    if filters.AFFINITY.text in reasons:
         found += _of_pod(world.written(answer.pod))
-    if filters.POLICY_SELECTOR.text in told:
+    if filters.POLICY_SELECTOR.text in reasons:
         found += _selectors_of_policies(world, answer)
-    if filters.NOT_MANAGED.text in told:
+    if filters.NOT_MANAGED.text in reasons:
         found.append(describe_managed_nodes(world, answer.pod))
-    if CardReason.CardDeniedByPolicy.text in told:
+    if CardReason.CardDeniedByPolicy.text in reasons:
         found += _denials(world, answer)
     found += describe_labels(world, answer)
-    found += volume_causes(world, answer.pod, told)
-    if CardReason.CardCordoned.text in told:
+    found += volume_causes(world, answer.pod, reasons)
+    if CardReason.CardCordoned.text in reasons:
         found += _registered_twice(world, answer)
-    if not _OF_MIG.isdisjoint(told):
+    if not _OF_MIG.isdisjoint(reasons):
         found += _without_geometry(world, answer)
     return (*found, *_not_offered(world, answer))
 
@@ -77,9 +77,9 @@ def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
 
 def _would_take(world: World, answer: PodResult, node: str) -> bool:
     """Tell whether it may be their mode alone that keeps a pod from the cards of a node in MIG mode."""
-    told = answer.decision.verdicts[node].reasons
+    reasons = answer.decision.verdicts[node].reasons
     names_model = bool(annotations_about(world, answer.pod, MODEL_WORD))  # it may be the model then
-    return CardReason.CardMigTopologyInfeasible.text in told or (not names_model and not _OF_MIG.isdisjoint(told))
+    return CardReason.CardMigTopologyInfeasible.text in reasons or (not names_model and not _OF_MIG.isdisjoint(reasons))
 
 
 def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
@@ -99,9 +99,9 @@ def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
 def not_offered(world: World, answer: PodResult) -> list[str]:
     """Return the resources that a pod asks for and no node offers any of."""
     offered = world.engine.state.nodes.offered()
-    told = answer.decision.reasons
+    reasons = answer.decision.reasons
     return [
-        name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name).text in told
+        name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name).text in reasons
     ]
 
 
@@ -141,10 +141,10 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
     denied = list(_denied(world, answer))
     left = list(denied)
     for title, policy in world.policies_in_force(answer.pod, "devices"):
-        for field, words, denies in rules_of_cards(policy["spec"].get("devices") or {}):
+        for field, listed, denies in rules_of_cards(policy["spec"].get("devices") or {}):
             cards = [device for device in denied if denies(device)]
             if cards:
-                yield f"spec.devices.{field} of {title} ({words}) denies {_models(cards)}."
+                yield f"spec.devices.{field} of {title} ({', '.join(listed)}) denies {_models(cards)}."
                 left = [device for device in left if not denies(device)]
     ours = created(world, answer.pod, answer.pod.uid)
     claimed = world.engine.algorithm.classes.claimed(ours)
@@ -190,18 +190,16 @@ def _denied(world: World, answer: PodResult) -> Iterator[Device]:
         yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
 
 
-def rules_of_cards(devices: Object) -> Iterator[tuple[str, str, Callable[[Device], bool]]]:
-    """Yield the rules of a policy about single cards: the field, what it says, and what it denies."""
+def rules_of_cards(devices: Object) -> Iterator[tuple[str, Sequence[str], Callable[[Device], bool]]]:
+    """Yield the rules of a policy about single cards: the field, what it lists, and what it denies."""
     types = devices.get("types") or {}
-    allow, deny, modes = (
-        list(listed or ()) for listed in (types.get("allow"), types.get("deny"), devices.get("modes"))
-    )
+    allow, deny, modes = (list(each or ()) for each in (types.get("allow"), types.get("deny"), devices.get("modes")))
     if allow:
-        yield "types.allow", ", ".join(allow), lambda device: not _names(allow, device)
+        yield "types.allow", allow, lambda device: not _names(allow, device)
     if deny:
-        yield "types.deny", ", ".join(deny), lambda device: _names(deny, device)
+        yield "types.deny", deny, lambda device: _names(deny, device)
     if modes:
-        yield "modes", ", ".join(modes), lambda device: bool(device.mode) and device.mode not in modes
+        yield "modes", modes, lambda device: bool(device.mode) and device.mode not in modes
 
 
 def _names(parts: Sequence[str], device: Device) -> bool:

@@ -57,8 +57,8 @@ def _different_numbers(group: GroupStatus) -> list[str]:
     for pod in group.waiting:
         if (said := membership(pod)) is not None and said.minimum is not None:
             by_number.setdefault(said.minimum, []).append(pod.name)
-    told = ", ".join(f"{number} ({few(names, 'pods')})" for number, names in sorted(by_number.items()))
-    return [f"  its pods name different numbers, of which the largest counts: {told}"] if len(by_number) > 1 else []
+    numbers = ", ".join(f"{number} ({few(names, 'pods')})" for number, names in sorted(by_number.items()))
+    return [f"  its pods name different numbers, of which the largest counts: {numbers}"] if len(by_number) > 1 else []
 
 
 _MOST_OTHERS: Final = 3
@@ -88,8 +88,8 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
             yield f"create {group.missing_object} {group.key}, or correct the name"
     elif (missing := group.needed - len(group.waiting)) > 0:
         others = list(_others(world, group.key))
-        told = first_of([f"{name} ({why})" for name, why in others], _MOST_OTHERS)
-        or_have = f", or have others count: {told}" if others else ""
+        listed = first_of([f"{name} ({why})" for name, why in others], _MOST_OTHERS)
+        or_have = f", or have others count: {listed}" if others else ""
         yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
 
 

@@ -13,13 +13,13 @@ from typing import Final
 from vgpu_scheduler.engine import card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
-from vgpu_scheduler.whatif.reasons.node_exclusions import closing_of
+from vgpu_scheduler.whatif.reasons.node_exclusions import obstacles_of
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "annotations_about", "describe_mismatch"]
+__all__ = ["CARD_REASONS", "MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "annotations_about", "describe_mismatch"]
 
 _MOST_NODES: Final = 64
 """Closed nodes whose cards are looked at."""
@@ -38,7 +38,7 @@ OTHER_CARDS: Final = frozenset(
     }
 )
 """What cards say that a pod cannot have, however little is on them."""
-_CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
+CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 
 
 def describe_mismatch(world: World, answer: PodResult) -> str:
@@ -46,10 +46,10 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
 
     Where a node that has a card for the pod is closed to it, that is said as well.
     """
-    told = _CARD_REASONS.intersection(answer.decision.reasons)
-    if not told or not told <= _MISMATCHES:
+    reasons = CARD_REASONS.intersection(answer.decision.reasons)
+    if not reasons or not reasons <= _MISMATCHES:
         return ""
-    nodes = [node for node, verdict in answer.decision.verdicts.items() if not told.isdisjoint(verdict.reasons)]
+    nodes = [node for node, verdict in answer.decision.verdicts.items() if not reasons.isdisjoint(verdict.reasons)]
     of_mode, of_model = (_some_match(world, answer.pod, word, nodes) for word in (MODE_WORD, MODEL_WORD))
     if of_mode == of_model:
         what = "has a model and a mode that it takes"
@@ -69,12 +69,12 @@ def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Ite
     """Yield which cards that the pod takes are on nodes that are closed to it, and by what."""
     closed: dict[str, tuple[list[str], list[Device]]] = {}
     ours = created(world, answer.pod, answer.pod.uid)
-    others = [node for node, verdict in answer.decision.verdicts.items() if _CARD_REASONS.isdisjoint(verdict.reasons)]
+    others = [node for node, verdict in answer.decision.verdicts.items() if CARD_REASONS.isdisjoint(verdict.reasons)]
     for node in others[:_MOST_NODES]:
         verdicts = card_verdicts(world.engine.algorithm, ours, node)
         taken = {each.device.uuid: each.device for each in verdicts if each.reason not in OTHER_CARDS}
         if taken:
-            closing = " and ".join(closing_of(world, ours, node, answer.decision.verdicts[node]))
+            closing = " and ".join(map(str, obstacles_of(world, ours, node, answer.decision.verdicts[node])))
             nodes, devices = closed.setdefault(closing, ([], []))
             nodes.append(node)
             devices += taken.values()

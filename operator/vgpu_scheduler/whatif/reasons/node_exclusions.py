@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import (
     UNSCHEDULABLE_TAINT,
@@ -21,20 +22,39 @@ from vgpu_scheduler.whatif.objects.expressions import describe_expression
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = [
-    "SAYS",
-    "closing_of",
+    "Obstacle",
+    "ObstacleKind",
     "describe_managed_nodes",
     "describe_taints",
+    "obstacles_of",
     "repelling_taints",
     "tolerating",
     "tolerating_all",
 ]
 
 
-SAYS: Final = "says "
-"""What stands before a reason in a clause about a node."""
 _OF_TAINTS: Final = frozenset({filters.UNSCHEDULABLE.text, filters.TAINT.text})
 _OF_LABELS: Final = frozenset({filters.AFFINITY.text, filters.NOT_NAMED.text, filters.AFFINITY_CONFLICT.text})
+
+
+class ObstacleKind(StrEnum):
+    """What keeps a pod from a node, in words that the subject follows."""
+
+    CORDON = "is cordoned"
+    TAINTS = "has the taint"
+    LABELS = "does not match its node selector or affinity"
+    REASON = "says"
+
+
+class Obstacle(NamedTuple):
+    """One thing that keeps a pod from a node, and which one of its kind."""
+
+    kind: ObstacleKind
+    subject: str = ""
+
+    def __str__(self) -> str:
+        """Word it as a clause about the node."""
+        return f"{self.kind} {self.subject}".strip()
 
 
 def repelling_taints(world: World, pod: Pod, node: str) -> tuple[Taint, ...]:
@@ -65,19 +85,19 @@ def describe_taints(taints: Iterable[Taint]) -> str:
     return ", ".join(f"{taint.key}{taint.value and f'={taint.value}'}:{taint.effect}" for taint in taints)
 
 
-def closing_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Sequence[str]:
-    """Say of a node what keeps a pod from it by its first reason, in clauses about the node."""
+def obstacles_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Sequence[Obstacle]:
+    """Return what keeps a pod from a node by the first reason of that node."""
     if not _OF_TAINTS.isdisjoint(verdict.reasons):
         repelling = repelling_taints(world, pod, node)
         taints = [taint for taint in repelling if taint.key != UNSCHEDULABLE_TAINT.key]
         cordoned = len(taints) < len(repelling) or filters.UNSCHEDULABLE.text in verdict.reasons
         return [
-            *(["is cordoned"] if cordoned else []),
-            *([f"has the taint {describe_taints(taints)}"] if taints else []),
+            *([Obstacle(ObstacleKind.CORDON)] if cordoned else []),
+            *([Obstacle(ObstacleKind.TAINTS, describe_taints(taints))] if taints else []),
         ]
     if not _OF_LABELS.isdisjoint(verdict.reasons):
-        return ["does not match its node selector or affinity"]
-    return [f"{SAYS}{reason}" for reason in verdict.reasons]
+        return [Obstacle(ObstacleKind.LABELS)]
+    return [Obstacle(ObstacleKind.REASON, reason) for reason in verdict.reasons]
 
 
 def describe_managed_nodes(world: World, pod: Pod) -> str:

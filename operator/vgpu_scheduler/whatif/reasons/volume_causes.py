@@ -20,38 +20,38 @@ def awaited_volumes(world: World, pod: Pod) -> Iterator[tuple[str, str]]:
             yield claim.key, claim.selected_node
 
 
-def volume_causes(world: World, pod: Pod, told: Mapping[str, int]) -> Iterator[str]:
+def volume_causes(world: World, pod: Pod, reasons: Mapping[str, int]) -> Iterator[str]:
     """Yield a sentence for each claim of a pod that may be why nodes reject it.
 
     Parameters
     ----------
-    told
+    reasons
         How many nodes there are under each reason.
     """
     for claim in existing_volume_claims(pod, world.engine.state):
         if not claim.bound:
-            yield from _unbound(world, claim, told)
-        elif filters.VOLUME_ELSEWHERE.text in told:
+            yield from _unbound(world, claim, reasons)
+        elif filters.VOLUME_ELSEWHERE.text in reasons:
             volume = world.engine.state.volumes.objects.volumes.get(claim.volume_name)
             if volume is not None and volume.node_affinity is not None:
                 where = _worded(volume.node_affinity)
                 yield f"Its claim {claim.key} is bound to volume {volume.name}, which nodes with {where} reach."
 
 
-def _unbound(world: World, claim: PersistentVolumeClaim, told: Mapping[str, int]) -> Iterator[str]:
+def _unbound(world: World, claim: PersistentVolumeClaim, reasons: Mapping[str, int]) -> Iterator[str]:
     """Say what the class of a claim without a volume lets be made, and where."""
     found = world.engine.state.volumes.objects.class_of(claim)
     if found is None:
         return
-    if filters.NO_VOLUME.text in told and not found.provisions:
+    if filters.NO_VOLUME.text in reasons and not found.provisions:
         yield (
             f"Its claim {claim.key} waits for a volume of class {found.name}, which makes none: somebody has to provide"
             " one that is free, large enough and reached from a node that fits."
         )
-    elif filters.NO_VOLUME.text in told and found.allowed_topologies is not None:
+    elif filters.NO_VOLUME.text in reasons and found.allowed_topologies is not None:
         where = _worded(found.allowed_topologies)
         yield f"Class {found.name} of its claim {claim.key} makes volumes for nodes with {where} (allowedTopologies)."
-    if filters.NO_STORAGE.text in told:
+    if filters.NO_STORAGE.text in reasons:
         yield (
             f"Driver {found.provisioner} of its claim {claim.key} says that nodes have no room for a volume of that"
             " size (CSIStorageCapacity)."

@@ -35,8 +35,8 @@ class Capacity:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         message, quotas = (self.next.decision.message, self.next.quotas) if self.next else ("", "")
-        told = {"message": message, **({"quotas": quotas} if quotas else {})}
-        return {"pod": self.pod, "count": self.count, "nodes": self.nodes, **told}
+        more = {"message": message, **({"quotas": quotas} if quotas else {})}
+        return {"pod": self.pod, "count": self.count, "nodes": self.nodes, **more}
 
 
 def capacity_of(

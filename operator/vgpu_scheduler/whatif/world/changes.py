@@ -37,7 +37,7 @@ class ChangeResult(Enum):
     NOT = "not"
 
 
-def take_in(world: World, obj: Object, *, gone: bool) -> ChangeResult:
+def apply_change(world: World, obj: Object, *, gone: bool) -> ChangeResult:
     """Take in that an object is there as it is written, or that it is gone."""
     try:
         if obj["kind"] == POD:

@@ -240,7 +240,7 @@ class LoadedCluster:
     def _add_policy(self, obj: Object) -> None:
         policy = self.replace_policy(obj)
         if policy.error:
-            self._problem(policy.kind, title(policy).partition(" ")[2], f": {policy.error}")
+            self._problem(policy.kind, name_of(obj), f": {policy.error}")
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def replace_quota(self, obj: Object) -> None:

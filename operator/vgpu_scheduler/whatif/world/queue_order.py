@@ -55,16 +55,16 @@ def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> P
     made_anew
         The pod is another one, which comes after all of its priority.
     """
-    fellows = _fellows(world, pod)
+    members = _members(world, pod)
     rank = partial(_rank, world)
-    listed = [each for each in queue_of(world) if each.uid not in fellows]
-    mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, fellows.values()))
+    listed = [each for each in queue_of(world) if each.uid not in members]
+    mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, members.values()))
     return PodsWaitingBeside(
         [each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine]
     )
 
 
-def _fellows(world: World, pod: Pod) -> dict[str, Pod]:
+def _members(world: World, pod: Pod) -> dict[str, Pod]:
     """Return a pod, and those that wait and are placed together with it, by UID."""
     group = world.engine.attempts.gang_status(pod)
     return {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
@@ -94,11 +94,11 @@ def places_in_queue(world: World) -> dict[str, int]:
     for pod in listed:
         if pod.uid not in found:
             key = world.engine.groups.key_of(pod.uid)
-            fellows = {pod.uid: pod} if key in alone else _fellows(world, pod)
-            alone |= {key} if len(fellows) == 1 else set()
-            first = min(map(rank, fellows.values()))
-            others = bisect_right(ordered, first) - sum(ranks.get(uid) == first for uid in fellows)
-            found |= dict.fromkeys(fellows, others + 1)
+            members = {pod.uid: pod} if key in alone else _members(world, pod)
+            alone |= {key} if len(members) == 1 else set()
+            first = min(map(rank, members.values()))
+            others = bisect_right(ordered, first) - sum(ranks.get(uid) == first for uid in members)
+            found |= dict.fromkeys(members, others + 1)
     return {pod.uid: found[pod.uid] for pod in listed}
 
 

@@ -259,15 +259,15 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
     sources = decision.sources or dict(engine.policies.resolve(pod).sources)
     found = None if preemption is None else with_card_names(world, preemption)
     over = CardReason.ResourceQuotaNotFit.text in decision.reasons
-    quotas = _standing(world, pod) if over else ""
+    quotas = _quota_status(world, pod) if over else ""
     after = _after(world, pod, decision)
     return PodResult(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
 
 
-def _standing(world: World, pod: Pod) -> str:
+def _quota_status(world: World, pod: Pod) -> str:
     """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
     engine = world.engine
-    told, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
+    status, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
     waiting = () if said is None or said.problem else engine.groups.standing(said.key).waiting
     asked: dict[str, int] = {}
     for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
@@ -277,7 +277,7 @@ def _standing(world: World, pod: Pod) -> str:
             )
             asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
     sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
-    return f"{told}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else told
+    return f"{status}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else status
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:
