@@ -28,7 +28,14 @@ from vgpu_scheduler.kube.metadata import (
     managers_of,
     nominators_of,
 )
-from vgpu_scheduler.kube.namespaces import NAMESPACE_NAME, Namespace, ResourceQuota, decode_namespace, decode_quota
+from vgpu_scheduler.kube.namespaces import (
+    NAMESPACE_NAME,
+    Namespace,
+    ResourceQuota,
+    decode_namespace,
+    decode_quota,
+    in_namespaces,
+)
 from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads
 from vgpu_scheduler.kube.nodedecoding import decode_inventory, decode_node
 from vgpu_scheduler.kube.objects import (
@@ -186,6 +193,7 @@ __all__ = [
     "decode_pod",
     "decode_pod_group",
     "decode_quota",
+    "in_namespaces",
     "decode_selecting",
     "decode_storage_capacity",
     "decode_storage_class",
