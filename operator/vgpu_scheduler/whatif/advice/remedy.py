@@ -237,6 +237,12 @@ class HypotheticalPod:
         """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
         return self._first_node(self._forms)
 
+    def node_before(self, others: Sequence[Pod]) -> str:
+        """Return where the pod goes if it is served before some of those that are served before it otherwise."""
+        uids = {pod.uid for pod in others}
+        with placed(self.world, [pod for pod in self.before if pod.uid not in uids]):
+            return self._first_node(self._forms)
+
     def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
         """Have those that are served before the pod have their places, where they fit as the cluster is.
 
