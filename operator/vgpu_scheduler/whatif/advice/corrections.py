@@ -200,12 +200,24 @@ def _refused(world: World, written: Object) -> Refused | None:
 
 
 def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -> CorrectedPod | None:
-    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these."""
+    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these.
+
+    Where one of the amounts is in the way of another, only that one is left out, the last first: it has no effect.
+    """
     mended = _mended(world, written, AmountFix(fix.container, fix.resource, "0", 1))
-    then = None if mended is None else _refused(world, mended.written)
-    if then is None or then.fix is not None or then.reason in refusal:
-        return mended  # what is the matter with something else is mended after that
+    if mended is None or _is_mendable(world, mended.written, refusal):
+        return mended
+    for name in reversed(fix.others if len(fix.others) > 1 else ()):
+        left = _leaving_out(mended.written, fix.container, (name,))
+        if left is not None and _is_mendable(world, left.written, refusal):
+            return CorrectedPod(left.written, (*mended.changes, *left.changes))
     return _leaving_out(written, fix.container, fix.others)
+
+
+def _is_mendable(world: World, written: Object, refusal: str) -> bool:
+    """Tell whether a pod is refused no more, or for something else that is mended after that."""
+    then = _refused(world, written)
+    return then is None or then.fix is not None or then.reason in refusal
 
 
 def _leaving_out(written: Object, container: str, resources: Sequence[str]) -> CorrectedPod | None:
