@@ -11,8 +11,19 @@ from tests.whatif.test_whatif_less_of_several import quota
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif import (
+    Remedy,
+    RemedyKind,
+    World,
+    ask,
+    make_dialect,
+    quotas_of,
+    remedies,
+    remedies_from_condition,
+)
+from vgpu_scheduler.whatif.advice.remedy import each_once
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStanding
+from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
@@ -113,3 +124,18 @@ def test_a_corrected_amount_is_found_in_what_asks_it_otherwise_and_nowhere_else(
     same = (whose, what, steps.mistaken) == (container, resource, written)
     assert change.is_made_by(sentence) == same, sentence
     assert change.is_made_by(str(change)) == (not change.unit)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_advice_whose_parts_stand_in_another_order_is_told_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [f"leave out constraint {n} of pod p{n % 3}" for n in range(int(rng.integers(1, 5)))]
+    told = [" and ".join(rng.permutation(parts).tolist()) for _ in range(4)]
+    other = " and ".join([*parts, "end 1 pod on node a: x"])
+    texts = [told[0], other, *told[1:]]
+    found = each_once(Remedy(RemedyKind.TOGETHER, text, f"n{n}") for n, text in enumerate(texts))
+    assert [(each.text, each.node) for each in found] == [(told[0], "n0"), (other, "n1")]
+    world, waiting = world_of(node("a"), pod("p", {GPU: 9}))
+    said = remedies_from_condition(world, waiting, "", "", others=OtherRemedies(texts)).remedies
+    assert said[:2] == (told[0], other)
+    assert len(said) == 2

@@ -27,7 +27,7 @@ from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together
 from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, each_once
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
@@ -62,7 +62,7 @@ def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority
         later = [each for each in after if each.uid not in there and priority(each) == priority(pod)]
-        return _found(HypotheticalPod(world, pod, first, later))
+        return each_once(_found(HypotheticalPod(world, pod, first, later)))
 
 
 def _found(waiting: HypotheticalPod) -> list[Remedy]:

@@ -23,12 +23,13 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["MOST_OF_A_KIND", "HypotheticalPod", "Remedy", "RemedyKind"]
+__all__ = ["MOST_OF_A_KIND", "HypotheticalPod", "Remedy", "RemedyKind", "each_once", "parts_of"]
 
 
 MOST_OF_A_KIND: Final = 3
 """Remedies of a kind that are told."""
 _MOST_NODES_IN_A_HURRY: Final = 16
+_AND: Final = " and "
 _OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
 
 
@@ -90,6 +91,19 @@ class Remedy:
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""
         return {"kind": self.kind.value, "text": self.text, "node": self.node}
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """Return the parts of advice that have to be done together, in an order that is the same however they stand."""
+    return tuple(sorted(text.split(_AND)))
+
+
+def each_once(found: Iterable[Remedy]) -> list[Remedy]:
+    """Return remedies without those that say what one before them says, in whatever order."""
+    told: dict[tuple[str, ...], Remedy] = {}
+    for remedy in found:
+        told.setdefault(parts_of(remedy.text), remedy)
+    return list(told.values())
 
 
 class HypotheticalPod:

@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
+from vgpu_scheduler.whatif.advice.remedy import parts_of
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -216,9 +217,9 @@ def remedies_from_condition(
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
     if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
-    each_once: dict[str, str] = {}
+    each_once: dict[tuple[str, ...], str] = {}
     for text in remedies:
-        each_once.setdefault(_WHY.sub("", text), text)
+        each_once.setdefault(parts_of(_WHY.sub("", text)), text)
     return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), standing.fellows, unseen)
 
 
