@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean, first_of
+from vgpu_scheduler.reading.admitted_form import as_admitted
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
@@ -68,7 +69,13 @@ def new_pods(
         if not made.pods:
             warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
-            found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
+            found = []
+            for pod in each.pods[first]:
+                read = _pod(world, obj, each, pod)
+                stored, text = as_admitted(world, settings, pod, read.namespace)
+                found.append(read if stored is pod else _pod(world, obj, each, stored))
+                if text:
+                    told.setdefault(text, {})[title(obj)] = None
             if found and (text := assumed_scheduler_note(world, settings, each.pods[0], found[0].namespace)):
                 told.setdefault(text, {})[title(obj)] = None
             if found and found[0].node_name:
