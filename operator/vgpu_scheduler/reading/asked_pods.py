@@ -69,13 +69,9 @@ def new_pods(
         if not made.pods:
             warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
-            found = []
-            for pod in each.pods[first]:
-                read = _pod(world, obj, each, pod)
-                stored, text = as_admitted(world, settings, pod, read.namespace)
-                found.append(read if stored is pod else _pod(world, obj, each, stored))
-                if text:
-                    told.setdefault(text, {})[title(obj)] = None
+            found, texts = _stored(world, view, obj, each, each.pods[first])
+            for text in texts:
+                told.setdefault(text, {})[title(obj)] = None
             if found and (text := assumed_scheduler_note(world, settings, each.pods[0], found[0].namespace)):
                 told.setdefault(text, {})[title(obj)] = None
             if found and found[0].node_name:
@@ -148,6 +144,19 @@ def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> Non
             warn(f"{title(workload)}: {each.path}{text}")
     for note in made.notes:
         warn(f"{title(workload)}: {note}")
+
+
+def _stored(
+    world: World, view: ClusterView, workload: Mapping[str, Any], template: PodSet, pods: Sequence[Mapping[str, Any]]
+) -> tuple[list[Pod], list[str]]:
+    """Read pods as the API server would store them, and return what is to be said of that."""
+    found, told = list[Pod](), list[str]()
+    for pod in pods:
+        read = _pod(world, workload, template, pod)
+        stored, text = as_admitted(world, view.scheduler.settings, pod, read.namespace)
+        found.append(read if stored is pod else _pod(world, workload, template, stored))
+        told += [text] if text else []
+    return found, told
 
 
 def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mapping[str, Any]) -> Pod:
