@@ -14,6 +14,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
+from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["UNKNOWN_STANDING", "QuotaStanding", "QuotasOfPod"]
@@ -79,6 +80,7 @@ class QuotasOfPod:
         quotas = asked.world.engine.quota_limits
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
+        in_pieces = takes_pieces_alone(asked)
 
         def standing(report: QuotaReport) -> _Standing:
             counts = quotas.asked(report.resource, asked.claims)
@@ -88,7 +90,7 @@ class QuotasOfPod:
                 report,
                 counts,
                 with_it.get(report.resource, 0),
-                depends=more or (given and not counts),
+                depends=more or (given and not counts) or (in_pieces and not _is_compute(asked, report.resource)),
                 may_be_given=hidden and _is_compute(asked, report.resource),
             )
 
@@ -111,7 +113,7 @@ class QuotasOfPod:
         if given:
             unsaid = {each.report.resource for each in exceeded}
             asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
-        less = all(each.remaining > 0 for each in exceeded)
+        less = all(each.remaining > 0 for each in exceeded) and not in_pieces
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
         self._told, self._exceeded = told, exceeded
@@ -150,6 +152,11 @@ class QuotasOfPod:
 
     def _for(self, asked: PodRequest, *, given: bool) -> QuotasOfPod:
         return QuotasOfPod(asked, self.reports, self.fellows, self._earlier, self._limits, given=given)
+
+    def leave(self, claims: PodClaims) -> bool:
+        """Tell whether they leave as much as some claims count for; so does what of claims is not known."""
+        quotas = self._asked.world.engine.quota_limits
+        return not claims or all(quotas.asked(each.report.resource, claims) <= each.remaining for each in self._told)
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""

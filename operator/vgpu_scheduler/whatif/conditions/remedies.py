@@ -44,6 +44,11 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
+from vgpu_scheduler.whatif.conditions.pieces import (
+    is_more_than_a_piece,
+    smallest_pieces_of,
+    takes_pieces_alone,
+)
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_STANDING, QuotasOfPod, QuotaStanding
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.objects.amounts import Amount
@@ -206,7 +211,9 @@ def remedies_from_condition(
     elif unseen:
         remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
     elif of_quota:
-        remedies[:0] = map(meant.and_then, quotas.alone or _less_of_pieces(asked, quotas))
+        of_pieces = tuple(_less_of_pieces(asked, quotas))
+        alone = (of_pieces or quotas.alone) if takes_pieces_alone(asked) else (quotas.alone or of_pieces)
+        remedies[:0] = map(meant.and_then, alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     if not others.of_claims:  # else each claim is told by itself
@@ -268,11 +275,18 @@ def _less_than_said(asked: PodRequest) -> Iterator[str]:
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
 
 
-def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True) -> Iterator[str]:
-    """Yield how less is asked of what may have a quota; how much that leaves is not known."""
+def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, of_pieces: bool = False) -> Iterator[str]:
+    """Yield how less is asked of what may have a quota; how much that leaves is not known.
+
+    Parameters
+    ----------
+    of_pieces
+        A whole piece counts: less than the smallest one has is no less.
+    """
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
-    for amount in asked.amounts:
+    amounts = [each for each in asked.amounts if not of_pieces or is_more_than_a_piece(asked, each)]
+    for amount in amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in named | shares and part.written:
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
@@ -283,7 +297,9 @@ def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True) -> Iterator[s
 def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
     if raised := quotas.raised_for_pieces:
-        yield from (f"{text}: {_BY_THE_PIECE}" for text in _less_than_quota(asked, of_unsaid=False))
+        if quotas.leave(smallest_pieces_of(asked.world, asked.claims)):
+            less = _less_than_quota(asked, of_unsaid=False, of_pieces=True)
+            yield from (f"{text}: {_BY_THE_PIECE}" for text in less)
         yield f"{raised}: {_BY_THE_PIECE}"
 
 
