@@ -16,6 +16,7 @@ from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod, corrected
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
+from vgpu_scheduler.whatif.advice.dialect_order import list_other_dialect_first
 from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
@@ -118,7 +119,11 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         others = any(remedy.kind in _OF_LESS for remedy in found)
         less = list(ask_less_of_several(waiting))
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
-    return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
+    return (
+        found
+        if any(remedy.node for remedy in found)
+        else [*found, *unreadable_nodes(waiting), *list_other_dialect_first(waiting)]
+    )
 
 
 def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:

@@ -52,6 +52,7 @@ class RemedyKind(StrEnum):
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
     CHANGE_POLICY = "change a policy"
+    CHANGE_SETTING = "change a setting"
     TOGETHER = "change two things"
     ADD_NODE = "add a node"
 

@@ -47,6 +47,7 @@ _ALONE: Final = "it does not suffice alone"
 _DEPENDS: Final = {
     RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
     RemedyKind.COMPLETE_GROUP: "where the pod goes then depends on its group",
+    RemedyKind.CHANGE_SETTING: "where the pod goes then is not known: other pods are read otherwise, too",
 }
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
