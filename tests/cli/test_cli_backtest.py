@@ -14,12 +14,13 @@ from click.testing import CliRunner, Result
 from tests.engine.builders import allocation, asks, cards, node_object, pod_object
 from tests.history.recorded import BEGAN, fleet, history, played, waiting, written
 from tests.policy.resources import policy
+from tests.seeds import seeds
 
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.backtest import working
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.history import Arrived, Changed, Decided, Header, replay
-from vgpu_scheduler.kube import rfc3339
+from vgpu_scheduler.kube import NAMESPACE_NAME, Namespace, rfc3339
 
 HEADER = Header(BEGAN, "run", 1, "0.1.0", {"scoring": {"device_weight": 3}})
 PACK = policy("pack", {"nodes": {"policy": "binpack"}})
@@ -86,7 +87,7 @@ def test_scripts_get_plain_values(log: Path) -> None:
     row = found["policies"][0]["measures"][0]
     assert row["measure"] == "given"
     assert row["difference"][1] <= row["difference"][0] <= row["difference"][2]
-    assert found["history"]["problems"] == []
+    assert found["history"]["problems"] == ["it has no Namespace default: taken to have no labels but the name"]
     assert {each["verdict"] for each in found["policies"][0]["measures"]} <= {"better", "worse", "open"}
 
 
@@ -248,6 +249,45 @@ def test_namespaces_that_a_snapshot_leaves_out_are_taken_to_have_no_labels(log: 
     assert all(each == [0.0, 0.0, 0.0] for each in never)
     assert "it has no Namespace default: taken to have no labels but the name" in result.stderr
     assert "warning: ClusterVGPUPolicy pack is about no pod of the log" in result.stderr
+
+
+SELECTORS: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"matchLabels": {"kubernetes.io/metadata.name": "default"}}, True),
+    ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, True),
+    ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]}, True),
+    ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, False),
+    ({"matchLabels": {"team": "red"}}, False),
+]
+
+
+@pytest.mark.parametrize(("selector", "is_about_all"), SELECTORS)
+@pytest.mark.parametrize("seed", seeds(2, 8))
+def test_namespaces_that_a_log_leaves_out_are_taken_to_have_no_labels(
+    log: Path, seed: int, selector: dict[str, Any], *, is_about_all: bool
+) -> None:
+    past = played(seed, [PACK], pods=15)
+    written(Path("bare"), past, HEADER).close()
+    known = Changed(BEGAN, "Namespace", Namespace("default", {NAMESPACE_NAME: "default"}))
+    written(Path("whole"), replace(past, first=(known, *past.first)), HEADER).close()
+    spec = {"nodes": {"policy": "spread"}}
+    for name, more in (("chosen", {"namespaceSelector": selector}), ("all", {})):
+        metadata = {"name": name if name == "chosen" else "pack"}
+        Path(f"{name}.yaml").write_text(json.dumps({**SPREAD, "metadata": metadata, "spec": {**spec, **more}}))
+    asked = ("--policy", "chosen.yaml", "--policy", "all.yaml", "--resamples", "0", "-o", "json")
+    bare, whole = (run("--log", folder, *asked) for folder in ("bare", "whole"))
+
+    assert (bare.exit_code, whole.exit_code) == (0, 0), bare.output
+    lacks = "it has no Namespace default: taken to have no labels but the name"
+    assert (lacks in bare.stderr, lacks in whole.stderr) == (True, False)
+    found, wanted = json.loads(bare.stdout), json.loads(whole.stdout)
+    assert found["history"]["problems"].count(lacks) == 1
+    for each in (found, wanted):
+        each["history"].pop("problems")
+    assert found == wanted
+    chosen, everybody = (each["measures"] for each in found["policies"])
+    assert (chosen == everybody) is is_about_all or not is_about_all
+    assert ("is about no pod of the log" in bare.stderr) is not is_about_all
 
 
 @pytest.mark.parametrize(

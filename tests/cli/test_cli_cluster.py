@@ -25,7 +25,7 @@ def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
 def test_what_may_not_be_seen_is_told(api: Api) -> None:
     api.refused = frozenset({"ResourceQuota"})
     told = run("top").stderr
-    assert "objects of kind ResourceQuota could not be seen (list resourcequotas)" in told
+    assert "objects of kind ResourceQuota could not be seen (list resourcequotas in all namespaces)" in told
     api.refused = frozenset({"Pod"})
     result = run("top")
     assert result.exit_code == 2
@@ -80,7 +80,7 @@ def test_services_and_controllers_are_read_only_where_nodes_are_ranked_by_them(a
     assert any(request.endswith("/services") for request in api.requests)
     api.refused = frozenset({"Service"})
     told = run("top").stderr
-    assert "objects of kind Service could not be seen (list services): the answer assumes that there are none" in told
+    assert "objects of kind Service could not be seen (list services in all namespaces): the answer assumes" in told
 
 
 def test_a_snapshot_has_of_controllers_only_what_they_select(api: Api) -> None:

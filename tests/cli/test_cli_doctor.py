@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ from vgpu_scheduler.reading import (
     settings_from_file,
 )
 from vgpu_scheduler.reading.lists import MissingList
+from vgpu_scheduler.reading.view import NAMESPACED_KINDS, list_paths, where_listed
 
 CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
 REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 BY_PATH: dict[str, ListedKind] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
+ALL_LISTED = frozenset({*list_paths(settings_from_file(None)), *NAMESPACED_KINDS})
 BY_KIND = {fact.kind: fact for fact in FACTS}
 DENIED = ApiResponse(403, b'{"message": "forbidden"}')
 VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
@@ -228,7 +230,11 @@ async def beside(server: Server) -> Report:
     """Look at a cluster of which some kinds were read already."""
     known = [kind for kind in ALREADY if kind not in server.refused]
     objects = [{"kind": kind, **obj} for kind in known for obj in server.objects[kind]]
-    missing = {kind: MissingList(f"list {BY_KIND[kind].resource}") for kind in ALREADY if kind in server.refused}
+    missing = {
+        kind: MissingList(f"list {BY_KIND[kind].resource}", None, where_listed(kind))
+        for kind in ALREADY
+        if kind in server.refused
+    }
     settings = settings_from_file(None)
     view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
     return examine(await facts_beside_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
@@ -251,9 +257,9 @@ async def test_what_was_read_already_is_not_read_again_and_the_same_is_found(pla
 async def test_what_was_refused_already_and_what_is_refused_now_is_named() -> None:
     report = await beside(Server(healthy(), refused=frozenset({"ResourceQuota", "DaemonSet", "ClusterRole"})))
     reasons = {skipped.check: skipped.reason for skipped in report.skipped}
-    assert reasons["quotas"] == "list resourcequotas"
+    assert reasons["quotas"] == "list resourcequotas in all namespaces"
     assert reasons["scheduler-rights"] == "list clusterroles.rbac.authorization.k8s.io"
-    assert "list daemonsets.apps" in reasons.values()
+    assert "list daemonsets.apps in all namespaces" in reasons.values()
 
 
 # Settings ------------------------------------------------------------------------------------------------------------
@@ -386,3 +392,42 @@ async def test_many_findings_of_one_kind_are_counted_in_the_text_and_listed_for_
     assert "and 3 more of plugin-refused: -o json has them all" in text
     listed = as_json(seen, report)["findings"]
     assert sum(finding["id"] == "plugin-refused" for finding in listed) == 13
+
+
+IN_NO_NAMESPACE = frozenset(
+    {
+        "CSIDriver",
+        "CSINode",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterVGPUPolicy",
+        "CustomResourceDefinition",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PriorityClass",
+        "ResourceSlice",
+        "StorageClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "VolumeAttachment",
+    }
+)
+"""As Kubernetes and our definitions have it; all others are in namespaces."""
+
+
+@pytest.mark.parametrize("fact", [*FACTS, *ROLE_FACTS], ids=lambda fact: fact.kind)
+@pytest.mark.parametrize("namespace", ["", "team"])
+def test_a_right_says_in_which_namespaces_it_is_needed_where_that_makes_a_difference(
+    fact: ListedKind, namespace: str
+) -> None:
+    where = {"": " in all namespaces", "team": " in namespace team"}[namespace]
+    is_namespaced = fact.kind not in IN_NO_NAMESPACE
+    assert replace(fact, namespace=namespace).right.endswith(where) is is_namespaced
+
+
+@pytest.mark.parametrize("kind", sorted(ALL_LISTED))
+def test_a_list_that_is_refused_says_in_which_namespaces_it_was_asked_for(kind: str) -> None:
+    expected = "" if kind in IN_NO_NAMESPACE else " in all namespaces"
+    assert str(MissingList("list x", None, where_listed(kind))) == f"list x{expected}"
+    assert str(MissingList("list x", "502", where_listed(kind))) == f"list x{expected}: 502"

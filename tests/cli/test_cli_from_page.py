@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, w
 
 from vgpu_scheduler.cli.from_page import simulate_from_page
 from vgpu_scheduler.cli.simulated import show_capacities
+from vgpu_scheduler.forecast import DurationClass, Forecast, NoForecast, forecast_of_json
 from vgpu_scheduler.reading import ClusterOptions, PageOptions
-from vgpu_scheduler.reading.page import OTHERS
+from vgpu_scheduler.reading.page import BEING_ASKED, OTHERS
 from vgpu_scheduler.ui.access import Certificate
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, ask
 
@@ -208,6 +210,8 @@ def test_a_certificate_of_nobody_known_and_a_wrong_token_are_said(given: list[st
         (("top", "-w"), "leave -w and -n out"),
         (("simulate", "--pending", "--explain"), "nothing else"),
         (("simulate", "--trace", "synthetic"), "it does not go with --trace"),
+        (("usage", "--since", "7d"), "the page tells of the last day: leave --since out"),
+        (("usage", "--prometheus", "http://p"), "leave --prometheus out"),
     ],
 )
 def test_what_the_page_does_not_tell_is_said(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
@@ -238,3 +242,72 @@ def test_a_tenant_learns_how_long_a_pod_will_wait(given: list[str]) -> None:
     )
     assert json.loads(run("explain", "w", "--forecast", "-o", "json", *given).stdout)["forecast"]["unknown"]
     assert "the page knows no log: leave out --log" in run("explain", "w", "--log", ".", *given).stderr
+
+
+def test_a_tenant_learns_how_long_all_its_pods_will_wait(given: list[str]) -> None:
+    told = run("simulate", "--pending", "--forecast", *given)
+
+    assert told.exit_code == 1, told.output
+    why = "it does not fit now, and of no pod is it known how long it ran"
+    assert f"blue/w: How long it waits cannot be known: {why}.\n" in told.stdout
+    (plain,) = json.loads(run("simulate", "--pending", "--forecast", "-o", "json", *given).stdout)
+    assert plain["forecast"] == {"unknown": why}
+    (plain,) = json.loads(run("simulate", "--pending", "-o", "json", *given).stdout)
+    assert "forecast" not in plain
+    assert "the page knows no log: leave out --log" in run("simulate", "--pending", "--log", ".", *given).stderr
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *(
+            Forecast(least, most, 0.8, 99, 10 * (known is not None), known)
+            for least, most in ((0.0, 0.0), (600.0, 600.0), (30.0, 90_000.0), (3600.0, inf))
+            for known in (None, *DurationClass)
+        ),
+        NoForecast("nobody knows"),
+    ],
+)
+def test_a_forecast_of_the_page_is_said_in_the_words_of_commands(found: Forecast | NoForecast) -> None:
+    assert forecast_of_json(json.loads(json.dumps(found.as_json()))).text() == found.text()
+
+
+@pytest.mark.parametrize("plain", [{}, {"probability": "x"}, {**Forecast(1, 2).as_json(), "durations": {"class": "x"}}])
+def test_what_is_no_forecast_is_refused(plain: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"no forecast|could not convert"):
+        forecast_of_json(plain)
+
+
+def test_a_tenant_learns_what_its_namespace_has_held(given: list[str]) -> None:
+    told = run("usage", *given)
+    assert told.exit_code == 0, told.output
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["NAMESPACE", "blue"]
+    assert "of those that have ended only Prometheus knows\n" in told.stderr
+    (row,) = json.loads(run("usage", "--models", "-o", "json", *given).stdout)
+    assert (row["namespace"], row["model"], row.keys()) == (
+        "blue",
+        "NVIDIA-A100",
+        {"namespace", "model", "gibHours", "cardHours"},
+    )
+    assert "nobody in green has held any cards" in run("usage", "-n", "green", *given).stdout
+    kubeconfig(Path(given[-1]).parent, {"token": f"token-of-{ADMIN}"})
+    assert [row["namespace"] for row in json.loads(run("usage", "-o", "json", *given).stdout)] == ["blue", "green"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([{"metered": True, "trouble": BEING_ASKED, "hours": []}, 3.0], "3.0"),
+        ([{"metered": True, "trouble": "Prometheus does not answer", "hours": []}], "not known: Prometheus does not"),
+        ([[]], "is not the page of vgpu-scheduler"),
+        ([{"hours": [{"namespace": "a"}]}], "is not understood"),
+    ],
+)
+def test_hours_that_the_page_does_not_know_yet_are_asked_for_again(
+    answers: list[Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"namespace": "blue", "model": "A", "gibHours": 3.0, "cardHours": 0.5}
+    left = [{"metered": True, "trouble": "", "hours": [row]} if isinstance(each, float) else each for each in answers]
+    monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: json.dumps(left.pop(0)))
+    assert told in run("usage", "--ui", "https://127.0.0.1:1").output
+    assert not left

@@ -8,8 +8,8 @@ from tests.seeds import seeds
 from tests.shadow.clusters import LOCK, START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
-from vgpu_scheduler.history import Arrived, Decided, Departed, Series, replay
-from vgpu_scheduler.shadow import objects_at, one_hour, whole_time
+from vgpu_scheduler.history import Arrived, Decided, Departed, History, Series, replay
+from vgpu_scheduler.shadow import objects_at, one_hour, summed_up, whole_time
 from vgpu_scheduler.shadow.horizons import _given, hours, resampled, some_hours, with_placements_as_arrivals
 
 
@@ -90,6 +90,36 @@ def test_a_pod_stays_in_an_hour_as_long_as_it_did_though_its_end_was_seen_later(
     assert found.would_be_given == pytest.approx(sum(ran) / 7200, abs=0.01)
     assert (found.placed, found.would_be_placed) == (1, 2)
     assert found.waited == pytest.approx(np.mean([3600 - 60, 120]), abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_whole_time_counts_a_pod_of_several_watches_once_as_the_head_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    now, record, found = START, None, list[History]()
+    waits = dict[str, float]()
+    numbers = iter(range(99))
+    for _ in range(int(rng.integers(2, 5))):
+        watched = Watched(cluster, now, record)
+        for _ in range(int(rng.integers(0, 3))):
+            name = f"p{next(numbers)}"
+            cluster.add_pod(name, 30_000, now)  # of which no card has so much
+            waits[name] = 0.0
+        watched.see(now)
+        lasts = float(rng.integers(100, 5000))
+        now += lasts
+        watched.see(now)
+        for name in waits:
+            waits[name] += lasts
+        record = watched.record
+        found.append(watched.history())
+        now += float(rng.integers(10, 5000))  # nobody watches
+    horizon, head = whole_time(found, OPTIONS), summed_up(watched.record, 60.0)
+    assert (0 if horizon is None else horizon.pods) == head.arrived == len(waits)
+    if horizon is not None:
+        assert horizon.waited == horizon.would_wait == pytest.approx(np.mean(list(waits.values())), abs=1.0)
+        assert (horizon.placed, horizon.would_be_placed) == (0, 0)
 
 
 def test_no_more_hours_are_replayed_of_many_watches_than_of_one() -> None:

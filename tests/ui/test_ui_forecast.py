@@ -18,6 +18,7 @@ from vgpu_scheduler.forecast import Forecast
 from vgpu_scheduler.reading import make_world
 from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.ui.errors import NotFoundError
+from vgpu_scheduler.ui.pages import WhatIfQuery, what_if
 from vgpu_scheduler.ui.pages.pod import forecast_page
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
@@ -115,3 +116,27 @@ async def test_a_forecast_that_takes_too_long_ends(known: str, monkeypatch: pyte
     assert page.status == 422
     assert "vgpu-scheduler explain --forecast" in page.text
     assert plain.status == 200
+
+
+async def test_pods_that_wait_are_forecast_as_simulate_does(known: str) -> None:
+    (wanted,) = json.loads(run("simulate", "--pending", "--forecast", "--cluster", known, "-o", "json").stdout)
+
+    async with page_of(known) as browser:
+        (told,) = (await browser.get("/what-if?waiting=namespace&forecast=yes&format=json")).body
+        (alone,) = (await browser.get("/what-if?waiting=namespace&format=json")).body
+        page = (await browser.get("/what-if?waiting=all&forecast=yes")).text
+        refused = await browser.get("/what-if?without=node/a&forecast=yes")
+
+    assert {**told["forecast"], "draws": 0} == {**wanted["forecast"], "draws": 0}
+    assert "forecast" not in alone
+    assert "It waits about 10 minutes more" in page
+    assert (refused.status, "it is about pods that wait" in refused.text) == (400, True)
+
+
+def test_what_if_tells_who_sees_one_namespace_of_no_other_what_its_pods_do(known: str) -> None:
+    view = replace(view_of(items(known)), read_at=NOW)
+    supposed = WhatIfQuery(waiting="namespace", forecast=True)
+    for visibility in (EVERYTHING, Visibility(frozenset({"default"}))):
+        (told,) = what_if(make_world(view), view, supposed, visibility).as_json()
+        assert told["forecast"]["leastSeconds"] == 600
+        assert (told["forecast"]["durations"] is None) is not visibility.is_whole

@@ -15,6 +15,7 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import NOW, Browser, current_of, served
 from tests.whatif.test_whatif_remedies import node, running
 
+from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.ui.pages.namespaces import NamespaceQuery, NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
@@ -121,4 +122,13 @@ async def test_a_tenant_sees_its_own_hours_and_no_address() -> None:
     broken = NamespaceQuery(NOW, PrometheusReading(trouble="--prometheus http://internal: no"))
     page = await current.ask(lambda world, _: namespaces_page(world, "", Visibility(frozenset({"default"})), broken))
     assert page.trouble == "Prometheus does not answer"
+    current.close()
+
+
+@pytest.mark.parametrize("namespaces", [None, frozenset({"default"})])
+async def test_everybody_is_told_that_prometheus_is_being_asked(namespaces: frozenset[str] | None) -> None:
+    current = current_of(objects())
+    asked = NamespaceQuery(NOW, PrometheusReading(trouble=BEING_ASKED), "usage")
+    page = await current.ask(lambda world, _: namespaces_page(world, "", Visibility(namespaces), asked))
+    assert page.as_json() == {"metered": True, "trouble": BEING_ASKED, "hours": []}
     current.close()

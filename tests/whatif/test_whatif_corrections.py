@@ -68,7 +68,7 @@ def test_names_that_are_misspelt_come_first(dialect: str, seed: int) -> None:
     words = f"write {right} instead of {wrong} in container main"
     if not without_nodes[0].startswith(words):
         world, _ = world_of(*cluster(dialect, [[], []]), written, dialect=dialect)
-        assert world.engine.usage_warnings.meant_by(wrong) != right, "no more like it than like another"
+        assert world.engine.usage_warnings.meant_by(wrong) != (right,), "no more like it than like another"
         return
     assert not any(f"less than {amounts[right]} of {wrong}" in text for text in without_nodes)
     assert (with_nodes[0].kind, bool(with_nodes[0].node)) == (RemedyKind.CORRECT, True)

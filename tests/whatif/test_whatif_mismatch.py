@@ -12,6 +12,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
 
 from vgpu_scheduler.whatif import explain_pod, remedies_from_condition
 from vgpu_scheduler.whatif.objects.cards import Card, VolcanoCards
+from vgpu_scheduler.whatif.world.tables import readable
 
 Object = dict[str, Any]
 
@@ -165,3 +166,19 @@ def test_who_names_another_model_is_not_told_of_cards_in_mig_mode() -> None:
     asked = pod("asked", {GPU: 1, MEMORY: 90000}, metadata={"annotations": {TYPES: "A10"}})
     world, waiting = world_of(with_cards(0, "NVIDIA-New", "mig"), full, asked)
     assert not explain_pod(world, waiting).causes
+
+
+@pytest.mark.parametrize("number", [2, 3, 5, 6, 8, 9])
+@pytest.mark.parametrize(("model", "most"), [("NVIDIA-A30", 4), ("NVIDIA-A100-SXM4-40GB", 7)])
+def test_more_pieces_than_cards_are_called_pieces(model: str, most: int, number: int) -> None:
+    asked = pod("asked", {GPU: number, MEMORY: 1000}, metadata={"annotations": {MODE: "mig"}})
+    found = explain_pod(*world_of(with_cards(0, model, "mig"), asked))
+    said = f"{most}/1 AllocatedCardsInsufficientRequest ({most} pieces have a place on 1 card)"
+    assert (said in found.text()) is (number > most)
+
+
+@pytest.mark.parametrize("cards", range(1, 5))
+def test_fewer_cards_than_there_are_need_no_words(cards: int) -> None:
+    for count in range(1, cards + 1):
+        text = f"1/{cards} NumaNotFit, {count}/{cards} AllocatedCardsInsufficientRequest"
+        assert readable(text) == text

@@ -553,3 +553,45 @@ def test_a_file_whose_pod_has_no_readable_creation_is_explained() -> None:
     told = explained(made).preemption_outlook
     assert told is not None
     assert told.preemption is not None, "it waits longer than any delay"
+
+
+@pytest.mark.parametrize("seed", seeds(3, 12))
+def test_who_goes_for_a_group_goes_by_what_the_engine_decides_with_budgets_kept_or_exceeded(seed: int) -> None:
+    rng, told = np.random.default_rng(seed), Counter[str]()
+    for _ in range(12):
+        rules = {"budgets": str(rng.choice(["Respect", "Exceed", "Exceed"]))}
+        objects: list[Any] = [allows(**rules)]
+        for number in range(int(rng.integers(1, 4))):
+            name, cards = f"n{number}", int(rng.integers(1, 3))
+            objects.append(node(name, cards))
+            for card in range(cards):
+                app, priority = str(rng.choice(["a", "b"])), int(rng.choice([0, 1, 9]))
+                memory = int(rng.integers(6000, 16000))
+                objects.append(tenant(f"{app}-{len(objects)}", name, f"GPU-{name}-{card}", memory, priority))
+        objects += [budget(app, int(rng.integers(0, 2))) for app in ("a", "b") if rng.random() < 0.8]
+        members = gang(int(rng.integers(2, 4)))
+        objects += members
+        explaining = world(*objects)
+        (first, *_) = names = [each["metadata"]["name"] for each in members]
+        deciding = world(*objects)
+        for each in sorted(deciding.pending.values(), key=lambda each: each.name):
+            deciding.engine.queue.add(each.uid, each.priority, 0.0)
+        decisions = {each.pod.partition("/")[2]: each for each in deciding.engine.attempt_group(0.0)}
+        wanted = {
+            (victim.pod, tuple(victim.budgets))
+            for each in decisions.values()
+            if each.preemption is not None
+            for victim in each.preemption.victims
+        }
+        assert first in decisions
+        for name in names:
+            found = explained(explaining, name)
+            goes = found.preemption_outlook
+            victims = goes.preemption.victims if goes is not None and goes.preemption is not None else ()
+            assert {(victim.pod, tuple(victim.budgets)) for victim in victims} == wanted
+            if any(budgets for _, budgets in wanted):
+                assert rules["budgets"] == "Exceed"
+                assert "AGAINST THE BUDGET" in found.text()
+                told["against"] += 1
+            told["somebody" if wanted else "nobody"] += 1
+    assert min(told["somebody"], told["nobody"], told["against"]) > 0, told

@@ -14,8 +14,9 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
 from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
 from vgpu_scheduler.whatif.advice.paired_changes import both
-from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do
+from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do, each_once, say
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
+from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
 
 Object = dict[str, Any]
@@ -126,3 +127,18 @@ def test_what_users_write_is_not_taken_for_words_of_ours() -> None:
     assert [each for each in found if each.startswith(f"{text} and ")], found
     first, second = (Remedy(RemedyKind.TOGETHER, do(each), "a") for each in (text, "tolerate a taint"))
     assert both(first, second, "a").text == f"{text} and tolerate a taint"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_advice_whose_parts_stand_in_another_order_is_told_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [Action(f"leave out constraint {n} of pod p{n % 3}") for n in range(int(rng.integers(1, 5)))]
+    ways = [tuple(parts[n] for n in rng.permutation(len(parts))) for _ in range(4)]
+    other = (*parts, Action("end 1 pod on node a: x"))
+    ways.insert(1, other)
+    found = each_once(Remedy(RemedyKind.TOGETHER, way, f"n{n}") for n, way in enumerate(ways))
+    assert [(each.actions, each.node) for each in found] == [(ways[0], "n0"), (other, "n1")]
+    world, waiting = world_of(node("a"), pod("p", {GPU: 9}))
+    said = remedies_from_condition(world, waiting, "", "", others=OtherRemedies(ways)).remedies
+    assert said[:2] == (say(ways[0]), say(other))
+    assert len(said) == 2

@@ -61,6 +61,43 @@ def test_a_count_of_0_beside_amounts_is_to_be_1_or_the_amounts_are_left_out(dial
     assert final.outcome is Outcome.PLACED, final.message
 
 
+NVIDIA = ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_of_two_amounts_of_memory_beside_no_card_one_is_left_out(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, memory, percent, cores = NVIDIA
+    limits = {count: 1, memory: int(rng.integers(100, 9000)), percent: int(rng.integers(1, 60))}
+    if rng.random() < 0.5:
+        limits[cores] = int(rng.integers(1, 50))
+    written = pod("p", dict(rng.permutation(list(limits.items())).tolist()), schedulerName="vgpu-scheduler")
+    containers = written["spec"]["containers"]
+    for number in range(int(rng.integers(0, 3))):
+        plain = pod("p", {count: 1, memory: 500})["spec"]["containers"][0]
+        containers.append({**plain, "name": f"c{number}"})
+    containers[0]["resources"]["limits"][count] = "0"
+    name = containers[0]["name"]
+    objects = cluster("hami", [[], [], []])
+    world = strict_world("hami", *objects, written)
+    (waiting,) = world.pending.values()
+    decision = ask(world, waiting).decision
+    assert decision.outcome is Outcome.REFUSED
+    text = f"ask 1 of {count} instead of 0 in container {name} and leave out {percent} in container {name}"
+    alone = strict_world("hami")
+    for told in (
+        [each.text for each in remedies(world, waiting)],
+        remedies_from_condition(alone, alone.pod(written), decision.message, "").remedies,
+    ):
+        assert any(each.startswith(text) for each in told), told
+        assert not any(f"leave out {memory} and {percent}" in each for each in told), told
+    for each in remedies(world, waiting):
+        if each.pod is not None:
+            fits = strict_world("hami", *objects, each.pod)
+            (waiting,) = fits.pending.values()
+            assert ask(fits, waiting).node == each.node
+
+
 @pytest.mark.parametrize(
     ("limits", "annotations", "text"),
     [

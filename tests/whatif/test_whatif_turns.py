@@ -271,6 +271,32 @@ def test_as_many_nodes_are_added_as_it_takes() -> None:
     assert len([obj for obj in found[RemedyKind.ADD_NODE].objects if obj["kind"] == "Node"]) == 4
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_nodes_for_pods_of_the_same_second_are_told_as_the_range_that_they_are(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    earlier, as_old, later = (int(rng.integers(0, 4)) for _ in range(3))
+    seconds = [1] * earlier + [9] * as_old + [20] * later
+    whole = {GPU: 1, MEMORY: 16000}
+    objects = [
+        node("a", cards=1),
+        running("r", "a", "GPU-a-0", 16000),
+        *(waits(f"w{n}", whole, second) for n, second in enumerate(seconds)),
+        waits("asked", whole, 9),
+    ]
+    world = world_of(*objects)
+    found = {remedy.kind: remedy for remedy in remedies(world, asked_of(world))}[RemedyKind.ADD_NODE]
+    most, fewest = earlier + as_old + 1, earlier + 1
+    added = [obj for obj in found.objects if obj["kind"] == "Node"]
+    assert len(added) == most
+    assert found.text.startswith("add a node like a" if most == 1 else f"add {most} nodes like a")
+    assert (f"or fewer, but at least {fewest}: nobody can say" in found.text) is (fewest < most)
+    assert "asked" in done(objects, found, set())
+    # One fewer than the fewest is not enough, however pods of a second are served.
+    for number, is_enough in ((fewest, True), (fewest - 1, False)):
+        first = [each for each in objects if each["metadata"]["name"] not in {f"w{n}" for n in range(earlier, 9)}]
+        assert ("asked" in done(first, replace(found, objects=tuple(added[:number])), set())) is is_enough
+
+
 def test_what_fits_but_for_those_before_it_is_said_to_wait() -> None:
     room = [node("a", cards=1), waits("urgent", {GPU: 1, MEMORY: 16000}, 9, priority=5)]
     world = world_of(*room, waits("asked", {GPU: 1, MEMORY: 16000}, 1))

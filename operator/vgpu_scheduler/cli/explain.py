@@ -21,7 +21,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pods_alone,
 )
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
-from vgpu_scheduler.cli.from_page import explain_from_page, page_for
+from vgpu_scheduler.cli.from_page import NO_LOG, explain_from_page, page_for
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
@@ -67,7 +67,7 @@ def run(
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
         cannot = "the page explains one pod at a time: name it" if not key else ""
-        cannot = "the page knows no log: leave out --log" if forecast and forecast.logs else cannot
+        cannot = NO_LOG if forecast and forecast.logs else cannot
         if page := page_for(cluster, cannot):
             asked = {"node": node} if node else {}
             explain_from_page(page, cluster, key, asked | ({"forecast": "yes"} if forecast else {}), output)

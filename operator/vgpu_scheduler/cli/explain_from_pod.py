@@ -155,7 +155,7 @@ def _read(
         seen = NamespaceObjects.among(view.objects, view.missing)
         were_read = all(map(view.has_read, _COUNTED))
         missing = (each for kind, each in sorted(view.missing.items()) if kind in _TELLING)
-        rights += [str(each) for each in missing if each.is_forbidden]
+        rights += [each.right for each in missing if each.is_forbidden]
     pod = world.pod(found)
     anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +18,29 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
 from vgpu_scheduler.cli.cluster.output import Column, dump, table
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
+from vgpu_scheduler.forecast import forecast_of_json
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
-from vgpu_scheduler.reading.page import OTHERS
-from vgpu_scheduler.whatif import WorldError
+from vgpu_scheduler.reading.page import BEING_ASKED, OTHERS
+from vgpu_scheduler.whatif import HeldHours, WorldError
 from vgpu_scheduler.whatif.world import usage
 
-__all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "top_from_page"]
+__all__ = [
+    "NO_LOG",
+    "TOLD_OF",
+    "explain_from_page",
+    "page_for",
+    "simulate_from_page",
+    "top_from_page",
+    "usage_from_page",
+]
+
+NO_LOG: Final = "the page knows no log: leave out --log"
 
 _FITS_NOWHERE: Final = 1
+_LONGEST: Final = 30.0
+_AGAIN_AFTER: Final = 0.5
+"""Seconds for which the page may ask Prometheus, and after which it is asked whether that has answered."""
 _PODS: Final = "pods"
 _NODES_WITHOUT_PODS: Final = replace(
     NODES,
@@ -179,8 +194,68 @@ def simulate_from_page(
         for each in answers:
             if told := each.get("message") or each.get("after"):
                 click.echo(f"{each['pod']}: {told}")
+            if waits := each.get(_FORECAST):
+                click.echo(f"{each['pod']}: {_said(page, waits)}")
     has_place = all(each["count"] if "count" in each else each["node"] for each in answers)
     raise SystemExit(0 if has_place else _FITS_NOWHERE)
+
+
+def _said(page: PageOptions, waits: Mapping[str, Any]) -> str:
+    try:
+        return forecast_of_json(waits).text()
+    except ValueError as error:
+        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
+
+
+def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[HeldHours], bool]:
+    """Return what the page says that namespaces have held in the last day, by model, and whether it was metered.
+
+    Raises
+    ------
+    WorldError
+        If it does not answer, or does not know it; the message says why.
+    """
+    answer, end = _usage(page, cluster), time.monotonic() + _LONGEST
+    while answer.trouble == BEING_ASKED and time.monotonic() < end:
+        time.sleep(_AGAIN_AFTER)
+        answer = _usage(page, cluster)
+    if answer.trouble:
+        raise WorldError(f"--ui {page.address}: what was held is not known: {answer.trouble}")
+    hours = [HeldHours(each.namespace, each.model, each.gib_hours, each.card_hours) for each in answer.hours]
+    return hours, answer.metered
+
+
+class _Hours(msgspec.Struct, rename="camel"):
+    """What the page says of a namespace and a model."""
+
+    namespace: str
+    gib_hours: float
+    card_hours: float
+    model: str = ""
+
+
+class _Usage(msgspec.Struct):
+    """What the page says of what was held.
+
+    Attributes
+    ----------
+    metered
+        Whether Prometheus has added it up.
+    trouble
+        Why it is not known; empty where it is.
+    """
+
+    metered: bool
+    trouble: str
+    hours: list[_Hours]
+
+
+def _usage(page: PageOptions, cluster: ClusterOptions) -> _Usage:
+    found = _plain(ask_page(page, cluster, "/namespaces", {"values": "usage", **_JSON}), dict)
+    try:
+        return msgspec.convert(found, _Usage)
+    except msgspec.ValidationError as error:
+        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
 
 
 def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
-from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
+from vgpu_scheduler.cli.from_page import NO_LOG, page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
@@ -62,7 +62,9 @@ from vgpu_scheduler.whatif.reasons.groups import group_named_by
 
 _NO_PLACE: Final = 1
 _AS_MANY_AS_FIT: Final = "max"
-_TAKEN_BY_PAGE: Final = "the page takes -f, --pending, -n, -A, --count, --policy, --add-node, --without, nothing else"
+_TAKEN_BY_PAGE: Final = (
+    "the page takes -f, --pending, -n, -A, --count, --policy, --add-node, --without, --forecast, nothing else"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +132,9 @@ def run(
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     if scenario.count:
         _check_count(scenario, explained=explained)
-    is_more = bool(overrides or explained or selector or scenario.preempt or scenario.forecast)
-    if page := page_for(cluster, _TAKEN_BY_PAGE if is_more else ""):
+    is_more = bool(overrides or explained or selector or scenario.preempt)
+    knows_logs = scenario.forecast is not None and bool(scenario.forecast.logs)
+    if page := page_for(cluster, _TAKEN_BY_PAGE if is_more else NO_LOG if knows_logs else ""):
         with exit_on_error():
             simulate_from_page(page, cluster, scenario.pods, _form(scenario), output)
     with exit_on_error():
@@ -167,6 +170,7 @@ def _form(scenario: _Scenario) -> dict[str, str]:
         "policy": yaml.safe_dump_all(policies) if policies else "",
         "add": " ".join(scenario.added),
         "without": " ".join(scenario.without),
+        "forecast": "yes" if scenario.forecast is not None else "",
     }
     return {name: value for name, value in asked.items() if value}
 

@@ -12,14 +12,16 @@ from vgpu_scheduler.cli.cluster.messages import warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
+from vgpu_scheduler.cli.from_page import page_for, usage_from_page
 from vgpu_scheduler.reading import ClusterOptions, hours_in_prometheus
 from vgpu_scheduler.whatif import HeldHours, hours_of_running_pods, summed_by_namespace
 
 _HOUR: Final = 3600.0
-_RUNNING_ALONE: Final = (
+_DAY: Final = 24 * 3600
+_RUN_NOW: Final = (
     "this is what the pods that run now have held since they started; of those that have ended only Prometheus knows"
-    " (--prometheus ADDRESS)"
 )
+_RUNNING_ALONE: Final = f"{_RUN_NOW} (--prometheus ADDRESS)"
 
 
 def run(
@@ -28,8 +30,13 @@ def run(
     """Show it."""
     if prometheus and cluster.files:
         raise click.UsageError("--cluster reads files, and --prometheus says what has happened in a cluster: name one")
+    page = page_for(cluster, _cannot(since, prometheus))
     with exit_on_error():
-        if prometheus:
+        if page is not None:
+            found, is_metered = usage_from_page(page, cluster)
+            if not is_metered:
+                warn(_RUN_NOW)
+        elif prometheus:
             found = hours_in_prometheus(prometheus, since)
         else:
             world, view = open_world(cluster)
@@ -44,6 +51,13 @@ def run(
         click.echo(_table(rows, models=models, wide=output == WIDE))
     else:
         click.echo("nobody has held any cards" if namespace is None else f"nobody in {namespace} has held any cards")
+
+
+def _cannot(since: int, prometheus: str | None) -> str:
+    """Return why the page cannot answer; empty where it can."""
+    if prometheus:
+        return "the page says what its own Prometheus does: leave --prometheus out"
+    return "" if since == _DAY else "the page tells of the last day: leave --since out"
 
 
 def _table(rows: Sequence[HeldHours], *, models: bool, wide: bool) -> str:

@@ -59,6 +59,8 @@ class Inventory(Protocol):
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
         Resource names that stand for amounts of devices.
+    smallest_pieces
+        The least memory that a piece of a card has, by vendor; vendors of which that is not known are left out.
     cordons
         The annotation of a node that takes the cards in it out of service (UUIDs, separated by commas), by vendor;
         vendors whose cards cannot be cordoned are left out.
@@ -84,6 +86,8 @@ class Inventory(Protocol):
     def unknown_to_kubelet(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+    @property
+    def smallest_pieces(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
 

@@ -30,6 +30,7 @@ from vgpu_scheduler.kube import (
     decode_node,
     decode_pod,
     decode_quota,
+    in_namespaces,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 
@@ -62,6 +63,8 @@ class ListedKind:
         The one that they are listed in; empty for all.
     object_kind
         What the objects call their kind, where several kinds are called the same; empty for ``kind``.
+    is_namespaced
+        Whether the objects are in namespaces.
     """
 
     kind: str
@@ -73,6 +76,7 @@ class ListedKind:
     older: tuple[str, ...] = ()
     namespace: str = ""
     object_kind: str = ""
+    is_namespaced: bool = False
 
     def is_of(self, obj: Mapping[str, Any]) -> bool:
         """Tell whether an object of a file is one of these."""
@@ -89,9 +93,10 @@ class ListedKind:
 
     @property
     def right(self) -> str:
-        """The right to see them, in the words of kubectl."""
+        """The right to see them, in the words of kubectl, and in which namespaces, where they are in any."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{'get' if self.names else 'list'} {resource}"
+        where = f" {in_namespaces(self.namespace)}" if self.is_namespaced else ""
+        return f"{'get' if self.names else 'list'} {resource}{where}"
 
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -103,16 +108,18 @@ DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
 
 def _pod_group_fact(kind: PodGroupKind) -> ListedKind:
     api_group, _, version = kind.api_version.partition("/")
-    return ListedKind(kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup")
+    return ListedKind(
+        kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup", is_namespaced=True
+    )
 
 
 FACTS: tuple[ListedKind, ...] = (
     ListedKind("Node", "", "v1", "nodes", decode_node),
-    ListedKind("Pod", "", "v1", "pods", decode_pod),
-    ListedKind("ResourceQuota", "", "v1", "resourcequotas", decode_quota),
-    ListedKind("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload)),
-    ListedKind("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload)),
-    ListedKind("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease)),
+    ListedKind("Pod", "", "v1", "pods", decode_pod, is_namespaced=True),
+    ListedKind("ResourceQuota", "", "v1", "resourcequotas", decode_quota, is_namespaced=True),
+    ListedKind("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload), is_namespaced=True),
+    ListedKind("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload), is_namespaced=True),
+    ListedKind("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease), is_namespaced=True),
     ListedKind(
         "ValidatingAdmissionPolicy",
         _ADMISSION,
@@ -144,7 +151,14 @@ FACTS: tuple[ListedKind, ...] = (
         older=("v1beta2", "v1beta1"),
     ),
     *(
-        ListedKind(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
+        ListedKind(
+            kind,
+            GROUP,
+            VERSION,
+            PLURALS[kind],
+            decoder(kind, PolicyObject),
+            is_namespaced=kind == NAMESPACED_KIND,
+        )
         for kind in (CLUSTER_KIND, NAMESPACED_KIND)
     ),
     *map(_pod_group_fact, POD_GROUP_KINDS),
@@ -157,8 +171,8 @@ OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
 ROLE_FACTS: tuple[ListedKind, ...] = (
     ListedKind("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
     ListedKind("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
-    ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role)),
-    ListedKind("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding)),
+    ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role), is_namespaced=True),
+    ListedKind("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding), is_namespaced=True),
 )
 """What tells who may do what, where the API server may not be asked that."""
 

@@ -80,7 +80,7 @@ class Engine:
         )
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
-        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
+        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning, self._listed_vendors)
         self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
@@ -297,6 +297,11 @@ class Engine:
         """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_group`."""
         decisions = self.attempt_group(now, explain=explain)
         return decisions[0] if decisions else None
+
+    def _listed_vendors(self) -> frozenset[tuple[str, str]]:
+        """Return the vendors whose cards nodes have, with their dialects."""
+        names = [dialect.name for dialect in self.dialects]
+        return frozenset((name, vendor) for name in names for vendor in self.state.matrix(name).live_vendors())
 
     def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
         """Say why a pod is refused, or what of it is followed otherwise than it looks."""

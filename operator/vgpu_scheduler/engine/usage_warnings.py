@@ -6,18 +6,20 @@ with those that are known under the same domain, so that what belongs to others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects, LimitedResource, UsageWarning
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kernels import MEMORY
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
-from vgpu_scheduler.model import DECISION, MIB, BoundedCache, bytes_of, closest
+from vgpu_scheduler.model import DECISION, MIB, BoundedCache, bytes_of, closest, closest_names
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
 """How alike two names must be, of 1, for one to be taken for the other: one letter of six, about."""
+_MOST_MEANT: Final = 3
+"""Names that are told of those that are equally like one."""
 _MOST_BYTES: Final = 2**20
 """What the names may take that are remembered with what they are probably meant for: of each kind about 2,000."""
 _LIMITS: Final = "limits."
@@ -34,11 +36,19 @@ class UsageWarnings:
         Whose names are known.
     about_group
         Says what is suspicious about the group that a pod belongs to; empty if nothing is.
+    vendors
+        Returns the vendors whose cards the nodes have now, by dialect and name.
     """
 
-    def __init__(self, dialects: Dialects, about_group: Callable[[Pod], str] = lambda _: "") -> None:
+    def __init__(
+        self,
+        dialects: Dialects,
+        about_group: Callable[[Pod], str] = lambda _: "",
+        vendors: Callable[[], Collection[tuple[str, str]]] = tuple,
+    ) -> None:
         self._dialects = dialects
         self._about_group = about_group
+        self._vendors = vendors
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
         written = (name for dialect in dialects for name in dialect.allocation.written)
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), DECISION, *written))
@@ -61,7 +71,7 @@ class UsageWarnings:
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             for name in dict.fromkeys((*container.limits, *container.requests)):
-                if text := _remembered(name, self._named, self._resource):
+                if text := self._resource(name):
                     yield UsageWarning(text).in_container(container.name)
             for dialect in owners:
                 for warning in dialect.claims.usage_warnings(container, pod.annotations):
@@ -91,14 +101,41 @@ class UsageWarnings:
         meant = _closest(name, self._annotations)
         return f"annotation {name} has no effect, did you mean {meant}?" if meant else ""
 
-    def meant_by(self, name: str) -> str:
-        """Return the device resource that is meant by a name that is none; empty where it is one, or like none."""
+    def meant_by(self, name: str) -> tuple[str, ...]:
+        """Return the device resources that may be meant by a name that is none; none where it is one, or like none.
+
+        The likest of those whose cards nodes have, of which several may be equally like it; where nodes have cards of
+        none of them, the likest of all.
+        """
+        near = [(float(ratio), other) for ratio, other in self._near(name)]
+        if len(near) > 1:
+            there = self._counting(frozenset(self._vendors()))
+            near = [each for each in near if each[1] in there] or near
+        return tuple(other for ratio, other in near if ratio == near[0][0])[:_MOST_MEANT]
+
+    def _near(self, name: str) -> list[list[str]]:
+        """Return how like a name that is none of a device resource those are that are like it, and these."""
         if name in self._resources or _domain(name) not in self._domains:
-            return ""
-        return _closest(name, self._resources)
+            return []
+        found = _remembered(name, self._named, self._near_as_text)
+        return [line.split(" ", 1) for line in found.splitlines()]
+
+    def _near_as_text(self, name: str) -> str:
+        words = {other.rpartition("/")[2]: other for other in self._resources if _domain(other) == _domain(name)}
+        found = closest_names(name.rpartition("/")[2], words, _ALIKE)
+        return "\n".join(f"{ratio!r} {words[word]}" for ratio, word in found)
+
+    def _counting(self, vendors: frozenset[tuple[str, str]]) -> set[str]:
+        """Return the resources that are about cards of some vendors."""
+        return {
+            name
+            for dialect in self._dialects
+            for name, resource in dialect.inventory.device_resources.items()
+            if (dialect.name, resource.vendor) in vendors
+        }
 
     def _resource(self, name: str) -> str:
-        meant = self.meant_by(name)
+        meant = " or ".join(self.meant_by(name))
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
 
 

@@ -1,6 +1,6 @@
 """How long a pod will wait: from how long pods have run, by replays of what may come."""
 
-from vgpu_scheduler.forecast.answers import Forecast, NoForecast
+from vgpu_scheduler.forecast.answers import Forecast, NoForecast, forecast_of_json
 from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod, present_of
 from vgpu_scheduler.forecast.durations import DurationClass, Durations
 from vgpu_scheduler.forecast.lifetimes import ObservedLifetime, lifetimes_of
@@ -17,6 +17,7 @@ __all__ = [
     "RunningPod",
     "WorkloadHistory",
     "forecast",
+    "forecast_of_json",
     "lifetimes_of",
     "present_of",
 ]

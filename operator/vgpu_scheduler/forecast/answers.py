@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.forecast.durations import DurationClass
 from vgpu_scheduler.model import counted, duration_unit, rounded_duration
 
-__all__ = ["PROBABILITY", "Forecast", "NoForecast"]
+__all__ = ["PROBABILITY", "Forecast", "NoForecast", "forecast_of_json"]
 
 PROBABILITY: Final = 0.8
 """Of how many forecasts the range holds."""
@@ -90,6 +91,30 @@ class NoForecast:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {"unknown": self.why}
+
+
+def forecast_of_json(plain: Mapping[str, Any]) -> Forecast | NoForecast:
+    """Return what plain values say of how long a pod waits.
+
+    Raises
+    ------
+    ValueError
+        If they are not those of such an answer.
+    """
+    try:
+        if "unknown" in plain:
+            return NoForecast(str(plain["unknown"]))
+        told, most, known = float(plain["probability"]), plain["mostSeconds"], plain["durations"]
+        return Forecast(
+            float(plain["leastSeconds"]),
+            inf if most is None else float(most),
+            2 * told - 1.0 if most is None else told,
+            int(plain["draws"]),
+            0 if known is None else int(known["pods"]),
+            None if known is None else DurationClass[known["class"].upper()],
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no forecast: {error}") from None
 
 
 def _range(least: float, most: float) -> str:

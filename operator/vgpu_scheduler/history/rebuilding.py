@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
 from vgpu_scheduler.history.virtual import POD, known_objects
-from vgpu_scheduler.kube import Object, Pod, bound_at, ended_at
+from vgpu_scheduler.kube import NAMESPACE_NAME, Namespace, Object, Pod, bound_at, ended_at
 from vgpu_scheduler.model import counted, first_of
 from vgpu_scheduler.whatif import World
 
-__all__ = ["placed_at", "rebuilt"]
+__all__ = ["placed_at", "rebuilt", "with_namespaces"]
 
 _MOST_NAMED: Final = 5
 """Namespaces that are named of those that are not known."""
@@ -51,9 +52,29 @@ def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
     return History(began, ended, tuple(objects), tuple(events)), list(_lacks(world, ours, unnamed))
 
 
+def with_namespaces(history: History) -> tuple[History, list[str]]:
+    """Return a history in which the namespaces of all pods are known, and a sentence where some were not.
+
+    Policies that choose by the labels of namespaces would refuse pods of those that are not known.
+    """
+    events = (*history.first, *history.events)
+    values = [event.value for event in events if isinstance(event, Changed)]
+    known = {value.name for value in values if isinstance(value, Namespace)}
+    pods = [*(event.pod for event in events if isinstance(event, Arrived)), *(v for v in values if isinstance(v, Pod))]
+    unnamed = sorted({pod.namespace for pod in pods} - known)
+    if not unnamed:
+        return history, []
+    made = (Changed(history.began, "Namespace", Namespace(name, {NAMESPACE_NAME: name})) for name in unnamed)
+    return replace(history, first=(*made, *history.first)), [_unnamed(unnamed)]
+
+
+def _unnamed(namespaces: Sequence[str]) -> str:
+    return f"it has no Namespace {first_of(namespaces, _MOST_NAMED)}: taken to have no labels but the name"
+
+
 def _lacks(world: World, ours: list[Pod], unnamed: Sequence[str]) -> Iterator[str]:
     if unnamed:
-        yield f"it has no Namespace {first_of(unnamed, _MOST_NAMED)}: taken to have no labels but the name"
+        yield _unnamed(unnamed)
     yield "pods that were deleted before the snapshot are not in it: the queue was longer than it shows"
     yield "nodes, policies and quotas are taken to have been as they are in it all the time"
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)

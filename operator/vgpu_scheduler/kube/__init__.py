@@ -28,7 +28,14 @@ from vgpu_scheduler.kube.metadata import (
     managers_of,
     nominators_of,
 )
-from vgpu_scheduler.kube.namespaces import NAMESPACE_NAME, Namespace, ResourceQuota, decode_namespace, decode_quota
+from vgpu_scheduler.kube.namespaces import (
+    NAMESPACE_NAME,
+    Namespace,
+    ResourceQuota,
+    decode_namespace,
+    decode_quota,
+    in_namespaces,
+)
 from vgpu_scheduler.kube.nesting import DEEPEST, decode_json, loads
 from vgpu_scheduler.kube.nodedecoding import decode_inventory, decode_node
 from vgpu_scheduler.kube.objects import (
@@ -194,6 +201,7 @@ __all__ = [
     "decode_whereabouts",
     "ended_at",
     "has_unit",
+    "in_namespaces",
     "is_extended_resource",
     "is_pod_level",
     "is_zero",

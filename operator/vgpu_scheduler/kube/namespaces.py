@@ -13,6 +13,11 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label that each namespace has with its name, whatever else it has."""
 
 
+def in_namespaces(namespace: str = "") -> str:
+    """Say in which namespaces something is asked: in one, or in all where none is named."""
+    return f"in namespace {namespace}" if namespace else "in all namespaces"
+
+
 @dataclass(frozen=True, slots=True)
 class Namespace:
     """A namespace with the labels that selectors may ask about."""

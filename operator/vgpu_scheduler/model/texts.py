@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
 from pydantic_core import ErrorDetails
@@ -78,6 +78,17 @@ def closest(name: str, known: Iterable[str], least: float = 0.6) -> str:
     by_lower_case = {other.lower(): other for other in sorted(known)}
     found = get_close_matches(name.lower(), by_lower_case, 1, least)
     return by_lower_case[found[0]] if found else ""
+
+
+def closest_names(name: str, known: Iterable[str], least: float = 0.6) -> list[tuple[float, str]]:
+    """Return the known names that are like a name, whatever the case, with how alike they are, the likest first."""
+    wanted = SequenceMatcher(b=name.lower())
+    found = []
+    for other in sorted(known):
+        wanted.set_seq1(other.lower())
+        if wanted.real_quick_ratio() >= least and wanted.quick_ratio() >= least and wanted.ratio() >= least:
+            found.append((wanted.ratio(), other))
+    return sorted(found, key=lambda each: (-each[0], each[1]))
 
 
 def did_you_mean(name: str, known: Iterable[str], least: float = 0.6) -> str:

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean, first_of
+from vgpu_scheduler.reading.admitted_form import as_admitted
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
+from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     FileObject,
@@ -54,7 +56,6 @@ def new_pods(
     WorldError
         If a pod cannot be understood.
     """
-    settings = view.scheduler.settings
     world.add(obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node")
     workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
     world.make_controllers(controller for _, made in workloads for controller in made.controllers)
@@ -68,11 +69,9 @@ def new_pods(
         if not made.pods:
             warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
-            found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
-            if found and (text := assumed_scheduler_note(world, settings, each.pods[0], found[0].namespace)):
+            found, texts = _stored(world, view.scheduler.settings, obj, each, each.pods[first])
+            for text in texts:
                 told.setdefault(text, {})[title(obj)] = None
-            if found and found[0].node_name:
-                told.setdefault(_NAMES_NODE, {})[title(obj)] = None
             pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if view.has_read("Namespace"):
@@ -141,6 +140,22 @@ def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> Non
             warn(f"{title(workload)}: {each.path}{text}")
     for note in made.notes:
         warn(f"{title(workload)}: {note}")
+
+
+def _stored(
+    world: World, settings: Settings, workload: Mapping[str, Any], template: PodSet, pods: Sequence[Mapping[str, Any]]
+) -> tuple[list[Pod], list[str]]:
+    """Read pods as the API server would store them, and return what is to be said of that."""
+    found, told = list[Pod](), list[str]()
+    for pod in pods:
+        read = _pod(world, workload, template, pod)
+        stored, text = as_admitted(world, settings, pod, read.namespace)
+        found.append(read if stored is pod else _pod(world, workload, template, stored))
+        told.append(text)
+    if found:
+        told.append(assumed_scheduler_note(world, settings, pods[0], found[0].namespace))
+        told.append(_NAMES_NODE if found[0].node_name else "")
+    return found, list(filter(None, told))
 
 
 def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mapping[str, Any]) -> Pod:

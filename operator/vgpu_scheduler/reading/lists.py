@@ -28,13 +28,17 @@ class MissingList:
         What one has to be allowed for it, as in ``list nodes``.
     error
         What was answered; None where it was that one may not.
+    where
+        In which namespaces, as in ``in all namespaces``; empty where the objects are in none.
     """
 
     right: str
     error: str | None = None
+    where: str = ""
 
     def __str__(self) -> str:
-        return self.right if self.error is None else f"{self.right}: {self.error}"
+        told = f"{self.right} {self.where}".rstrip()
+        return told if self.error is None else f"{told}: {self.error}"
 
     @property
     def is_forbidden(self) -> bool:
@@ -80,12 +84,18 @@ class ListResult:
         """Word what is missing: the right alone, or the answer beside it if it was not about rights."""
         return str(self.missing(wanted))
 
-    def missing(self, wanted: str) -> MissingList:
-        """Return what is missing: the right alone, or the answer beside it if it was not about rights."""
+    def missing(self, wanted: str, where: str = "") -> MissingList:
+        """Return what is missing: the right alone, or the answer beside it if it was not about rights.
+
+        Parameters
+        ----------
+        where
+            In which namespaces; empty where the objects are in none, or the right names them.
+        """
         assert self.refusal is not None
         refusal = self.refusal
         error = None if refusal.status in _FORBIDDEN else refusal.message or f"status {refusal.status}"
-        return MissingList(wanted, error)
+        return MissingList(wanted, error, where)
 
 
 async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:

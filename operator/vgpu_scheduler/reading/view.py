@@ -27,7 +27,7 @@ from vgpu_scheduler.intake import (
     VOLUMES,
     Kind,
 )
-from vgpu_scheduler.kube import Object, decode_json
+from vgpu_scheduler.kube import Object, decode_json, in_namespaces
 from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, yaml_files
 from vgpu_scheduler.reading.lists import MissingList, list_objects, right_to_list
@@ -78,6 +78,7 @@ NAMESPACED_KINDS: Final = frozenset(
     }
 )
 """Those of LIST_PATHS of which a namespace has its own."""
+_IN_NAMESPACES: Final = frozenset({*NAMESPACED_KINDS, *SELECTING_PATHS, "CSIStorageCapacity"})
 _POD_GROUPS: Final = frozenset(kind.name for kind in POD_GROUPS)
 _TYPES: Final[Mapping[str, Object]] = {
     kind.name: {"apiVersion": kind.api_version, "kind": "PodGroup"} for kind in POD_GROUP_KINDS
@@ -275,7 +276,7 @@ async def read_live_cluster(
         if is_optional(kind) and (listed.refusal is not None or not listed.served):
             return
         if listed.refusal is not None:
-            missing[kind] = listed.missing(right_to_list(path))
+            missing[kind] = listed.missing(right_to_list(path), where_listed(kind, namespace))
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
@@ -318,6 +319,17 @@ def list_paths(scheduler: SchedulerSettings) -> dict[str, str]:
     options = scheduler.options
     beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.kind)}
     return {**LIST_PATHS, **(SELECTING_PATHS if options.system_spread else {}), **beside}
+
+
+def where_listed(kind: str, namespace: str = "") -> str:
+    """Say in which namespaces the objects of a kind are listed; empty where they are in none.
+
+    Parameters
+    ----------
+    namespace
+        The one that is read; empty for all.
+    """
+    return in_namespaces(namespace) if kind in _IN_NAMESPACES else ""
 
 
 def is_optional(kind: str) -> bool:

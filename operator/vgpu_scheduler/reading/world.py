@@ -11,7 +11,6 @@ from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS
 from vgpu_scheduler.reading.view import REQUIRED_KINDS, ClusterView
 from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
 
-_POD: Final = "Pod"
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 """Nothing has an age where nobody knows when the cluster was read."""
 
@@ -27,12 +26,7 @@ class MissingRightsError(Exception):
 
     def __init__(self, view: ClusterView) -> None:
         self.scheduler = view.scheduler
-        where = f" in namespace {view.namespace}" if view.namespace else " in all namespaces"
-        rights = [
-            f"{view.missing[kind]}{where if kind == _POD and view.missing[kind].is_forbidden else ''}"
-            for kind in sorted(view.missing)
-            if kind in REQUIRED_KINDS
-        ]
+        rights = [str(view.missing[kind]) for kind in sorted(view.missing) if kind in REQUIRED_KINDS]
         super().__init__(f"you may not {', '.join(rights)}")
 
 

@@ -8,7 +8,7 @@ leave as long after they are placed as they did.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
@@ -76,7 +76,8 @@ class Horizon:
     name
         ``one hour`` or ``the whole time``.
     pods
-        How many pods are compared; one that waits for several hours counts in each, for one hour.
+        How many pods are compared: for the whole time each once, over however many watches it was seen; for one hour
+        one that waits for several hours counts in each.
     blocks
         In how many hours they arrived.
     waited, would_wait
@@ -106,9 +107,30 @@ class Horizon:
         return found
 
 
+@dataclass(slots=True)
+class _ComparedPod:
+    """A pod of a horizon, and what came of it.
+
+    Attributes
+    ----------
+    block
+        The hour in which it arrived.
+    waited, would_wait
+        For how many seconds.
+    placed, would_be_placed
+        Whether it was.
+    """
+
+    block: int
+    waited: float = 0.0
+    would_wait: float = 0.0
+    placed: bool = False
+    would_be_placed: bool = False
+
+
 def whole_time(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
     """Replay all from the beginning; None where no pod arrived."""
-    return _horizon("the whole time", histories, _whole, options, seed)
+    return _horizon("the whole time", histories, _whole, options, seed, once=True)
 
 
 def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
@@ -137,10 +159,19 @@ def _horizon(
     parts: Callable[[Sequence[History]], Sequence[Iterable[History]]],
     options: EngineOptions,
     seed: int,
+    *,
+    once: bool = False,
 ) -> Horizon | None:
+    """Return what came of a horizon; None where no pod arrived or waited.
+
+    Parameters
+    ----------
+    once
+        Whether a pod counts once in all parts together: the times that it waits in them add up.
+    """
     options = replace(options, coexist_with=sorted({*options.coexist_with} - {*options.scheduler_names}))
-    rows: list[tuple[int, float, float]] = []  # block, seconds that a pod waited, and would have waited
-    placed = would_be = block = 0
+    compared: dict[Hashable, _ComparedPod] = {}
+    block = 0
     given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
     for history, some in zip(histories, parts(histories), strict=True):
         theirs = replay(with_placements_as_arrivals(history), options).series
@@ -149,27 +180,35 @@ def _horizon(
             for course in ours.pods:
                 stay = stays.get(course.uid, PodLifetime())
                 end = min(next(time for time in (stay.placed, stay.departed, inf) if time is not None), part.ended)
-                rows.append((block + int((course.arrived - part.began) // HOUR), end - course.arrived, course.waited))
-                placed += stay.placed is not None and stay.placed <= part.ended
-                would_be += course.started is not None
+                pod = compared.setdefault(
+                    course.uid if once else len(compared),
+                    _ComparedPod(block + int((course.arrived - part.began) // HOUR)),
+                )
+                pod.waited += end - course.arrived
+                pod.would_wait += course.waited
+                pod.placed |= stay.placed is not None and stay.placed <= part.ended
+                pod.would_be_placed |= course.started is not None
             block += 1 + int((part.ended - part.began) // HOUR)
             cards = (_given(each, part.began, part.ended) for each in (theirs, ours.series))
             given.append((part.ended - part.began, *cards))
-    if not rows:
+    if not compared:
         return None
-    table, weights = np.array(rows), np.array(given)
+    pods = list(compared.values())
+    blocks = np.array([pod.block for pod in pods])
+    waited, would_wait = (np.array([getattr(pod, name) for pod in pods]) for name in ("waited", "would_wait"))
+    weights = np.array(given)
     seconds = max(float(weights[:, 0].sum()), 1e-9)
     return Horizon(
         name=name,
-        pods=len(rows),
-        blocks=np.unique(table[:, 0]).size,
-        waited=round(float(table[:, 1].mean()), 1),
-        would_wait=round(float(table[:, 2].mean()), 1),
-        saved=resampled(table[:, 0].astype(int), table[:, 1] - table[:, 2], seed),
+        pods=len(pods),
+        blocks=np.unique(blocks).size,
+        waited=round(float(waited.mean()), 1),
+        would_wait=round(float(would_wait.mean()), 1),
+        saved=resampled(blocks, waited - would_wait, seed),
         given=round(float(weights[:, 0] @ weights[:, 1]) / seconds, 2),
         would_be_given=round(float(weights[:, 0] @ weights[:, 2]) / seconds, 2),
-        placed=placed,
-        would_be_placed=would_be,
+        placed=sum(pod.placed for pod in pods),
+        would_be_placed=sum(pod.would_be_placed for pod in pods),
     )
 
 

@@ -142,6 +142,12 @@ class DeviceMatrix:
         models = self.models
         return frozenset(models[number][1] for number in numbers.tolist())
 
+    def live_vendors(self) -> frozenset[str]:
+        """Return the vendors of the devices that are listed now."""
+        numbers, _ = self.listed_numbers()
+        models = self.models
+        return frozenset(models[number][0] for number in np.unique(self._model[numbers]).tolist())
+
     def listed_numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of all devices that are listed now, but for parts of others, and the node row of each."""
         counts = self._last - self._first

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui.access import Visitor
 from vgpu_scheduler.ui.page_setup import PAGE_SOURCES
 from vgpu_scheduler.ui.pages import (
@@ -133,9 +134,7 @@ def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
         query.choice("values", VALUES),
     )
     metered = (
-        None
-        if prometheus_poller is None
-        else prometheus_poller.latest() or PrometheusReading(trouble="Prometheus is being asked")
+        None if prometheus_poller is None else prometheus_poller.latest() or PrometheusReading(trouble=BEING_ASKED)
     )
     return lambda world, view: namespaces_page(
         world, name, visitor.visibility, NamespaceQuery(view.read_at, metered, values)

@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, w
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
 from vgpu_scheduler.reading.lists import MissingList, right_to_list
+from vgpu_scheduler.reading.view import where_listed
 from vgpu_scheduler.ui.shared_values import SharedValues
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class KindWatch:
         self._list_after = None if found.version else _LOOK_AGAIN
         self.missing = None
         if found.refusal is not None and not is_optional(self.kind):
-            self.missing = found.missing(right_to_list(self._path))
+            self.missing = found.missing(right_to_list(self._path), where_listed(self.kind))
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
         listed = (self._kept(decode_json(item)) for item in found.items)

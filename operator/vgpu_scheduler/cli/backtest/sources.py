@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.history import CLOSED, OPEN, History, LogError, LogSegment, joined, read_part
-from vgpu_scheduler.history.rebuilding import rebuilt
+from vgpu_scheduler.history.rebuilding import rebuilt, with_namespaces
 from vgpu_scheduler.reading import ClusterOptions, FileError, make_world, read_cluster
 from vgpu_scheduler.reading.settings import settings_from_file
 from vgpu_scheduler.runtime.assembly import engine_options
@@ -84,10 +84,11 @@ def _of_logs(source: Source) -> LoadedHistory:
             problems.append(f"{error}: it is left out")
     if not parts:
         raise FileError(f"none of {len(paths)} files can be read; the first: {problems[0]}")
-    history, more = joined(parts)
+    whole, more = joined(parts)
+    history, lacks = with_namespaces(whole)
     settings, told = _settings_of(parts)
     options = _options(source, settings, parts[-1].path)
-    return LoadedHistory(history, options, len(parts), decided=True, problems=[*problems, *more, *told])
+    return LoadedHistory(history, options, len(parts), decided=True, problems=[*problems, *more, *lacks, *told])
 
 
 def _files(path: Path) -> list[Path]:

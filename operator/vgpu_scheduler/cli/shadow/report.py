@@ -301,7 +301,8 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
         yield Paragraph(
             "The interval comes of drawing hours of arrivals anew 1,000 times, from the same seed: it says how far the"
             " mean depends on which hours were seen, and nothing of what an hour would be that was not. For one hour, a"
-            " pod that waits for several of them counts in each."
+            " pod that waits for several of them counts in each. For the whole time each pod counts once, and what it"
+            " waited in several watches adds up."
         )
     yield from map(Paragraph, untold)
 

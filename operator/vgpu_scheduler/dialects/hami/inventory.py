@@ -66,6 +66,11 @@ class HamiInventory:
         return dict(_device_resources(self.vendors))
 
     @cached_property
+    def smallest_pieces(self) -> Mapping[str, int]:
+        """The least memory of a piece of a card, in MiB."""
+        return {vendor.key: vendor.smallest_piece for vendor in self.vendors if vendor.smallest_piece}
+
+    @cached_property
     def cordons(self) -> Mapping[str, str]:
         """The annotation that takes single cards out of service, of vendors that have one."""
         return {vendor.key: vendor.cards.cordon for vendor in self.vendors if vendor.cards.cordon}

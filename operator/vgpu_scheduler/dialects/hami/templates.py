@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.dialects.hami.mig import PLACEMENTS, SLICES, SliceSpan, slices_of
@@ -12,6 +12,10 @@ from vgpu_scheduler.model import Amounts, Device, Piece
 MOST_TEMPLATES = MOST_INSTANCES = 8
 Template = tuple[tuple[str, int, int], ...]
 """Kinds of instances: name, memory in MiB, how many."""
+
+
+SMALLEST_INSTANCE = 4864
+"""MiB of the smallest instance that there is: 1g.5gb of an A100 with 40 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,12 @@ class MigGeometry:
             raise ValueError(f"a template has 1 to {MOST_INSTANCES} instances")
         if self.names and (len(set(self.names)) != len(self.templates) or len(self.names) != len(self.templates)):
             raise ValueError("each template has a name of its own")
+
+
+def smallest_instance(geometries: Iterable[MigGeometry]) -> int:
+    """Return the least memory of the instances of some geometries; 0 where there are none."""
+    instances = (each for geometry in geometries for template in geometry.templates for each in template)
+    return min((memory for _, memory, _ in instances), default=0)
 
 
 def geometry_of(geometries: Sequence[MigGeometry], model: str) -> MigGeometry | None:

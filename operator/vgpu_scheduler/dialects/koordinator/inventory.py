@@ -25,6 +25,7 @@ class KoordinatorInventory:
     cards = in_percent = frozenset({GPU})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
+    smallest_pieces: ClassVar[Mapping[str, int]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES

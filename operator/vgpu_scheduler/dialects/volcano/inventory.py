@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.hami.templates import smallest_instance
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, check_number, with_annotations
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
@@ -51,6 +52,12 @@ class VolcanoInventory:
     def memory_unit(self) -> int:
         """Bytes of one block of memory."""
         return 2**20 * self.names.memory_factor
+
+    @property
+    def smallest_pieces(self) -> Mapping[str, int]:
+        """The least memory of the instances that are configured, in blocks."""
+        sizes = smallest_instance(self.names.mig_geometries)
+        return {keys.VENDOR: sizes // self.names.memory_factor} if sizes else {}
 
     @property
     def unknown_to_kubelet(self) -> frozenset[str]:

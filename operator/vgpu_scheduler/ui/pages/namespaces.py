@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace
@@ -16,8 +17,8 @@ from vgpu_scheduler.whatif.world import usage
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
 _HOURS_HEAD: Final = ("gib_hours_24h", "card_hours_24h")
-VALUES: Final = ("held", "hours")
-"""What there is as JSON: what is held now, or what was held in the last day."""
+VALUES: Final = ("held", "hours", "usage")
+"""What there is as JSON: what is held now, what was held in the last day, or the same of each model and who says so."""
 _HOUR: Final = 3600.0
 _NOT_ASKED: Final = "Prometheus does not answer"
 
@@ -49,16 +50,21 @@ class NamespacesPage:
     ----------
     rows
         Those of now.
-    hours
-        What was held in the last 24 hours, by namespace; nothing where that is not known.
+    by_model
+        What was held in the last 24 hours, by namespace and model; nothing where that is not known.
     metered
         What Prometheus has said; None where the hours are those of the pods that run now.
     """
 
     rows: Sequence[usage.NamespaceUsage]
-    hours: Sequence[HeldHours] = ()
+    by_model: Sequence[HeldHours] = ()
     metered: PrometheusReading | None = None
     values: str = "held"
+
+    @property
+    def hours(self) -> list[HeldHours]:
+        """What was held in the last 24 hours, by namespace."""
+        return summed_by_namespace(self.by_model)
 
     @property
     def whole(self) -> list[tuple[usage.NamespaceUsage, HeldHours | None]]:
@@ -73,8 +79,11 @@ class NamespacesPage:
         """Why what was held is not known; empty where it is."""
         return "" if self.metered is None else self.metered.trouble
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, Any]] | dict[str, Any]:
         """Return it as plain values, as ``top namespaces -o json`` or ``usage -o json`` does."""
+        if self.values == "usage":
+            metered = self.metered is not None
+            return {"metered": metered, "trouble": self.trouble, "hours": [each.as_json() for each in self.by_model]}
         if self.values == "hours":
             return [each.as_json() for each in self.hours]
         return [usage.as_json(row) for row in self.rows]
@@ -117,8 +126,8 @@ def namespaces_page(
         return namespace in name and visibility.sees(name)
 
     metered = asked.metered
-    if metered is not None and metered.trouble and not visibility.is_whole:
+    if metered is not None and metered.trouble not in {"", BEING_ASKED} and not visibility.is_whole:
         metered = PrometheusReading(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
     rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
-    hours = [each for each in summed_by_namespace(found) if is_meant(each.namespace)]
-    return NamespacesPage(rows, hours, metered, asked.values)
+    by_model = [each for each in found if is_meant(each.namespace)]
+    return NamespacesPage(rows, by_model, metered, asked.values)

@@ -22,15 +22,12 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
+from vgpu_scheduler.ui.pages.forecasts import BUDGET, told_to
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.world import usage
-
-_BUDGET: Final = 10_000
-"""Moments and decisions of all courses of a forecast: fewer than a command has, which nobody else waits for."""
-
 
 _INSTEAD: Final = "vgpu-scheduler explain --forecast says it, for those who may read the cluster"
 
@@ -165,10 +162,8 @@ def forecast_page(
     uid = shown.pod.uid
     told: Forecast | NoForecast | None = waits_for_volumes({uid: shown.told.awaited}).get(uid)
     if forecaster is not None and shown.may_wait_long:
-        told = forecaster.of([shown.pod], _BUDGET, until_too_long(_INSTEAD))[uid]
-    if isinstance(told, Forecast) and not visibility.is_whole:
-        told = replace(told, known_from=None)  # how many pods of others have run is not theirs to know
-    return replace(shown, waits=told)
+        told = forecaster.of([shown.pod], BUDGET, until_too_long(_INSTEAD))[uid]
+    return replace(shown, waits=told and told_to(told, visibility))
 
 
 def edited_page(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
+from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import (
@@ -26,8 +27,10 @@ from vgpu_scheduler.reading import (
     objects_of_text,
     pod_warnings,
     policies_among,
+    with_forecast,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
+from vgpu_scheduler.ui.pages.forecasts import waits_of
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, Spot, heat_map
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
@@ -47,8 +50,9 @@ from vgpu_scheduler.whatif.reasons.groups import group_named_by
 from vgpu_scheduler.whatif.world import usage
 
 TEXTS: Final = ("manifest", "policy")
-PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "namespace", "add", "without", "by")
+PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "forecast", "namespace", "add", "without", "by")
 _WAITING: Final = ("", "namespace", "all")
+_FORECAST: Final = ("", "yes")
 _MANIFEST: Final = "the manifest"
 _POLICY: Final = "the policy"
 _MOST_TILES: Final = 2048
@@ -72,6 +76,8 @@ class WhatIfQuery:
         How many copies; ``max`` for as many as fit, empty for the pods themselves.
     waiting
         Whose pods that wait are placed, too: those of the namespace, or all.
+    forecast
+        Whether it is said, too, how long those of them wait that fit nowhere.
     namespace
         That of objects which name none.
     policy
@@ -88,6 +94,7 @@ class WhatIfQuery:
     pod: str = ""
     count: str = ""
     waiting: str = ""
+    forecast: bool = False
     namespace: str = "default"
     policy: str = ""
     add: tuple[str, ...] = ()
@@ -106,6 +113,7 @@ class WhatIfQuery:
         found = cls(
             **{name: query.get(name) for name in ("manifest", "pod", "count", "policy")},
             waiting=query.choice("waiting", _WAITING),
+            forecast=query.choice("forecast", _FORECAST) == "yes",
             namespace=query.get("namespace") or "default",
             add=_words(query, "add"),
             without=_words(query, "without"),
@@ -113,6 +121,8 @@ class WhatIfQuery:
         )
         if found.count and found.waiting:
             raise BadQueryError("count: copies are counted of a manifest, not of pods that wait")
+        if found.forecast and not found.waiting:
+            raise BadQueryError("forecast: it is about pods that wait: say whose (waiting)")
         if found.manifest and found.pod:
             raise BadQueryError("pod: either a manifest is placed, or one more of a pod that is there")
         if found.count and not (found.manifest or found.pod):
@@ -157,6 +167,8 @@ class WhatIfPage:
         The names of the nodes with cards.
     now
         As of when; None where that is not known.
+    forecasts
+        How much longer pods wait that fit nowhere, by UID, where that is asked.
     said
         What somebody should know beside the answer.
     before, after
@@ -170,6 +182,7 @@ class WhatIfPage:
     now: datetime | None = None
     answers: Sequence[PodResult] = ()
     capacities: Sequence[Capacity] = ()
+    forecasts: Mapping[str, Forecast | NoForecast] = field(default_factory=dict)
     said: Sequence[str] = ()
     before: PageState | None = None
     after: PageState | None = None
@@ -177,7 +190,10 @@ class WhatIfPage:
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return it as plain values, as ``simulate -o json`` does."""
-        return [*(each.as_json() for each in self.capacities), *(each.as_json() for each in self.answers)]
+        return [*(each.as_json() for each in self.capacities), *map(self._plain, self.answers)]
+
+    def _plain(self, answer: PodResult) -> dict[str, Any]:
+        return with_forecast(answer.as_json(), self.forecasts.get(answer.pod.uid))
 
 
 def what_if_form(world: World, supposed: WhatIfQuery) -> WhatIfPage:
@@ -210,13 +226,19 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     with told():
         policies = _change(world, view, supposed, visibility, said)
         asked = _asked(world, supposed, visibility)
-        found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
+        if supposed.copies:
+            found, forecasts = _count(world, view, asked, supposed, said), {}
+        else:
+            check = until_too_long(_LONG)
+            forecasts_of = waits_of(world, view, asked, visibility, check) if supposed.forecast else _no_forecasts
+            found = _place(world, view, asked, said, check)
+            forecasts = forecasts_of(found.answers)
         pods = [answer.pod for answer in found.answers] or found.counted
         for pod in pods:  # whatever made them
             visibility.check(pod.namespace)
         said += (text for policy in policies for text in matches_nothing(world, policy, pods))
         said += pod_warnings(world, pods, (answer.decision for answer in found.answers))
-    page = WhatIfPage(supposed, nodes, view.read_at, found.shown, found.capacities, said, before)
+    page = WhatIfPage(supposed, nodes, view.read_at, found.shown, found.capacities, forecasts, said, before)
     if not found.is_whole:
         return page
     left = _with_placed(usage.cards(world), found.answers)
@@ -333,8 +355,14 @@ def _asked(world: World, supposed: WhatIfQuery, visibility: Visibility) -> Simul
     )
 
 
-def _place(world: World, view: ClusterView, asked: SimulatedPods, said: list[str]) -> _Found:
-    answers = answers_to(world, view, asked, said.append, on_answer=until_too_long(_LONG))
+def _no_forecasts(_: Sequence[PodResult]) -> dict[str, Forecast | NoForecast]:
+    return {}
+
+
+def _place(
+    world: World, view: ClusterView, asked: SimulatedPods, said: list[str], check: Callable[[object], None]
+) -> _Found:
+    answers = answers_to(world, view, asked, said.append, on_answer=check)
     return _Found(answers, answers)
 
 

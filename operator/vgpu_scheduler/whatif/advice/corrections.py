@@ -102,20 +102,50 @@ def _made_once(
 
 def _respelt(world: World, written: Object) -> CorrectedPod:
     """Write the resources of devices whose names are misspelt as they are called."""
+    meant_by = world.engine.usage_warnings.meant_by
+    misspelt = [
+        (field, index, container, name, meant)
+        for field, index, container in containers_of(written)
+        for name in sorted({name for places in _AMOUNTS for name in _listed(container, places)})
+        if (meant := meant_by(name))
+    ]
+    choices = range(max((len(meant) for *_, meant in misspelt), default=0))
+    forms = [_with_names(written, misspelt, choice) for choice in choices]
+    fitting = [choice for choice in choices if len(forms) > 1 and _fits(world, forms[choice])] or list(choices)
     texts: dict[str, None] = {}
-    for field, index, container in containers_of(written):
+    for _, _, container, name, meant in misspelt:
         asked = {name for places in _AMOUNTS for name in _listed(container, places)}
-        for name in sorted(asked):
-            meant = world.engine.usage_warnings.meant_by(name)
-            if not meant:
-                continue
-            where = f"in container {container.get('name', '')}"
-            said = f"write {meant} instead of {name} {where}"
-            if meant in asked:
-                said = f"leave out {name} {where}, which asks for {meant} as well"
-            texts[said] = None
-            written = _renamed(written, field, index, name, "" if meant in asked else meant)
-    return CorrectedPod(written, tuple(texts))
+        where = f"in container {container.get('name', '')}"
+        chosen = list(dict.fromkeys(_chosen(meant, choice) for choice in fitting))
+        said = f"write {' or '.join(chosen)} instead of {name} {where}"
+        if chosen[0] in asked:
+            said = f"leave out {name} {where}, which asks for {chosen[0]} as well"
+        texts[said] = None
+    return CorrectedPod(forms[fitting[0]] if forms else written, tuple(texts))
+
+
+def _chosen(meant: Sequence[str], choice: int) -> str:
+    return meant[min(choice, len(meant) - 1)]
+
+
+def _with_names(
+    written: Object, misspelt: Sequence[tuple[str, int, Object, str, Sequence[str]]], choice: int
+) -> Object:
+    """Return a pod whose misspelt resources are called as one of those that may be meant, in the order of these."""
+    for field, index, container, name, meant in misspelt:
+        asked = {name for places in _AMOUNTS for name in _listed(container, places)}
+        chosen = _chosen(meant, choice)
+        written = _renamed(written, field, index, name, "" if chosen in asked else chosen)
+    return written
+
+
+def _fits(world: World, written: Object) -> bool:
+    """Tell whether a pod would fit now if it were written so."""
+    try:
+        read = world.pod(written, again=True)
+    except WorldError:
+        return False
+    return world.engine.algorithm.decide(created(world, read, read.uid)).outcome is Outcome.PLACED
 
 
 def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> Object:
@@ -168,12 +198,24 @@ def _refused(world: World, written: Object) -> Refused | None:
 
 
 def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -> CorrectedPod | None:
-    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these."""
+    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these.
+
+    Where one of the amounts is in the way of another, only that one is left out, the last first: it has no effect.
+    """
     mended = _mended(world, written, AmountFix(fix.container, fix.resource, "0", 1))
-    then = None if mended is None else _refused(world, mended.written)
-    if then is None or then.fix is not None or then.reason in refusal:
-        return mended  # what is the matter with something else is mended after that
+    if mended is None or _is_mendable(world, mended.written, refusal):
+        return mended
+    for name in reversed(fix.others if len(fix.others) > 1 else ()):
+        left = _leaving_out(mended.written, fix.container, (name,))
+        if left is not None and _is_mendable(world, left.written, refusal):
+            return CorrectedPod(left.written, (*mended.changes, *left.changes))
     return _leaving_out(written, fix.container, fix.others)
+
+
+def _is_mendable(world: World, written: Object, refusal: str) -> bool:
+    """Tell whether a pod is refused no more, or for something else that is mended after that."""
+    then = _refused(world, written)
+    return then is None or then.fix is not None or then.reason in refusal
 
 
 def _leaving_out(written: Object, container: str, resources: Sequence[str]) -> CorrectedPod | None:

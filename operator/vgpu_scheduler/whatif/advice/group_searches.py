@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
 from vgpu_scheduler.whatif.advice.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do, each_once
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world.nodes import listed_cards
@@ -85,7 +85,7 @@ def changes_for_group(world: World, pod: Pod, group: GroupStatus, before: Sequen
         waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
         if text and (node := waiting.node()):
             return [Remedy(RemedyKind.CORRECT, do(text), node)]
-        found = [remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND)]
+        found = each_once(remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND))
     first = Remedy(RemedyKind.CORRECT, do(text), "")
     return [first, *(replace(each, actions=(*first.actions, *each.actions)) for each in found)] if text else found
 

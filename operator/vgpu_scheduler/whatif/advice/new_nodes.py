@@ -7,10 +7,12 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import Node, Object
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
+from vgpu_scheduler.whatif.world.queue_order import pods_as_old
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["add_nodes"]
@@ -103,6 +105,8 @@ def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
     """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
     copies: list[str] = []
     objects: list[Object] = []
+    as_old = pods_as_old(waiting.world, waiting.pod, waiting.before)
+    fewest = 0  # with which it fits if it is served before those that are as old
     try:
         for count in range(1, (_MOST_NEW_NODES if waiting.before or waiting.together else 1) + 1):
             made = _new_node(waiting.world, name)
@@ -114,13 +118,27 @@ def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
             objects += more
             if not waiting.together and not waiting.node_now():
                 return None  # it would fit none of them, however many there were
+            if as_old and not fewest and (node := waiting.node_before(as_old)):
+                fewest = count if node in copies or waiting.together else 0
             if (node := waiting.node()) and (node in copies or waiting.together):
-                text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
+                text = _worded(name, count, fewest, len(as_old))
                 return Remedy(RemedyKind.ADD_NODE, do(text), node, objects=tuple(objects))
         return None
     finally:
         for copy in copies:
             waiting.world.remove_node(copy)
+
+
+def _worded(name: str, count: int, fewest: int, as_old: int) -> str:
+    """Say how many nodes are to be added: a range, where nobody can say which of some pods is served first."""
+    text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
+    if not 0 < fewest < count:
+        return text
+    others = f"{counted(as_old, 'other pod')} that {'waits' if as_old == 1 else 'wait'}"
+    return (
+        f"{text}, or fewer, but at least {fewest}: nobody can say which is served first of this pod and {others} and"
+        f" {'was' if as_old == 1 else 'were'} created in the same second"
+    )
 
 
 def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:

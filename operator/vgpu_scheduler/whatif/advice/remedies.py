@@ -16,6 +16,7 @@ from vgpu_scheduler.whatif.advice.annotation_words import annotated_as_others
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
+from vgpu_scheduler.whatif.advice.dialect_order import list_other_dialect_first
 from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
@@ -26,7 +27,15 @@ from vgpu_scheduler.whatif.advice.other_names import OtherNames, in_names_of_oth
 from vgpu_scheduler.whatif.advice.paired_changes import both, changes_together, tolerations
 from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import (
+    MOST_OF_A_KIND,
+    Action,
+    HypotheticalPod,
+    Remedy,
+    RemedyKind,
+    do,
+    each_once,
+)
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
@@ -57,7 +66,7 @@ def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority
         later = [each for each in after if each.uid not in there and priority(each) == priority(pod)]
-        return _found(HypotheticalPod(world, pod, first, later))
+        return each_once(_found(HypotheticalPod(world, pod, first, later)))
 
 
 def _found(waiting: HypotheticalPod) -> list[Remedy]:
@@ -109,6 +118,7 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
     if not any(remedy.node for remedy in found):
         found += islice(unreadable_nodes(waiting), MOST_OF_A_KIND)
+        found += list_other_dialect_first(waiting)
     return found
 
 

@@ -27,7 +27,19 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["MOST_OF_A_KIND", "Action", "Advice", "HypotheticalPod", "Remedy", "RemedyKind", "ask_for", "do", "say"]
+__all__ = [
+    "MOST_OF_A_KIND",
+    "Action",
+    "Advice",
+    "HypotheticalPod",
+    "Remedy",
+    "RemedyKind",
+    "ask_for",
+    "do",
+    "each_once",
+    "parts_of",
+    "say",
+]
 
 
 MOST_OF_A_KIND: Final = 3
@@ -54,6 +66,7 @@ class RemedyKind(StrEnum):
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
     CHANGE_POLICY = "change a policy"
+    CHANGE_SETTING = "change a setting"
     TOGETHER = "change two things"
     ADD_NODE = "add a node"
 
@@ -152,6 +165,19 @@ class Remedy:
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""
         return {"kind": self.kind.value, "text": self.text, "node": self.node}
+
+
+def parts_of(advice: Advice) -> tuple[str, ...]:
+    """Return what advice says, in an order that is the same however its actions stand, without what is the most."""
+    return tuple(sorted(say([replace(each, most=())]) for each in advice))
+
+
+def each_once(found: Iterable[Remedy]) -> list[Remedy]:
+    """Return remedies without those that say what one before them says, in whatever order."""
+    said: dict[tuple[str, ...], Remedy] = {}
+    for remedy in found:
+        said.setdefault(parts_of(remedy.actions), remedy)
+    return list(said.values())
 
 
 class HypotheticalPod:
@@ -299,6 +325,12 @@ class HypotheticalPod:
     def node_now(self) -> str:
         """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
         return self._first_node(self._forms)
+
+    def node_before(self, others: Sequence[Pod]) -> str:
+        """Return where the pod goes if it is served before some of those that are served before it otherwise."""
+        uids = {pod.uid for pod in others}
+        with placed(self.world, [pod for pod in self.before if pod.uid not in uids]):
+            return self._first_node(self._forms)
 
     def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
         """Have those that are served before the pod have their places, where they fit as the cluster is.

@@ -15,6 +15,7 @@ from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
+from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 __all__ = ["UNKNOWN_QUOTA_STATUS", "QuotaStatus", "QuotasOfPod"]
@@ -65,15 +66,17 @@ class QuotasOfPod:
         quotas, other_members = asked.world.engine.quota_limits, status.other_members
         with_it = other_members.asked if other_members is not None else {}
         depends = other_members.depends if other_members is not None else frozenset[str]()
+        in_pieces = takes_pieces_alone(asked)
 
         def statuses_of(reports: Iterable[QuotaReport]) -> Iterator[_ResourceStatus]:
             for each in reports:
                 counts, others = quotas.asked(each.resource, asked.claims), with_it.get(each.resource, 0)
                 more = quotas.depends_on_card(each.resource, asked.claims) or each.resource in depends
                 hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
-                given_some = hidden and _is_compute(asked, each.resource)
+                is_compute = _is_compute(asked, each.resource)
+                more |= (given and not counts) or (in_pieces and not is_compute)
                 if others or quotas.concerns(each.resource, asked.claims):
-                    yield _ResourceStatus(each, counts, others, more or (given and not counts), may_be_given=given_some)
+                    yield _ResourceStatus(each, counts, others, more, may_be_given=hidden and is_compute)
 
         self.reports = tuple(status.reports or ())
         statuses = list(statuses_of(self.reports))
@@ -85,7 +88,7 @@ class QuotasOfPod:
         if given:
             unsaid = {each.report.resource for each in exceeded}
             asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
-        less = all(each.remaining > 0 for each in exceeded)
+        less = all(each.remaining > 0 for each in exceeded) and not in_pieces
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(other_members, exceeded))
         self._statuses, self._exceeded = statuses, exceeded
@@ -122,6 +125,13 @@ class QuotasOfPod:
     def if_given(self) -> QuotasOfPod:
         """Return what is to be done about them if the pod is given what it does not name."""
         return QuotasOfPod(self._asked, self._status, given=True)
+
+    def leave(self, claims: PodClaims) -> bool:
+        """Tell whether they leave as much as some claims count for; so does what of claims is not known."""
+        quotas = self._asked.world.engine.quota_limits
+        return not claims or all(
+            quotas.asked(each.report.resource, claims) <= each.remaining for each in self._statuses
+        )
 
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""

@@ -7,7 +7,7 @@ missing. What has to be done together is one remedy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
-from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -44,6 +44,7 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
+from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece, smallest_pieces_of, takes_pieces_alone
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.objects.amounts import Amount
@@ -197,7 +198,9 @@ def remedies_from_condition(
     elif unseen:
         remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
     elif of_quota:
-        remedies[:0] = map(meant.and_then, quotas.alone or _less_of_pieces(asked, quotas))
+        of_pieces = tuple(_less_of_pieces(asked, quotas))
+        alone = (of_pieces or quotas.alone) if takes_pieces_alone(asked) else (quotas.alone or of_pieces)
+        remedies[:0] = map(meant.and_then, alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     if not others.of_claims:  # else each claim is told by itself
@@ -208,9 +211,9 @@ def remedies_from_condition(
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
     if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
-    each_once: dict[str, Advice] = {}
+    each_once: dict[tuple[str, ...], Advice] = {}
     for way in remedies:
-        each_once.setdefault(say([replace(each, most=()) for each in way]), way)
+        each_once.setdefault(parts_of(way), way)
     return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), quota_status.other_members, unseen)
 
 
@@ -260,11 +263,20 @@ def _less_than_said(asked: PodRequest) -> Iterator[Advice]:
                 yield do(amount.less_of(part))
 
 
-def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = "") -> Iterator[Advice]:
-    """Yield how less is asked of what may have a quota, and why; how much that leaves is not known."""
+def _less_than_quota(
+    asked: PodRequest, *, of_unsaid: bool = True, of_pieces: bool = False, why: str = ""
+) -> Iterator[Advice]:
+    """Yield how less is asked of what may have a quota, and why; how much that leaves is not known.
+
+    Parameters
+    ----------
+    of_pieces
+        A whole piece counts: less than the smallest one has is no less.
+    """
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
-    for amount in asked.amounts:
+    amounts = [each for each in asked.amounts if not of_pieces or is_more_than_a_piece(asked, each)]
+    for amount in amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
                 yield do(f"{amount.less_of(part)}{why}")
@@ -273,7 +285,8 @@ def _less_than_quota(asked: PodRequest, *, of_unsaid: bool = True, why: str = ""
 def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
     if raised := quotas.raised_for_pieces:
-        yield from _less_than_quota(asked, of_unsaid=False, why=_BY_THE_PIECE)
+        if quotas.leave(smallest_pieces_of(asked.world, asked.claims)):
+            yield from _less_than_quota(asked, of_unsaid=False, of_pieces=True, why=_BY_THE_PIECE)
         yield do(f"{raised}{_BY_THE_PIECE}")
 
 

@@ -31,7 +31,7 @@ from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies,
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS, describe_mismatch
 from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
-from vgpu_scheduler.whatif.world.tables import explain, few, indented, number, rank
+from vgpu_scheduler.whatif.world.tables import explain, few, indented, number, rank, readable
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_ALIKE: Final = 3
@@ -46,6 +46,7 @@ _ALONE: Final = "it does not suffice alone"
 _DEPENDS: Final = {
     RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
     RemedyKind.COMPLETE_GROUP: "where the pod goes then depends on its group",
+    RemedyKind.CHANGE_SETTING: "where the pod goes then is not known: other pods are read otherwise, too",
 }
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
@@ -281,7 +282,7 @@ def _compared(answer: PodResult, here: str, there: str) -> str:
     verdicts, scores = answer.decision.verdicts, answer.decision.scores
     for node in (there, here):
         if node in verdicts:
-            return f"{node} does not fit: {verdicts[node].detail or ', '.join(verdicts[node].reasons)}."
+            return f"{node} does not fit: {readable(verdicts[node].detail) or ', '.join(verdicts[node].reasons)}."
     if not scores.keys() >= {here, there}:
         return f"{here} and {there} were not compared: {answer.decision.message or 'the pod is not tried'}."
     better, worse = sorted((here, there), key=lambda node: (node != answer.node, -rank(scores[node]), node))

@@ -238,6 +238,9 @@ class _ByMoves:
                 return steps
             tried.append(frozenset(goal.key for goal in goals[1:]))
         for pods in dict.fromkeys(tried):
+            if self._search.is_over:
+                certain = False
+                break
             goals = self._search.in_order(pods)
             steps = _Steering(self._world, self._moves, goals).carry_out() if goals else None
             if steps is not None:

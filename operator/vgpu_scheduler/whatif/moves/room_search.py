@@ -27,6 +27,9 @@ from vgpu_scheduler.whatif.world.world import World
 _TOLD_EVERY: Final = 100
 """Questions after which it is said how many there were."""
 _MOST_QUESTIONS: Final = 30_000
+_FEW_NODES: Final = 40
+_FEWEST_QUESTIONS: Final = 6_000
+"""Questions that are asked in clusters of a few nodes, and of the largest."""
 _MOST_PLANS: Final = 16
 """Plans of as many moves that are given back."""
 _MOST_NODES: Final = 64
@@ -49,6 +52,11 @@ class TargetPlacement:
     def spots(self) -> tuple[Spot, ...]:
         """The cards that it is to get, with their node."""
         return spots_of(self.placement)
+
+
+def _most_questions(nodes: int) -> int:
+    """Return how many questions are asked at most in a cluster of so many nodes: fewer where each takes longer."""
+    return max(_MOST_QUESTIONS * _FEW_NODES // max(nodes, _FEW_NODES), min(_FEWEST_QUESTIONS, _MOST_QUESTIONS))
 
 
 class RoomSearch:
@@ -79,9 +87,16 @@ class RoomSearch:
         self._occupants: dict[str, list[Occupant]] = {}
         self._near: dict[str, list[Occupant]] = {}
         self._suspensions: dict[str, Reservation] = {}
+        self._known: dict[str, Occupant] = {}
         self._questions = 0
+        self._most = _most_questions(len(world.nodes))
         self.certain = True
         self._learn()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as many questions were asked as may be: nothing more is searched."""
+        return self._questions > self._most
 
     def may_help(self) -> bool:
         """Tell whether the pod fits on some node if all pods that can be moved were gone."""
@@ -125,6 +140,9 @@ class RoomSearch:
         tuple of TargetPlacement
             The pod, and the others from the one that is moved last to the first one; empty where there is no order.
         """
+        if self.is_over:
+            self.certain = False
+            return ()
         self._learn()
         occupants = [occupant for there in self._occupants.values() for occupant in there if occupant.pod.key in pods]
         try:
@@ -151,8 +169,10 @@ class RoomSearch:
                 occupants = self._in_the_way(self._pod, node)
                 if occupants and self._fits(self._pod, node, occupants):
                     sets.append((node, needed_of(occupants, partial(self._fits, self._pod, node))))
+        self._questions = 0
         for node, victims in sorted(sets, key=lambda each: (len(each[1]), each[0]))[:_MOST_NODES]:
-            self._questions = 0
+            if self.is_over:
+                return
             self._learn()  # what was moved for an earlier plan, and taken back, has another UID
             there = {each.pod.key: each for occupants in self._occupants.values() for each in occupants}
             leaving = [there[each.pod.key] for each in victims]
@@ -268,7 +288,7 @@ class RoomSearch:
         self._questions += 1
         if self._questions % _TOLD_EVERY == 0:
             self._on_question(self._questions)
-        if self._questions > _MOST_QUESTIONS:
+        if self.is_over:
             raise OutOfQuestionsError
         if self._algorithm.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
@@ -327,10 +347,15 @@ class RoomSearch:
     def _learn(self) -> None:
         """Read which pods can be moved, by node: those of low priority and with little first."""
         by_node: dict[str, list[Occupant]] = {}
+        known, self._known = self._known, {}
         for pod in self._world.bound.values():
             held = self._state.reservation(pod.uid)
             if held is not None and held.uses_devices and not self._moves.why_not(pod):
-                by_node.setdefault(pod.node_name, []).append(occupant_of(self._world, pod))
+                occupant = known.get(pod.uid)
+                if occupant is None or occupant.pod is not pod:
+                    occupant = occupant_of(self._world, pod)
+                self._known[pod.uid] = occupant
+                by_node.setdefault(pod.node_name, []).append(occupant)
         for occupants in by_node.values():
             occupants.sort(key=lambda occupant: (occupant.pod.priority, sum(occupant.held.values()), occupant.pod.key))
         self._occupants = by_node

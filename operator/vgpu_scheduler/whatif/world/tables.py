@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from tabulate import tabulate
 
-from vgpu_scheduler.model import NodeVerdict, ScorePart
+from vgpu_scheduler.model import CardReason, NodeVerdict, ScorePart, counted
 from vgpu_scheduler.policy import shown_sources
 from vgpu_scheduler.whatif.world.simulation import PodResult
 
@@ -17,6 +17,7 @@ _MOST_ROWS = 40
 """Rows that are shown of the nodes that fit, and of those that do not."""
 _MOST_UNFIT = 20
 """Nodes that do not fit, above which there is one row per reason."""
+_TOO_FEW = re.compile(rf"\b(\d+)/(\d+) {CardReason.AllocatedCardsInsufficientRequest.text}")
 _GAP = "  "
 """Between columns."""
 _LEAST = 12
@@ -124,12 +125,25 @@ def explain(answer: PodResult, *, wide: bool = False) -> str:
 def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
     """Return a row for each node that does not fit, or else for each reason: the most frequent one first."""
     if single:
-        return [(node, "-", verdict.detail) for node, verdict in sorted(verdicts.items())]
+        return [(node, "-", readable(verdict.detail)) for node, verdict in sorted(verdicts.items())]
     nodes_by_reasons: dict[str, list[str]] = {}
     for node, verdict in sorted(verdicts.items()):
         nodes_by_reasons.setdefault(", ".join(verdict.reasons) or verdict.detail, []).append(node)
     groups = sorted(nodes_by_reasons.items(), key=lambda group: (-len(group[1]), group[0]))
     return [(few(nodes), "-", reasons) for reasons, nodes in groups]
+
+
+def readable(detail: str) -> str:
+    """Return what is said of a node, with words where more pieces of cards have a place than there are cards."""
+
+    def worded(found: re.Match[str]) -> str:
+        pieces, cards = int(found[1]), int(found[2])
+        if pieces <= cards:
+            return found[0]
+        have = "has" if pieces == 1 else "have"
+        return f"{found[0]} ({counted(pieces, 'piece')} {have} a place on {counted(cards, 'card')})"
+
+    return _TOO_FEW.sub(worded, detail)
 
 
 def few(names: Sequence[str], of_what: str = "nodes") -> str:

@@ -330,6 +330,8 @@ class Vendor:
         What its rules do with a container at admission; None where they only look for the count.
     sums_cores
         Whether it completes containers with the compute of all their cards together, in percent of one.
+    smallest_piece
+        The least memory, in MiB, of a piece of a card that is given out in pieces; 0 where that is not known.
     in_percent
         Whether all of its cards count compute in percent.
     means
@@ -354,6 +356,7 @@ class Vendor:
     odd: Odd | None = None
     admit: Admit | None = None
     sums_cores: bool = False
+    smallest_piece: int = 0
     in_percent: bool = True
     means: Mapping[str, str] = field(default_factory=dict)
     found: str = ""

@@ -20,7 +20,15 @@ from vgpu_scheduler.dialects.hami.mig import (
     pieces_of,
     slices_of,
 )
-from vgpu_scheduler.dialects.hami.templates import MigGeometry, cut, instance_of, recorded, template_pieces
+from vgpu_scheduler.dialects.hami.templates import (
+    SMALLEST_INSTANCE,
+    MigGeometry,
+    cut,
+    instance_of,
+    recorded,
+    smallest_instance,
+    template_pieces,
+)
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
@@ -222,6 +230,7 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
         held=held,
         admit=nvidia_rule(names, admission),
+        smallest_piece=min(smallest_instance(names.mig_geometries) or SMALLEST_INSTANCE, SMALLEST_INSTANCE),
         means={
             names.priority: "a resource: which pod of a card goes first; the plugin's alone",
             MODE: "how cards may be shared: `hami-core`, `mig`, `mps`, or several of them; any, if it is not there",

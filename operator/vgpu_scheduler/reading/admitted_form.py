@@ -1,0 +1,62 @@
+"""Pods that are to be created, as the admission webhook completes what they ask of cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif.objects.containers import containers_of
+
+__all__ = ["as_admitted"]
+
+_ON: Final = "placed as the admission webhook completes it, which asks {}"
+_OFF: Final = "placed as it is written; an admission webhook (HAMi's, or admission.enabled) would have it ask {}"
+_REFUSED: Final = "placed as it is written, though the admission webhook refuses it: {}"
+
+
+def as_admitted(
+    world: World, settings: Settings, pod: Mapping[str, Any], namespace: str
+) -> tuple[Mapping[str, Any], str]:
+    """Return a pod as it is stored, and a part of a sentence where that asks something else of cards than is written.
+
+    Parameters
+    ----------
+    pod
+        As it is written.
+    """
+    engine, chosen = world.engine, settings.admission
+    rules = AdmissionRules(
+        engine.dialects,
+        settings.scheduler_names,
+        chosen.overwrite_default_scheduler or not chosen.enabled,
+        engine.policies.claim_defaults,
+    )
+    verdict = review(pod, namespace, rules)
+    if verdict.pod is None:
+        return pod, _REFUSED.format(verdict.message) if chosen.enabled else ""
+    if not verdict.changed or _claims(world, pod) == _claims(world, verdict.pod):
+        return pod, ""
+    told = " and ".join(_differences(pod, verdict.pod))
+    return (verdict.pod, _ON.format(told)) if chosen.enabled else (pod, _OFF.format(told))
+
+
+def _claims(world: World, pod: Mapping[str, Any]) -> object:
+    """Return what a pod claims; nothing where it is refused, or cannot be read."""
+    try:
+        read = world.pod(pod, again=True)
+    except WorldError:
+        return None
+    return world.engine.algorithm.classes.claims(read), world.engine.usage_warnings_of(read)
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in which amounts containers differ."""
+    for (_, _, one), (_, _, other) in zip(containers_of(before), containers_of(after), strict=True):
+        asked, then = ((each.get("resources") or {}).get("limits") or {} for each in (one, other))
+        for name, amount in then.items():
+            if str(asked.get(name)) != str(amount):
+                instead = f" instead of {asked[name]}" if name in asked else ""
+                yield f"{amount} of {name}{instead} in container {one.get('name', '')}"

@@ -1,0 +1,65 @@
+"""Pods of files are placed as the admission webhook stores them, where it is on; else what it would do is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tests.cli.live_cluster import run
+from tests.whatif.test_whatif_admitted import ILUVATAR, hooked, node, registered
+from tests.whatif.test_whatif_remedies import pod
+
+Object = dict[str, Any]
+ADMISSION = {"admission": {"enabled": True, "cert_file": "/c", "key_file": "/k"}}
+COUNT, MEMORY, CORES = f"{ILUVATAR}-vgpu", f"{ILUVATAR}.vMem", f"{ILUVATAR}.vCore"
+
+
+def placed(folder: Path, there: list[Object], asked: Object, settings: Object) -> tuple[str, str]:
+    """Return where simulate has a pod go, and what it says beside."""
+    cluster, file, config = folder / "cluster.json", folder / "pod.json", folder / "settings.yaml"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": there}))
+    file.write_text(json.dumps({"apiVersion": "v1", **asked}))
+    config.write_text(yaml.safe_dump(settings))
+    told = run("simulate", "-f", str(file), "--cluster", str(cluster), "--config", str(config), "-o", "json")
+    (answer,) = json.loads(told.stdout)
+    return answer["node"], told.stderr
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_a_pod_goes_is_said_of_what_is_stored(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    cards = registered("hami.io/node-MR-V100-register", [32768] * int(rng.integers(1, 4)), 100, "MR-V100")
+    there = [node(cards, {COUNT: 8})]
+    if used := int(rng.integers(0, 60)):
+        held = pod("held", {COUNT: 1, MEMORY: 8, CORES: used}, nodeName="n")
+        annotations = {"hami.io/vgpu-node": "n", "hami.io/MR-V100-devices-allocated": f"c-0,MR-V100,2048,{used}:;"}
+        held["metadata"]["annotations"] = annotations
+        there.append({**held, "status": {"phase": "Running"}})
+    asks = {COUNT: int(rng.integers(1, 4)), MEMORY: 8}
+    if rng.random() < 0.7:
+        asks[CORES] = int(rng.integers(1, 101)) if rng.random() < 0.8 else 100 * asks[COUNT]
+    asked = pod("p", asks, schedulerName="vgpu-scheduler")
+    stored = hooked(asked).pod
+    assert stored is not None
+    limits = stored["spec"]["containers"][0]["resources"]["limits"]
+    changes = str(limits.get(CORES)) != str(asks.get(CORES))
+
+    found, told = placed(tmp_path, there, asked, ADMISSION)
+    wanted, _ = placed(tmp_path, there, dict(stored), {})
+    assert found == wanted
+    said = f"which asks {limits.get(CORES)} of {CORES}"
+    assert (f"placed as the admission webhook completes it, {said}" in told) is changes
+    _, told = placed(tmp_path, there, asked, {})
+    assert ("placed as it is written; an admission webhook" in told) is changes
+
+
+def test_a_pod_that_the_webhook_refuses_is_told_so(tmp_path: Path) -> None:
+    cards = registered("hami.io/node-MR-V100-register", [32768], 100, "MR-V100")
+    asked = pod("p", {COUNT: 1, MEMORY: 8}, schedulerName="vgpu-scheduler")
+    asked["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    _, told = placed(tmp_path, [node(cards, {COUNT: 8})], asked, ADMISSION)
+    assert "though the admission webhook refuses it: container main is privileged" in told
