@@ -291,6 +291,28 @@ def test_namespaces_that_a_log_leaves_out_are_taken_to_have_no_labels(
 
 
 @pytest.mark.parametrize(
+    ("setting", "spec", "is_told"),
+    [
+        (None, {"preemption": {"mayPreempt": True}}, True),
+        ({"preemption": False}, {"preemption": {"preemptible": True}}, True),
+        ({"preemption": True}, {"preemption": {"mayPreempt": True}}, False),
+        (None, {"nodes": {"policy": "spread"}}, False),
+    ],
+)
+def test_a_policy_that_may_evict_nobody_while_the_setting_is_off_is_told(
+    log: Path, setting: dict[str, bool] | None, spec: dict[str, Any], *, is_told: bool
+) -> None:
+    Path("asked.yaml").write_text(json.dumps({**SPREAD, "metadata": {"name": "x"}, "spec": spec}))
+    config = [] if setting is None else ["--config", "settings.yaml"]
+    Path("settings.yaml").write_text(json.dumps(setting or {}))
+    result = run("--log", "log", "--policy", "asked.yaml", "--resamples", "0", "-o", "json", *config)
+    assert result.exit_code == 0, result.output
+    told = "ClusterVGPUPolicy x: spec.preemption evicts nobody here, for the setting preemption is off"
+    assert (told in result.stderr) is is_told
+    assert any(told in each for each in json.loads(result.stdout)["history"]["problems"]) is is_told
+
+
+@pytest.mark.parametrize(
     ("kind", "more", "is_told"),
     [
         ("VGPUPolicy", {}, False),

@@ -86,6 +86,17 @@ async def test_whoever_is_not_recognised_sees_nothing(path: str, headers: Mappin
             assert 'action="/login"' in answer.text
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("more", [{}, {"Authorization": "Bearer wrong"}, {"Cookie": f"{COOKIE}=wrong"}])
+async def test_a_program_is_told_in_json_that_it_needs_a_token(path: str, more: Mapping[str, str]) -> None:
+    async with deployed(OBJECTS, people()) as page:
+        answer = await page.browser.get(path, headers={"Accept": "application/json", **more})
+        assert (answer.status, answer.headers["Content-Type"]) == (401, "application/json; charset=utf-8")
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        told = json.loads(answer.text)
+        assert (told["code"], "token" in told["message"]) == (401, True)
+
+
 async def test_a_browser_gets_a_session_for_a_token_which_goes_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with deployed(OBJECTS, people()) as page:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
-from vgpu_scheduler.ui.access import BoundedSite, Bounds, Guard, LocalKeyGuard, Visitor
+from vgpu_scheduler.ui.access import JSON, BoundedSite, Bounds, Guard, LocalKeyGuard, Visitor, wants_json
 from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.doctor_polling import DoctorPoller
@@ -49,7 +49,6 @@ _VISITOR: Final = web.RequestKey("visitor", Visitor)
 _OWN: Final = web.RequestKey("own", list[str])
 _FIELDS: Final = web.RequestKey("fields", list[str])
 """What somebody has written who asks: they know it."""
-_JSON: Final = "application/json"
 _ABOUT_ALL: Final = "this page is about the whole cluster: it is shown to those who may list all of its pods and nodes"
 _OUT_OF_DATE: Final = "What is shown may be out of date: the page cannot follow the cluster at the moment."
 _Shown = TypeVar("_Shown")
@@ -275,7 +274,7 @@ class _Answering:
         redactor = self._redactor(request)
         if query.wants_json:
             text = await asyncio.to_thread(lambda: json.dumps(_redacted(shown.as_json(), redactor), indent=2))
-            return web.Response(text=f"{text}\n", content_type=_JSON)
+            return web.Response(text=f"{text}\n", content_type=JSON)
         if query.wants_csv:
             return web.Response(text=_redacted(shown.as_csv(), redactor), content_type="text/csv")
         if query.wants_text:
@@ -313,12 +312,14 @@ class _Answering:
     def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
         """Return the answer that says why there is no other one."""
         redactor = self._redactor(request, is_refusal=True)
-        if _JSON in request.headers.get("Accept", ""):
+        takes_tokens = status == HTTPStatus.UNAUTHORIZED and self.guard.names is not None
+        headers = {"WWW-Authenticate": "Bearer"} if takes_tokens else {}
+        if wants_json(request):
             told = {"code": status.value, "message": _redacted(message, redactor)}
-            return web.Response(text=f"{json.dumps(told)}\n", status=status, content_type=_JSON)
+            return web.Response(text=f"{json.dumps(told)}\n", status=status, headers=headers, content_type=JSON)
         values = {"page": "", "titles": {}, "status": status, "message": message}
         text = render("message.html", values, redactor)
-        return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
+        return web.Response(text=text, status=status, headers=headers, content_type="text/html", charset="utf-8")
 
     async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         answer.headers.update(self.guard.headers(request))

@@ -18,6 +18,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.progress_bar import progress_bar
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.history import Arrived, Changed, History, ReplayResult
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
@@ -45,8 +46,12 @@ def run(  # noqa: PLR0913 - one for each option of the command
         contenders = {name: _read(path) for name, path in _named(policies).items()}
         progress("the log is read")
         found = find(source)
-        nobodys = [text for theirs in contenders.values() for text in _about_nobody(theirs, found.history)]
-        found = replace(found, problems=[*found.problems, *nobodys])
+        without_effect = [
+            text
+            for theirs in contenders.values()
+            for text in (*_about_nobody(theirs, found.history), *_without_preemption(theirs, found.options))
+        ]
+        found = replace(found, problems=[*found.problems, *without_effect])
         progress("")
         for problem in found.problems:
             warn(problem)
@@ -97,6 +102,16 @@ def _read(path: Path) -> tuple[PolicyResource, ...]:
             raise FileError(f"{obj.origin}: {title(policy)}: {policy.error}")
         found.append(policy)
     return tuple(found)
+
+
+def _without_preemption(policies: Sequence[PolicyResource], options: EngineOptions) -> Iterator[str]:
+    """Yield a sentence for each policy that lets pods evict others, where the settings let nobody."""
+    for policy in policies:
+        if not options.preemption and policy.spec is not None and policy.spec.preemption is not None:
+            yield (
+                f"{title(policy)}: spec.preemption evicts nobody here, for the setting preemption is off: a file with"
+                " preemption: true as --config tries it"
+            )
 
 
 def _about_nobody(policies: Sequence[PolicyResource], history: History) -> Iterator[str]:

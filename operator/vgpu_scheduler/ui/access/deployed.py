@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from vgpu_scheduler.ui.access.guard import HEADERS, Guard, User, Visitor, check_request, local
+from vgpu_scheduler.ui.access.guard import HEADERS, Guard, User, Visitor, check_request, local, wants_json
 from vgpu_scheduler.ui.access.limits import FailureLimiter
 from vgpu_scheduler.ui.access.proxies import Proxies
 from vgpu_scheduler.ui.access.reviews import Reviews, Right
@@ -47,6 +47,7 @@ _NOBODY: Final = Visitor(visibility=Visibility(frozenset()), sees_findings=False
 _STRICT: Final = "max-age=31536000"
 _LOCAL: Final = "localhost"
 _WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
+_LOG_IN: Final = "send a token with each request: Authorization: Bearer TOKEN"
 _REFUSED: Final = "the API server does not know this token"
 _TOO_OFTEN: Final = "there were too many failed attempts from your address: try again in a minute"
 
@@ -149,6 +150,8 @@ class DeployedGuard(Guard):
             return await self._visitor(await self._bearer(request, given))
         shown = request.cookies.get(COOKIE, "")
         session = self.sessions.find(shown) if shown else None
+        if session is None and wants_json(request):
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
         if session is None:
             return self._ask(request.rel_url.raw_path_qs, "your session has ended" if shown else "")
         user = await self._reviews.user_of(session.token)

@@ -13,7 +13,9 @@ from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
-__all__ = ["HEADERS", "Guard", "User", "Visitor", "check_request", "local"]
+__all__ = ["HEADERS", "JSON", "Guard", "User", "Visitor", "check_request", "local", "wants_json"]
+
+JSON: Final = "application/json"
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _FORM: Final = "POST"
@@ -152,6 +154,11 @@ def check_request(
     is_from_here = request.headers.get("Sec-Fetch-Site", "") in _SAME or (links and _is_link(request))
     if ((origin or is_form) and not is_own) or not is_from_here:
         raise RefusedError(HTTPStatus.FORBIDDEN, "another site asked for this page")
+
+
+def wants_json(request: web.Request) -> bool:
+    """Tell whether a program asks, to which errors are told as JSON."""
+    return JSON in request.headers.get("Accept", "")
 
 
 def _is_link(request: web.Request) -> bool:
