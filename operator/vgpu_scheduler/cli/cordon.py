@@ -72,7 +72,7 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
         cards = [find_card(world, name) for name in names]
     else:
         nodes = nodes_with(world, labels)
-        cards = [card for card in card_places(world) if card.node in nodes]
+        cards = list(card_places(world, nodes))
         if not cards:
             without = f" ({counted(len(nodes), 'node')} without)" if nodes else ""
             raise WorldError(f"no node with cards has the labels of -l{without}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vgpu_scheduler.model import first_of
@@ -39,9 +39,9 @@ class CardPlace(NamedTuple):
         return f"{self.node}/{self.name}"
 
 
-def card_places(world: World) -> Iterator[CardPlace]:
-    """Yield all cards, by node; one that two dialects know comes twice."""
-    for node, dialect, device in world.listed_devices(nodes=sorted(world.nodes)):
+def card_places(world: World, nodes: Iterable[str] | None = None) -> Iterator[CardPlace]:
+    """Yield all cards, or those of some nodes, by node; one that two dialects know comes twice."""
+    for node, dialect, device in world.listed_devices(nodes=sorted(world.nodes if nodes is None else nodes)):
         if not device.part:
             name, annotation = card_name(device.vendor, device.uuid), dialect.inventory.cordons.get(device.vendor, "")
             yield CardPlace(node, name, device.uuid, device.vendor, annotation)
@@ -58,7 +58,8 @@ def find_card(world: World, name: str) -> CardPlace:
         If there is no such card, or several; the message lists them.
     """
     meant = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name).removesuffix("…")
-    places = list(card_places(world))
+    node = meant.partition("/")[0]
+    places = list(card_places(world, [node] if node != meant and node in world.nodes else None))
     found = [place for place in places if meant in _names(place)] or [
         place for place in places if meant and any(known.startswith(meant) for known in _names(place))
     ]

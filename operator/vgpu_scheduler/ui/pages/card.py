@@ -48,7 +48,7 @@ def card_page(world: World, node: str, name: str, visibility: Visibility = EVERY
         place = find_card(world, f"{node}/{name}")
     except WorldError as error:
         raise NotFoundError(str(error)) from None
-    found = [card for card in usage.cards(world) if (card.node, card.card) == (place.node, place.name)]
+    found = [card for card in usage.cards_on(world, [place.node]) if card.card == place.name]
     if not found:
         raise NotFoundError(f"there is no card {node}/{name}")
     verb = "uncordon" if found[0].state == "cordoned" else "cordon"

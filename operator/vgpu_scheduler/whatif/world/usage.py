@@ -192,10 +192,15 @@ _KEPT: Final[WeakKeyDictionary[World, dict[str, tuple[int, list[CardUsage]]]]] =
 
 def cards(world: World) -> list[CardUsage]:
     """Return all cards, by node and in the order of their node; only those of nodes that have changed are looked at."""
+    for name in _KEPT.setdefault(world, {}).keys() - world.nodes.keys():
+        del _KEPT[world][name]
+    return cards_on(world, world.nodes)
+
+
+def cards_on(world: World, nodes: Iterable[str]) -> list[CardUsage]:
+    """Return the cards of some nodes; see :func:`cards`."""
     kept, state = _KEPT.setdefault(world, {}), world.engine.state.nodes
-    versions = {name: int(state.version[row]) for name in world.nodes if (row := state.row(name)) is not None}
-    for name in kept.keys() - versions.keys():
-        del kept[name]
+    versions = {name: int(state.version[row]) for name in nodes if (row := state.row(name)) is not None}
     changed = {name for name, version in versions.items() if name not in kept or kept[name][0] != version}
     held_by: dict[tuple[str, str, str], list[str]] = {}
     for pod in world.bound.values():
