@@ -102,7 +102,9 @@ _ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     filters.NOT_MANAGED: do("have more nodes managed", "whoever runs the scheduler says which are (managed_nodes)"),
     filters.INTER_POD_AFFINITY: do("start the pods first that it is to be near (spec.affinity.podAffinity)"),
     filters.INTER_POD_ANTI_AFFINITY: do("wait until the pods end that it keeps away from, or ask for a node more"),
-    filters.SPREAD: do("wait until the pods that it is to be spread with are spread more evenly (spec.topologySpreadConstraints)"),
+    filters.SPREAD: do(
+        "wait until the pods that it is to be spread with are spread more evenly (spec.topologySpreadConstraints)"
+    ),
     filters.SPREAD_LABEL: do("spread it over another label (spec.topologySpreadConstraints)", _LABELS),
     filters.FEATURES: do("have the kubelets upgraded by whoever runs the nodes: the pod needs what theirs cannot do"),
     filters.DISK_IN_USE: do(f"{_VOLUMES}: another pod uses a disk of it in a way that lets nobody share it"),
