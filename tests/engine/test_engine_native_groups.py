@@ -110,7 +110,7 @@ def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(minimum: i
     assert {(decision.outcome, decision.message) for decision in decisions} == {(Outcome.REFUSED, refused)}
     key = engine.groups.key_of("uid-p0")
     assert key is not None
-    assert not engine.groups.standing(key).schedules_as_gang
+    assert not engine.groups.status(key).schedules_as_gang
     assert said(engine) == [Condition("False", "Unschedulable", f"pod default/p1: {refused}")]
     observe(engine, described(minimum, version=11))
     assert attempt(engine, 20.0)[0] == ("p0", Outcome.PLACED)

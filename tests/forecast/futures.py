@@ -38,14 +38,26 @@ def present(nodes: int, running: Sequence[RunningPod], waiting_: Sequence[Pod], 
     return CurrentCluster(NOW, objects, running, waiting_)
 
 
-def past(seconds: Iterable[float], running: Iterable[float] = (), **more: Any) -> WorkloadHistory:
+def of_service(pod: Pod) -> Pod:
+    """Return a pod of a Deployment, which says nothing of those that nobody made."""
+    return msgspec.structs.replace(pod, owner="web", owner_kind="ReplicaSet")
+
+
+def past(
+    seconds: Iterable[float], running: Iterable[float] = (), services: Iterable[float] = (), **more: Any
+) -> WorkloadHistory:
     """Return what is known where pods have ended after so many seconds, and others have run so long.
+
+    ``services`` are those of pods of a Deployment that have ended.
 
     Nobody came in the last hours, so that nobody is expected.
     """
     events: list[Event] = []
     for number, each in enumerate(seconds):
         pod = waiting(f"old-{number}", **{"resources": WHOLE, **more})
+        events += [Arrived(BEGAN, pod), Decided(BEGAN, pod.uid, "node-0"), Departed(BEGAN + each, pod.uid)]
+    for number, each in enumerate(services):
+        pod = of_service(waiting(f"service-{number}", **{"resources": WHOLE, **more}))
         events += [Arrived(BEGAN, pod), Decided(BEGAN, pod.uid, "node-0"), Departed(BEGAN + each, pod.uid)]
     for number, each in enumerate(running):
         pod = waiting(f"still-{number}", **{"resources": WHOLE, **more})

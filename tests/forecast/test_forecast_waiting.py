@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 from tests.engine.builders import asks
-from tests.forecast.futures import NOW, WHOLE, past, present, runs, waits
+from tests.forecast.futures import NOW, WHOLE, of_service, past, present, runs, waits
 from tests.history.recorded import BEGAN, HOUR, options, played, waiting
 from tests.seeds import seeds
 
@@ -28,6 +28,7 @@ from vgpu_scheduler.forecast import (
     forecast,
     present_of,
 )
+from vgpu_scheduler.forecast import waiting as waiting_module
 from vgpu_scheduler.forecast.waiting import BUDGET, beside_past, interval, replay_waits
 from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
 from vgpu_scheduler.kube import Pod
@@ -234,15 +235,44 @@ def test_those_before_it_of_which_nobody_can_say_how_long_they_will_run_are_told
 @pytest.mark.parametrize("ended", range(1, 5))
 def test_few_pods_that_have_ended_make_no_range(ended: int) -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
-    which = "1 pod is it known how long it ran" if ended == 1 else f"{ended} pods is it known how long they ran"
     why = unknown(asked(scene, past([100.0] * ended)))
-    assert why == f"it does not fit now, and of only {which}: 5 are needed for a range"
+    assert why == "it does not fit now, and of fewer than 5 pods is it known how long they ran"
     assert isinstance(asked(scene, past([100.0] * 5)), Forecast)
+
+
+@pytest.mark.parametrize("services", [1, 8])
+def test_those_count_whose_lifetimes_say_most(services: int) -> None:
+    """Of Jobs it is known how long many ran, of the kind that holds most of the cards hardly of any."""
+    service = [runs(f"s{number}", number, 40.0) for number in range(services)]
+    service = [replace(each, pod=of_service(each.pod)) for each in service]
+    scene = present(services + 2, [*service, *(runs(f"j{n}", services + n, 40.0) for n in range(2))], [waits("new")])
+    known = past([100.0] * 20, services=[100.0])
+    found = asked(scene, known)
+    assert isinstance(found, Forecast) == (services == 1)
+    if isinstance(found, Forecast):
+        assert found.pods == 20
+
+
+def test_each_of_many_that_ask_for_the_same_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    plain = waiting_module._range
+
+    def counted(pod: Pod, *more: Any) -> tuple[float, float]:
+        looked.append(pod.uid)
+        return plain(pod, *more)
+
+    monkeypatch.setattr(waiting_module, "_range", counted)
+    queue = [waits(f"w{number}", 100.0 - number) for number in range(30)]
+    found = forecast(present(1, [runs("old", 0, 40.0)], queue), past([100.0] * 20), options(), queue)
+    assert len(found) == 30
+    assert len(looked) == len(set(looked)) == 30
 
 
 def test_a_member_of_a_group_that_lacks_pods_is_told_so() -> None:
     scene = present(2, [runs("old", 0, 40.0)], [waits("new", **of_group(2))])
     assert "pods of its group default/team are still to be created" in unknown(asked(scene, past([100.0] * 20)))
+    held = replace(scene, others=[waits("held", **of_group(2))])  # by a gate
+    assert "are still to be created" not in unknown(asked(held, past([100.0] * 20)))
 
 
 def test_a_pod_that_no_node_could_ever_take_is_told_so() -> None:

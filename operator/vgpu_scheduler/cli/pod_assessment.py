@@ -237,7 +237,7 @@ def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
 def _group_of(world: World, pod: Pod) -> GroupKey | None:
     """Return the group with others of which a pod is placed; None where it is placed by itself."""
     said = world.engine.groups.membership(pod)
-    if said is None or said.problem or not world.engine.groups.standing(said.key).needed:
+    if said is None or said.problem or not world.engine.groups.status(said.key).needed:
         return None
     return said.key
 
@@ -255,7 +255,7 @@ def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
             by_group.setdefault(group, []).append(pod.name)
     found: dict[GroupKey, str] = {}
     for group, names in by_group.items():
-        status = world.engine.groups.standing(group)
+        status = world.engine.groups.status(group)
         if len(status.waiting) - len(names) < status.needed:
             found[group] = (
                 f"it is placed together with others of group {group}, of which {status.needed} are needed at once,"

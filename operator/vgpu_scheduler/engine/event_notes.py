@@ -23,5 +23,5 @@ def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
 def _counted_with(engine: Engine, pod: Pod) -> list[str]:
     """Say which pods count in a quota together with one that is placed at once with others."""
     said = engine.groups.membership(pod)
-    needed = 0 if said is None or said.problem else engine.groups.standing(said.key).needed
+    needed = 0 if said is None or said.problem else engine.groups.status(said.key).needed
     return [f"{needed} pods of its group count at once"] if said is not None and needed > 1 else []

@@ -92,7 +92,7 @@ class GroupConditions:
 
     def _scheduled(self, key: GroupKey) -> Condition | None:
         """Return the condition of a group of which as many pods are bound as are needed; None for any other."""
-        found = self._groups.standing(key)
+        found = self._groups.status(key)
         is_ours = any(pod.scheduler_name in self._scheduler_names for pod in self._groups.pods(key))
         if not is_ours or found.bound < max(found.minimum, 1):
             return None

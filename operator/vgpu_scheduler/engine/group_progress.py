@@ -88,13 +88,13 @@ class GroupProgress:
         self._generation = self._policies.catalogue.generation
         found: list[float] = []
         for key in sorted(touched):
-            standing = self._groups.standing(key)
+            status = self._groups.status(key)
             is_running = bool(self._running(key))
-            if self._waits(standing):
+            if self._waits(status):
                 self._waiting.setdefault(key, now)
-            elif (since := self._waiting.pop(key, None)) is not None and is_running and standing.is_quorum_bound:
+            elif (since := self._waiting.pop(key, None)) is not None and is_running and status.is_quorum_bound:
                 found.append(now - since)
-            if is_running and not standing.missing_object and standing.needed:
+            if is_running and not status.missing_object and status.needed:
                 self._short.setdefault(key, now)
             else:
                 self._short.pop(key, None)
@@ -111,21 +111,21 @@ class GroupProgress:
         running, since = self._running(key), self._short.get(key)
         if since is None or not running:
             return None
-        standing, rules = self._groups.standing(key), [self._policies.resolve(pod).groups for pod in running]
+        status, rules = self._groups.status(key), [self._policies.resolve(pod).groups for pod in running]
         after = max(each.stale_after for each in rules)
-        if now - since < after or not standing.needed:
+        if now - since < after or not status.needed:
             return None
         message = (
-            f"group {key} has run for more than {after:g} s with {standing.placed} of the"
-            f" {standing.minimum} pods that it needs"
+            f"group {key} has run for more than {after:g} s with {status.placed} of the"
+            f" {status.minimum} pods that it needs"
         )
         ends = all(each.when_stale is WhenStale.EVICT for each in rules)
-        return StaleGroup(key, running, message, ends and self._may_restart(standing))
+        return StaleGroup(key, running, message, ends and self._may_restart(status))
 
-    def _may_restart(self, standing: GroupStatus) -> bool:
+    def _may_restart(self, status: GroupStatus) -> bool:
         """Tell whether pods of a group wait for which no room is made, so that it starts with them if others end."""
-        kept = any(self._state.holds.get(pod.uid) is not None for pod in standing.waiting)
-        return bool(standing.waiting) and not kept
+        kept = any(self._state.holds.get(pod.uid) is not None for pod in status.waiting)
+        return bool(status.waiting) and not kept
 
     def _running(self, key: GroupKey) -> tuple[Pod, ...]:
         """Return the pods of a group that are bound, have not ended and are this scheduler's, by name."""
@@ -137,6 +137,6 @@ class GroupProgress:
         return tuple(sorted(found, key=lambda pod: (pod.name, pod.uid)))
 
     @staticmethod
-    def _waits(standing: GroupStatus) -> bool:
+    def _waits(status: GroupStatus) -> bool:
         """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
-        return not standing.is_quorum_bound and (bool(standing.waiting) or standing.placed > standing.bound)
+        return not status.is_quorum_bound and (bool(status.waiting) or status.placed > status.bound)

@@ -269,9 +269,9 @@ class PodGroups:
     def status_of(self, pod: Pod) -> GroupStatus | None:
         """Return how far the group of a pod is; None for a pod without a group that can be understood."""
         said = self.membership(pod)
-        return None if said is None or said.problem else self.standing(said.key)
+        return None if said is None or said.problem else self.status(said.key)
 
-    def standing(self, key: GroupKey) -> GroupStatus:
+    def status(self, key: GroupKey) -> GroupStatus:
         """Return how far a group is."""
         placed, bound, waiting = 0, 0, list[Pod]()
         said_by_waiting, said_by_placed = 0, 0

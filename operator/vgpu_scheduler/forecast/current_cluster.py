@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.engine import Engine
@@ -40,12 +40,21 @@ class CurrentCluster:
         The pods that are bound and have not ended.
     waiting
         The pods of the schedulers whose queue it is that are to be placed.
+    others
+        Those that have ended, are held back by gates, or are placed by somebody else.
     """
 
     at: float
     objects: Sequence[Changed]
     running: Sequence[RunningPod]
     waiting: Sequence[Pod]
+    others: Sequence[Pod] = ()
+
+    def pods(self) -> Iterator[Pod]:
+        """Yield all pods."""
+        yield from (each.pod for each in self.running)
+        yield from self.waiting
+        yield from self.others
 
 
 def _placed_by_kubelet(pod: Pod) -> float | None:
@@ -60,7 +69,7 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
     placed
         Says when a bound pod was placed; None where nobody knows: then it counts as placed now.
     """
-    objects, running, waiting = [], [], []
+    objects, running, waiting, others = [], [], [], []
     for kind, each in known_objects(engine):
         if not isinstance(each, Pod):
             objects.append(Changed(at, kind, each))
@@ -69,4 +78,6 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
             running.append(RunningPod(each, at if since is None else min(since, at)))
         elif each.scheduler_name in engine.scheduler_names and engine.needs_scheduling(each):
             waiting.append(each)
-    return CurrentCluster(at, objects, running, waiting)
+        else:
+            others.append(each)
+    return CurrentCluster(at, objects, running, waiting, others)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from math import inf
 from typing import Final
 
@@ -72,23 +73,64 @@ def forecast(
         if why := _why_not(pod, present, empty):
             found[pod.uid] = NoForecast(why)
     told = [pod for pod in asked if pod.uid not in found]
-    before = {pod.uid: _alike_before(pod, present.waiting) for pod in told}
-    followed = dict.fromkeys(each.uid for pod in told for each in (pod, *before[pod.uid]))
-    courses = replay_waits(present, past, options, list(followed), seed, budget, on_course)
-    return found | {pod.uid: _answer(pod, before[pod.uid], present, courses, past) for pod in told}
+    alike = _AlikePods(present.waiting)
+    courses = replay_waits(present, past, options, alike.up_to(told), seed, budget, on_course)
+    ranges = alike.ranges(told, present.at, courses, past)
+    return found | {pod.uid: _answer(pod, ranges, present, courses, past) for pod in told}
 
 
-def _alike_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that ask for the same and are served before one, which never has its place before theirs."""
-    same = (pod.spec, pod.namespace, pod.scheduler_name, pod.labels, pod.annotations)
-    rank = (-pod.priority, pod.created_at or 0.0)
-    return [
-        each
-        for each in waiting
-        if (each.spec, each.namespace, each.scheduler_name, each.labels, each.annotations) == same
-        and (-each.priority, each.created_at or 0.0) < rank
-        and gated(each) is None
-    ]
+class _AlikePods:
+    """The pods that wait, by what they ask for: of those that ask for the same none is placed before an earlier one.
+
+    Parameters
+    ----------
+    waiting
+        All of them; those with gates are not tried.
+    """
+
+    def __init__(self, waiting: Sequence[Pod]) -> None:
+        self._pods: defaultdict[Hashable, list[Pod]] = defaultdict(list)
+        for pod in waiting:
+            if gated(pod) is None:
+                self._pods[_request(pod)].append(pod)
+
+    def up_to(self, asked: Sequence[Pod]) -> list[str]:
+        """Return the UIDs of some pods, and of those that ask for the same and are served before."""
+        last: dict[Hashable, tuple[float, float]] = {}
+        for pod in asked:
+            last[_request(pod)] = max(last.get(_request(pod), _rank(pod)), _rank(pod))
+        before = (each.uid for key, rank in last.items() for each in self._pods[key] if _rank(each) < rank)
+        return list(dict.fromkeys((*(pod.uid for pod in asked), *before)))
+
+    def ranges(
+        self, asked: Sequence[Pod], now: float, courses: SimulatedWaits, past: WorkloadHistory
+    ) -> dict[str, tuple[float, float]]:
+        """Return between how many seconds more pods wait: no less than those that are served before them.
+
+        Each is looked at once, however many ask for the same.
+        """
+        found: dict[str, tuple[float, float]] = {}
+        for key in dict.fromkeys(map(_request, asked)):
+            least = most = 0.0
+            followed = (pod for pod in sorted(self._pods[key], key=_rank) if pod.uid in courses.waits)
+            for _, pods in groupby(followed, _rank):
+                for pod in pods:
+                    own = _range(pod, now, courses, past)
+                    found[pod.uid] = max(own[0], least), max(own[1], most)
+                    reached = own if own[0] < inf else (0.0, 0.0)
+                least, most = max(least, reached[0]), max(most, reached[1])
+        return found
+
+
+def _request(pod: Pod) -> Hashable:
+    """Return what is equal for pods that ask for the same of the same quotas and policies."""
+    texts = (tuple(sorted(each.items())) for each in (pod.labels, pod.annotations))
+    return (pod.spec.fingerprint, pod.namespace, pod.scheduler_name, *texts)
+
+
+def _rank(pod: Pod) -> tuple[float, float]:
+    """Return what pods are served by: the smallest first."""
+    return -pod.priority, pod.created_at or 0.0
 
 
 def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
@@ -110,8 +152,8 @@ def _why_not(pod: Pod, present: CurrentCluster, empty: Engine) -> str:
     if all(pod.uid != each.uid for each in present.waiting):
         return "it does not wait to be placed"
     group = _group(pod)
-    is_incomplete = empty.groups.incomplete_status(pod) is not None
-    if is_incomplete and all(_group(each.pod) != group for each in present.running):
+    status = empty.groups.incomplete_status(pod)
+    if status is not None and sum(_group(each) == group for each in present.pods()) < status.minimum:
         return f"pods of its group {group} are still to be created, and nobody knows when they are"
     if empty.groups.key_of(pod.uid) is not None or pod.spec.required_pod_affinity:
         return ""  # it may need those that run: the courses tell
@@ -139,6 +181,13 @@ class SimulatedWaits:
     known_from: Counter[tuple[DurationClass, int]] = field(default_factory=Counter)
     ended: int = 0
     unending: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def mostly_from(self) -> tuple[DurationClass | None, int]:
+        """Whose lifetimes said most often when pods end, and of how many pods; None where all are being deleted."""
+        if not self.known_from:
+            return None, 0
+        return max(self.known_from.items(), key=lambda each: (each[1], each[0][1]))[0]
 
 
 def replay_waits(
@@ -254,37 +303,30 @@ def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) ->
 
 
 def _answer(
-    pod: Pod, before: Sequence[Pod], present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory
+    pod: Pod,
+    ranges: Mapping[str, tuple[float, float]],
+    present: CurrentCluster,
+    courses: SimulatedWaits,
+    past: WorkloadHistory,
 ) -> Forecast | NoForecast:
-    """Return what the courses say of a pod, and the past.
-
-    Parameters
-    ----------
-    before
-        Those that ask for the same and are served before it.
-    """
+    """Return what the courses say of a pod, and the past."""
     found = courses.waits[pod.uid]
-    least, most = interval(found)
-    if most == 0.0:
+    if interval(found)[1] == 0.0:
         return Forecast(0.0, 0.0, draws=len(found))
     if why := _why_unknown(pod, present, courses, past):
         return NoForecast(why)
-    ranges = [_range(each, present.at, courses, past) for each in (pod, *before)]
-    least, most = (max(ends) for ends in zip(*(each for each in ranges if each[0] < inf), strict=True))
-    if not courses.known_from:  # all that go are being deleted
-        return Forecast(least, most, draws=len(found))
-    (of_whom, pods), _ = max(courses.known_from.items(), key=lambda each: (each[1], each[0][1]))
+    least, most = ranges[pod.uid]
+    of_whom, pods = courses.mostly_from
     return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
 
 
 def _why_unknown(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory) -> str:
     """Say why no range can be told of a pod that does not fit now; empty where one can."""
-    found, known = courses.waits[pod.uid], max((pods for _, pods in courses.known_from), default=_FEWEST_ENDED)
+    found, (of_whom, known) = courses.waits[pod.uid], courses.mostly_from
     if interval(found)[0] < inf:
-        if known >= _FEWEST_ENDED:
+        if of_whom is None or known >= _FEWEST_ENDED:
             return ""
-        only = f"of only {counted(known, 'pod')} is it known how long {'it' if known == 1 else 'they'} ran"
-        return f"it does not fit now, and {only}: {_FEWEST_ENDED} are needed for a range"
+        return f"it does not fit now, and of fewer than {_FEWEST_ENDED} pods is it known how long they ran"
     if not past.durations:
         return "it does not fit now, and of no pod is it known how long it ran"
     if not courses.ended:
@@ -309,9 +351,9 @@ def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
 
     Those of its group are placed with it.
     """
-    rank, group = (-pod.priority, pod.created_at or 0.0), _group(pod)
+    rank, group = _rank(pod), _group(pod)
     others = (each for each in waiting if each.uid != pod.uid and (group is None or _group(each) != group))
-    return [each for each in others if (-each.priority, each.created_at or 0.0) <= rank]
+    return [each for each in others if _rank(each) <= rank]
 
 
 def interval(found: Sequence[float], probability: float = PROBABILITY) -> tuple[float, float]:

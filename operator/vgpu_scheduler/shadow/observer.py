@@ -263,8 +263,11 @@ class Shadow:
 
 
 def _remove_late(found: list[MissedPlacement], missed: MissedPlacement) -> None:
-    """Remove one that was added not long ago."""
-    del found[next(at for at in reversed(range(len(found))) if found[at] is missed)]
+    """Remove one that was added not long ago, if it is there."""
+    for at in reversed(range(len(found))):
+        if found[at] is missed:
+            del found[at]
+            return
 
 
 def _sample(world: World, beside: str, now: float) -> Sample:

@@ -43,16 +43,16 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
             running.setdefault(key, []).append(pod)
     for pods in running.values():
         first = min(pods, key=lambda pod: (pod.name, pod.uid))
-        standing = groups.status_of(first)
-        if standing is None or standing.missing_object or not standing.needed:
+        status = groups.status_of(first)
+        if status is None or status.missing_object or not status.needed:
             continue
         now, started = seen.server.now.timestamp(), [pod.start_time for pod in pods]
         youngest = max((each for each in started if each is not None), default=None)
         age = 0.0 if youngest is None or None in started else now - youngest
-        came = [now - pod.created_at for pod in standing.waiting if pod.created_at is not None]
+        came = [now - pod.created_at for pod in status.waiting if pod.created_at is not None]
         age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:
-            text = f"{standing.placed} of the {standing.minimum} pods run that group {standing.key} needs"
+            text = f"{status.placed} of the {status.minimum} pods run that group {status.key} needs"
             yield STALE.of(ObjectRef.of_pod(first), text)
 
 

@@ -49,7 +49,7 @@ class EarlierNominations:
         self._evaluator = preemptions.evaluator
         self._scheduler_names = scheduler_names
         self._needs_scheduling = needs_scheduling
-        self._gang_standing = gang_status
+        self._gang_status = gang_status
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
@@ -69,7 +69,7 @@ class EarlierNominations:
         for pod in sorted(waiting, key=lambda pod: (-self._counted(pod).priority, pod.uid)):
             if pod.uid in done:
                 continue
-            group = self._gang_standing(pod)
+            group = self._gang_status(pod)
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 if group is None:
                     self._restore(pod, now)
@@ -82,7 +82,7 @@ class EarlierNominations:
         """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
         found = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         wanted = {pod.uid for pod in found if self._ending(pod)}
-        groups = [group for pod in found if pod.uid in wanted and (group := self._gang_standing(pod)) is not None]
+        groups = [group for pod in found if pod.uid in wanted and (group := self._gang_status(pod)) is not None]
         wanted |= {pod.uid for group in groups for pod in group.waiting}
         return [(pod.uid, pod.nominated_node_name) for pod in found if pod.uid in wanted]
 

@@ -72,8 +72,8 @@ class GroupDisruption:
             return False
         if self._whole(unit[0]) == key:
             return True
-        ending, standing = sum(not each.deleting for each in of_group), groups.standing(key)
-        return ending > 0 and standing.placed - ending + 1 < standing.minimum
+        ending, status = sum(not each.deleting for each in of_group), groups.status(key)
+        return ending > 0 and status.placed - ending + 1 < status.minimum
 
     def _whole(self, pod: Pod) -> GroupKey | None:
         """Return the group of a pod that ends whole; None if it has none, or that is ended pod by pod."""

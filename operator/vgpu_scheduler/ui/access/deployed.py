@@ -150,14 +150,12 @@ class DeployedGuard(Guard):
             return await self._visitor(await self._bearer(request, given))
         shown = request.cookies.get(COOKIE, "")
         session = self.sessions.find(shown) if shown else None
-        if session is None and wants_json(request):
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
         if session is None:
-            return self._ask(request.rel_url.raw_path_qs, "your session has ended" if shown else "")
+            return self._ask_visitor(request, "your session has ended" if shown else "")
         user = await self._reviews.user_of(session.token)
         if user is None or (user.name, user.uid) != (session.user.name, session.user.uid):
             self.sessions.end(shown)
-            return self._ask(request.rel_url.raw_path_qs, "your session has ended with its token")
+            return self._ask_visitor(request, "your session has ended with its token")
         return await self._visitor(user, may_leave=True)  # their groups may be others by now
 
     async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
@@ -244,6 +242,18 @@ class DeployedGuard(Guard):
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": LOGIN})
         answer.del_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="Strict")
         return answer
+
+    def _ask_visitor(self, request: web.Request, message: str) -> web.Response:
+        """Return the page on which somebody can log in who asks for another one; programs are told to send a token.
+
+        Raises
+        ------
+        RefusedError
+            If a program asks.
+        """
+        if wants_json(request):
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
+        return self._ask(request.rel_url.raw_path_qs, message)
 
     @staticmethod
     def _ask(to: str, message: str = "", status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> web.Response:

@@ -65,7 +65,7 @@ def other_members_of(
     said = engine.groups.membership(pod)
     if said is None or said.problem:
         return None
-    group = engine.groups.standing(said.key)
+    group = engine.groups.status(said.key)
     waiting = {each.uid: each for each in group.waiting}
     needed = group.needed - 1 - len(waiting.keys() & set(placed))
     others = [each for uid, each in waiting.items() if uid not in {pod.uid, *placed, *kept}]

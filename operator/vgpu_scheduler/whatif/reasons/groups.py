@@ -80,7 +80,7 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
     if said.problem:
         yield f"correct {said.problem}"
         return
-    group, described = groups.standing(said.key), groups.object_of(said.key)
+    group, described = groups.status(said.key), groups.object_of(said.key)
     if described is not None and described.unsupported:
         yield f"make {described.kind} {described.key} without {described.unsupported}"
     elif group.missing_object:

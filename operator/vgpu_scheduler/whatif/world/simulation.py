@@ -268,7 +268,7 @@ def _quota_status(world: World, pod: Pod) -> str:
     """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
     engine = world.engine
     status, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
-    waiting = () if said is None or said.problem else engine.groups.standing(said.key).waiting
+    waiting = () if said is None or said.problem else engine.groups.status(said.key).waiting
     asked: dict[str, int] = {}
     for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
         if report.namespace == pod.namespace:
