@@ -31,7 +31,8 @@ _STYLE = (
 
 def rooms() -> list[str]:
     """Return the rooms in the order of the contract, the one that imports none first."""
-    (layers,) = (contract["layers"] for contract in _contracts() if contract["type"] == "layers")
+    of_rooms = (each for each in _contracts() if each["type"] == "layers" and each["containers"] == [PACKAGE])
+    (layers,) = (contract["layers"] for contract in of_rooms)
     return [name for layer in reversed(layers) for name in re.split(r"\s*[|:]\s*", layer)]
 
 
