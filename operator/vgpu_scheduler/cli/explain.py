@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from dataclasses import replace
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -38,7 +39,7 @@ from vgpu_scheduler.reading import (
     why_no_more,
     with_forecast,
 )
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, make_dialect
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _NO_PODS: Final = re.compile(
@@ -50,7 +51,15 @@ _NO_PODS: Final = re.compile(
 _FITS_NOWHERE: Final = 1
 
 
-def run(
+def run(*, dialect: str | None, cluster: ClusterOptions, **options: Any) -> None:
+    """Explain one pod, or all pods of a namespace that have some labels, under the settings or another dialect."""
+    if dialect is not None:
+        with exit_on_error():
+            cluster = replace(cluster, overrides={**cluster.overrides, "dialects": [make_dialect(dialect).name]})
+    _explain(cluster=cluster, **options)
+
+
+def _explain(
     *,
     words: Sequence[str],
     selector: str,
@@ -60,7 +69,6 @@ def run(
     cluster: ClusterOptions,
     output: str,
 ) -> None:
-    """Explain one pod, or all pods of a namespace that have some labels."""
     if bool(words) == bool(selector):
         raise click.UsageError("name one pod ([pod] [NAMESPACE/]NAME), or say with -l which labels the pods have")
     labels = label_selector(selector)
@@ -68,6 +76,7 @@ def run(
         key = pod_key(words, namespace, cluster) if words else ""
         cannot = "the page explains one pod at a time: name it" if not key else ""
         cannot = NO_LOG if forecast and forecast.logs else cannot
+        cannot = "it goes by the settings of its scheduler, and takes no --dialect" if cluster.overrides else cannot
         if page := page_for(cluster, cannot):
             asked = {"node": node} if node else {}
             explain_from_page(page, cluster, key, asked | ({"forecast": "yes"} if forecast else {}), output)
@@ -222,6 +231,10 @@ def _notes(world: World, explained: ExplainedPod, waits: Forecast | NoForecast |
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
         lines += explained.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
+        lines += (
+            f"It gets no card there: whoever runs the scheduler has to add {dialect} to the setting dialects."
+            for dialect in world.engine.unlisted_dialects.of_requests(pod.spec.requests)
+        )
     condition = pod.scheduled_condition
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")
