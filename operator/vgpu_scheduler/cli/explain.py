@@ -17,6 +17,7 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     PodExplanation,
+    did_you_mean_pod,
     explain_from_condition,
     pod_alone,
     pods_alone,
@@ -90,13 +91,13 @@ def _explain(
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
+    everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
     if labels is None:
-        pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
+        pods = [pod for pod in everybody if pod.key == key]
     else:
-        everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
         pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
     if not pods:
-        _fail_without_pods(key, home, world.pods.get(key))
+        _fail_without_pods(key, home, world.pods.get(key), [each.key for each in everybody])
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
@@ -138,18 +139,20 @@ def _without_forecast(explanation: PodExplanation) -> PodExplanation:
     return explanation._replace(plain=plain, lines=[*explanation.lines, UNSEEN.text()])
 
 
-def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:
+def _fail_without_pods(key: str, home: str, known: Pod | None = None, others: Sequence[str] = ()) -> NoReturn:
     """End the command for want of pods to explain.
 
     Parameters
     ----------
     known
         The pod of that name, whatever has become of it.
+    others
+        The pods that there are, of which one may be meant.
     """
     if why := why_no_more(known):
         fail(f"pod {key} {why}")
     those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
-    fail(f"there is no {those} that waits or runs")
+    fail(f"there is no {those} that waits or runs{did_you_mean_pod(key, others) if key else ''}")
 
 
 def _show(explanations: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
