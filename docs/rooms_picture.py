@@ -21,6 +21,8 @@ PACKAGE = "vgpu_scheduler"
 ROW, TOP, LEFT, BOX, WIDTH = 30, 46, 250, 120, 1080
 _STEP = 11
 """How much further out an arc bends for each room that it passes."""
+_ORDER = "Rooms import only the rooms above them"
+"""The contract that has the rooms in their order; another one has the parts of one room."""
 _PURE, _OTHER = "#dcefe3", "#e3e8f4"
 _STYLE = (
     "text{font-family:ui-sans-serif,system-ui,sans-serif;font-size:13px;fill:#1f2430}"
@@ -31,8 +33,7 @@ _STYLE = (
 
 def rooms() -> list[str]:
     """Return the rooms in the order of the contract, the one that imports none first."""
-    of_rooms = (each for each in _contracts() if each["type"] == "layers" and each["containers"] == [PACKAGE])
-    (layers,) = (contract["layers"] for contract in of_rooms)
+    (layers,) = (contract["layers"] for contract in _contracts() if contract["name"] == _ORDER)
     return [name for layer in reversed(layers) for name in re.split(r"\s*[|:]\s*", layer)]
 
 

@@ -324,7 +324,9 @@ def test_explain_takes_the_namespace_of_the_context(api: Api, tmp_path: Path, mo
         yaml.safe_dump({"current-context": "team", "contexts": contexts, "clusters": clusters, "users": users})
     )
     elsewhere = run("explain", "large", "--kubeconfig", str(file))
-    assert elsewhere.stderr.endswith("Error: there is no pod research/large that waits or runs\n")
+    assert elsewhere.stderr.endswith(
+        "Error: there is no pod research/large that waits or runs, did you mean default/large?\n"
+    )
     assert run("explain", "large", "--kubeconfig", str(file), "--context", "none").exit_code == 1
     assert run("explain", "large", "--kubeconfig", str(file), "-n", "default").exit_code == 1
     monkeypatch.setattr(client, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
@@ -348,9 +350,45 @@ def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
         "More cannot be said: you may not list nodes, list pods in all namespaces.",
     ]
     assert "decided among 3 nodes" in run("explain", "first").stdout
-    gone = run("explain", "gone")
+    gone = run("explain", "xyzzy")
     assert (gone.exit_code, gone.stdout) == (2, "")
     assert gone.stderr.endswith("the pod itself cannot be seen: not found\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("research/needs-memry",), "research/needs-memory"),
+        (("needs-memory", "-n", "reserch"), "research/needs-memory"),
+        (("needs-memory",), "research/needs-memory"),
+        (("reserch/needs-memry",), "research/needs-memory"),
+        (("default/larg",), "default/large"),
+        (("something",), ""),
+    ],
+)
+def test_a_name_that_is_mistyped_is_told_of(api: Api, words: tuple[str, ...], meant: str) -> None:
+    wanted = pod("needs-memory", {GPU: 1})
+    wanted["metadata"]["namespace"] = "research"
+    api.objects.append(wanted)
+    result = run("explain", *words)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f", did you mean {meant}?\n" if meant else "that waits or runs\n")
+
+
+def test_pods_of_one_name_are_told_apart_by_their_namespaces(api: Api) -> None:
+    for namespace in ("vision", "research", "speech"):
+        api.objects.append(pod("train", {GPU: 1}))
+        api.objects[-1]["metadata"] |= {"namespace": namespace, "uid": namespace}
+    assert run("explain", "train", "-n", "reserch").stderr.endswith("did you mean research/train?\n")
+    assert run("explain", "train", "-n", "speach").stderr.endswith("did you mean speech/train?\n")
+
+
+def test_who_sees_one_namespace_is_told_of_its_pods_alone(api: Api) -> None:
+    api.refused = frozenset({"Node", "Pod"})
+    assert run("explain", "larg").stderr.endswith(
+        "the pod itself cannot be seen: not found, did you mean default/large?\n"
+    )
+    assert run("explain", "xyzzy").stderr.endswith("the pod itself cannot be seen: not found\n")
 
 
 @pytest.mark.parametrize("words", [("pod",), ("a", "b"), ("pod", "a", "b")])

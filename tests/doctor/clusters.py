@@ -13,6 +13,8 @@ import yaml
 from tests.engine.builders import allocation, cards, node_object, pod_object
 
 from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.doctor import (
     FACTS,
     ROLE_FACTS,
@@ -34,7 +36,7 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SYSTEM, KUBE_SYSTEM = "vgpu-system", "kube-system"
 EXPECTED = ExpectedSettings(
     source="the test",
-    options=EngineOptions((hami_dialect(),)),
+    options=EngineOptions((hami_dialect(),), unlisted=(volcano_dialect(), koordinator_dialect())),
     namespace=SYSTEM,
     lease_name="vgpu-scheduler",
     lease_namespace=SYSTEM,

@@ -17,8 +17,9 @@ from tests.doctor.clusters import (
     shipped_objects,
     workload,
 )
-from tests.engine.builders import node_object, pod_object
+from tests.engine.builders import cards, node_object, pod_object
 
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import PluginVersion, volcano_dialect
 from vgpu_scheduler.doctor import ExpectedSettings
@@ -31,9 +32,13 @@ VOLCANO_PLUGIN, KOORDLET = "volcano-device-plugin", "koordlet"
 GATES = "Accelerators=true,GPUEnvInject=true,RDMADeviceInject=true"
 WRITER = "vgpu-scheduler-allocation-writer"
 MANAGED = PolicyDefaults(managed=parse_label_selector("pool=vgpu"))
-EXPECTED_VOLCANO = replace(EXPECTED, options=EngineOptions((volcano_dialect(),), MANAGED))
+BESIDE_VOLCANO = (hami_dialect(), koordinator_dialect())
+BESIDE_KOORDINATOR = (hami_dialect(), volcano_dialect())
+EXPECTED_VOLCANO = replace(EXPECTED, options=EngineOptions((volcano_dialect(),), MANAGED, unlisted=BESIDE_VOLCANO))
 EXPECTED_OLDER = replace(EXPECTED, options=EngineOptions((volcano_dialect(plugin=PluginVersion.V1_11),), MANAGED))
-EXPECTED_KOORDINATOR = replace(EXPECTED, options=EngineOptions((koordinator_dialect(),), MANAGED))
+EXPECTED_KOORDINATOR = replace(
+    EXPECTED, options=EngineOptions((koordinator_dialect(),), MANAGED, unlisted=BESIDE_KOORDINATOR)
+)
 
 Plant = Callable[[Objects], None]
 
@@ -224,6 +229,18 @@ def _of(ref: str, *ids: str) -> set[tuple[str, str]]:
     return {(name, ref) for name in ids}
 
 
+def another_dialect(objects: Objects) -> None:
+    """One node that is ours has HAMi's plugin, and one has none that registers; a third is somebody else's."""
+    objects["Node"] += [
+        node_object("h1", cards("h1", 1), labels={"pool": "vgpu"}),
+        node_object("h2", cards("h2", 1), labels={"pool": "batch"}),
+    ]
+    objects["Pod"].append(pod_object("asks", {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}))
+    objects["Pod"].append(
+        pod_object("theirs", {"limits": {"nvidia.com/gpumem": "1000"}}, scheduler="hami-scheduler", nodeName="h2")
+    )
+
+
 PLANTED: dict[str, tuple[Callable[[], Objects], ExpectedSettings, Plant, set[tuple[str, str]]]] = {
     name: (healthy_koordinator, EXPECTED_KOORDINATOR, plant, expected)
     for name, plant, expected in (
@@ -276,6 +293,11 @@ PLANTED: dict[str, tuple[Callable[[], Objects], ExpectedSettings, Plant, set[tup
             ),
             set(),
         ),
+        (
+            "a node of HAMi's plugin",
+            another_dialect,
+            {("dialect-not-listed", "Node h1"), ("dialect-not-listed", "Pod default/asks")},
+        ),
         ("no taint", no_taint, _of(KOORD_REF, "scheduler-not-kept-off")),
         ("a taint that is tolerated", tolerated, _of(KOORD_REF, "scheduler-not-kept-off")),
     )
@@ -306,6 +328,12 @@ PLANTED: dict[str, tuple[Callable[[], Objects], ExpectedSettings, Plant, set[tup
             EXPECTED_VOLCANO,
             image(VOLCANO_PLUGIN, f"{PLUGIN_IMAGE}:v1.9.4"),
             _of(PLUGIN_REF, "plugin-version"),
+        ),
+        (
+            "a node of HAMi's plugin beside Volcano's",
+            EXPECTED_VOLCANO,
+            another_dialect,
+            {("dialect-not-listed", "Node h1"), ("dialect-not-listed", "Pod default/asks")},
         ),
         ("a plugin of five fields", EXPECTED_VOLCANO, five_fields, _of("Node v2", "registration-unreadable")),
         (

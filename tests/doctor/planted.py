@@ -308,10 +308,45 @@ def no_quantity(objects: Objects) -> None:
     objects["Node"].append(node_object("odd", cards("odd", 1), allocatable={"cpu": "many"}))
 
 
+def volcano_registration(objects: Objects) -> None:
+    offered = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "16384", "volcano.sh/vgpu-cores": "100"}
+    notes = {"volcano.sh/node-vgpu-register": "GPU-0,10,16384,NVIDIA-A100,true,hami-core:"}
+    objects["Node"].append(node_object("v", annotations=notes, allocatable=offered))
+    limits = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "4000"}
+    objects["Pod"].append(pod_object("asks", {"limits": limits}))
+
+
+def unreadable_volcano_registration(objects: Objects) -> None:
+    volcano_registration(objects)
+    objects["Pod"].pop()
+    objects["Node"][-1]["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "nonsense"
+
+
+def koordlet_node(objects: Objects) -> None:
+    offered = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "16Gi"}
+    objects["Node"].append(node_object("k", allocatable=offered))
+    objects["Pod"].append(pod_object("asks", {"limits": {"koordinator.sh/gpu": "50"}}))
+
+
+def vendors_own_plugin(resource: str) -> Plant:
+    def plant(objects: Objects) -> None:
+        none = {"nvidia.com/gpu": "0"}
+        objects["Node"].append(node_object("own", allocatable={**none, resource: "8", "example.com/nic": "1"}))
+        objects["Node"].append(node_object("none", allocatable={**none, resource: "0"}))
+        objects["Pod"].append(pod_object("asks", {"limits": {resource: "1"}}))
+
+    return plant
+
+
 PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (unreadable_registration, {("registration-unreadable", "Node c")}),
     (renamed_node, {("device-on-two-nodes", "Node c")}),
     (twice_in_a_list, {("plugin-silent", "Node c")}),
+    (volcano_registration, {("dialect-not-listed", "Node v"), ("dialect-not-listed", "Pod default/asks")}),
+    (unreadable_volcano_registration, {("dialect-not-listed", "Node v")}),
+    (koordlet_node, {("dialect-not-listed", "Node k"), ("dialect-not-listed", "Pod default/asks")}),
+    (vendors_own_plugin("nvidia.com/gpu"), {("cards-not-registered", "Node own")}),
+    (vendors_own_plugin("huawei.com/Ascend910B4"), {("cards-not-registered", "Node own")}),
     (sick_card, {("card-unhealthy", "Node c")}),
     (uncut_card, {("card-without-geometry", "Node c")}),
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),

@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
+from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import decode_pod, decode_quota
@@ -21,11 +22,11 @@ from vgpu_scheduler.model import DECISION
 ALL = UsageWarnings(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
 
 
-def told(limits: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:
+def told(limits: dict[str, Any], annotations: dict[str, str] | None = None, warnings: UsageWarnings = ALL) -> list[str]:
     found = pod_object("p", uid="u")
     found["metadata"]["annotations"] = annotations or {}
     found["spec"]["containers"] = [{"name": "main", "resources": {"limits": {k: str(v) for k, v in limits.items()}}}]
-    return list(ALL.of_pod(decode_pod(found)))
+    return list(warnings.of_pod(decode_pod(found)))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,41 @@ def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(
         except ClaimError:
             (container,) = asked.spec.containers
             assert not [each for each in dialect.claims.usage_warnings(container, {}) if "counts as" in each.text]
+
+
+OF_HAMI = UsageWarnings(
+    Dialects([hami_dialect()]),
+    unlisted=UnlistedDialects([hami_dialect()], [volcano_dialect(), koordinator_dialect()]),
+)
+OF_VOLCANO = UsageWarnings(
+    Dialects([volcano_dialect()]),
+    unlisted=UnlistedDialects([volcano_dialect()], [hami_dialect(), koordinator_dialect()]),
+)
+
+
+@pytest.mark.parametrize(
+    ("warnings", "limits", "says"),
+    [
+        (
+            OF_HAMI,
+            {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 4000, "cpu": 1},
+            "volcano.sh/vgpu-number and volcano.sh/vgpu-memory belong to dialect volcano",
+        ),
+        (OF_HAMI, {"volcano.sh/vgpu-number": 2}, "volcano.sh/vgpu-number belongs to dialect volcano"),
+        (OF_HAMI, {"koordinator.sh/gpu": 50}, "koordinator.sh/gpu belongs to dialect koordinator"),
+        (OF_HAMI, {"koordinator.sh/gpu.shared": 2}, "koordinator.sh/gpu.shared belongs to dialect koordinator"),
+        (OF_VOLCANO, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1}, "nvidia.com/gpumem belongs to dialect hami"),
+        (OF_VOLCANO, {"nvidia.com/gpu": 1}, ""),
+        (OF_HAMI, {"nvidia.com/gpu": 1, "dcu.com/gpu": 1, "huawei.com/npu-core": 1}, ""),
+        (ALL, {"volcano.sh/vgpu-number": 2}, ""),
+    ],
+)
+def test_names_of_a_dialect_that_is_not_in_use(warnings: UsageWarnings, limits: dict[str, Any], says: str) -> None:
+    found = told(limits, warnings=warnings)
+    if not says:
+        assert found == []
+        return
+    (text,) = found
+    assert text.startswith(
+        f"container main: {says}, which the setting dialects does not list: the pod is given no card"
+    )

@@ -13,6 +13,7 @@ from tests.whatif.test_whatif_remedies import pod, world_of
 
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif import RemedyKind, ask, remedies
+from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
 
 Object = dict[str, Any]
 
@@ -121,3 +122,29 @@ def test_containers_that_each_take_a_piece_are_told_no_size() -> None:
     assert "1 of 3 shares in one piece and 2 of 4 shares for containers" in str(told.near_miss)
     said = "the nearest card has 2 of the 4 shares that they take"
     assert [text.rpartition(": ")[2] for text in told.remedies] == [said]
+
+
+@pytest.mark.parametrize(
+    ("profiles", "asked", "says"),
+    [
+        (["2g.12gb"], 1, "No card is given out in slices of 1, as it asks; there are Enflame in slices of 2 (2)."),
+        (
+            ["2g.12gb", "4g.24gb"],
+            3,
+            "No card is given out in slices of 3, as it asks; there are Enflame in slices of 2 or 4 (2).",
+        ),
+        (["1g.6gb", "3g.20gb"], 2, "in slices of 2, as it asks; there are Enflame in slices of 1 or 3 (2)."),
+    ],
+)
+def test_the_size_of_slices_is_what_does_not_fit(profiles: list[str], asked: int, says: str) -> None:
+    world, waiting = world_of(*slices("n", profiles, [[], []]), pod("asked", {SLICES: asked}))
+    told = describe_mismatch(world, ask(world, waiting))
+    assert told.endswith(says)
+    assert "mode" not in told
+
+
+def test_cards_of_several_nodes_are_told_by_their_sizes() -> None:
+    objects = [*slices("n", ["2g.12gb"], [[], []]), *slices("m", ["2g.12gb", "4g.24gb"], [[]])]
+    world, waiting = world_of(*objects, pod("asked", {SLICES: 1}))
+    told = describe_mismatch(world, ask(world, waiting))
+    assert told.endswith("there are Enflame in slices of 2 (2), Enflame in slices of 2 or 4 (1).")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from dataclasses import replace
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -16,6 +17,7 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     PodExplanation,
+    did_you_mean_pod,
     explain_from_condition,
     pod_alone,
     pods_alone,
@@ -38,7 +40,7 @@ from vgpu_scheduler.reading import (
     why_no_more,
     with_forecast,
 )
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, make_dialect
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _NO_PODS: Final = re.compile(
@@ -50,7 +52,15 @@ _NO_PODS: Final = re.compile(
 _FITS_NOWHERE: Final = 1
 
 
-def run(
+def run(*, dialect: str | None, cluster: ClusterOptions, **options: Any) -> None:
+    """Explain one pod, or all pods of a namespace that have some labels, under the settings or another dialect."""
+    if dialect is not None:
+        with exit_on_error():
+            cluster = replace(cluster, overrides={**cluster.overrides, "dialects": [make_dialect(dialect).name]})
+    _explain(cluster=cluster, **options)
+
+
+def _explain(
     *,
     words: Sequence[str],
     selector: str,
@@ -60,7 +70,6 @@ def run(
     cluster: ClusterOptions,
     output: str,
 ) -> None:
-    """Explain one pod, or all pods of a namespace that have some labels."""
     if bool(words) == bool(selector):
         raise click.UsageError("name one pod ([pod] [NAMESPACE/]NAME), or say with -l which labels the pods have")
     labels = label_selector(selector)
@@ -68,6 +77,7 @@ def run(
         key = pod_key(words, namespace, cluster) if words else ""
         cannot = "the page explains one pod at a time: name it" if not key else ""
         cannot = NO_LOG if forecast and forecast.logs else cannot
+        cannot = "it goes by the settings of its scheduler, and takes no --dialect" if cluster.overrides else cannot
         if page := page_for(cluster, cannot):
             asked = {"node": node} if node else {}
             explain_from_page(page, cluster, key, asked | ({"forecast": "yes"} if forecast else {}), output)
@@ -81,13 +91,13 @@ def run(
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
+    everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
     if labels is None:
-        pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
+        pods = [pod for pod in everybody if pod.key == key]
     else:
-        everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
         pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
     if not pods:
-        _fail_without_pods(key, home, world.pods.get(key))
+        _fail_without_pods(key, home, world.pods.get(key), [each.key for each in everybody])
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
@@ -129,18 +139,20 @@ def _without_forecast(explanation: PodExplanation) -> PodExplanation:
     return explanation._replace(plain=plain, lines=[*explanation.lines, UNSEEN.text()])
 
 
-def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:
+def _fail_without_pods(key: str, home: str, known: Pod | None = None, others: Sequence[str] = ()) -> NoReturn:
     """End the command for want of pods to explain.
 
     Parameters
     ----------
     known
         The pod of that name, whatever has become of it.
+    others
+        The pods that there are, of which one may be meant.
     """
     if why := why_no_more(known):
         fail(f"pod {key} {why}")
     those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
-    fail(f"there is no {those} that waits or runs")
+    fail(f"there is no {those} that waits or runs{did_you_mean_pod(key, others) if key else ''}")
 
 
 def _show(explanations: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
@@ -222,6 +234,10 @@ def _notes(world: World, explained: ExplainedPod, waits: Forecast | NoForecast |
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
         lines += explained.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
+        lines += (
+            f"It gets no card there: whoever runs the scheduler has to add {dialect} to the setting dialects."
+            for dialect in world.engine.unlisted_dialects.of_requests(pod.spec.requests)
+        )
     condition = pod.scheduled_condition
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")

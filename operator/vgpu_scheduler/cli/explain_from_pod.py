@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
-from vgpu_scheduler.model import CardReason, EventReason
+from vgpu_scheduler.model import CardReason, EventReason, closest
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.predicates import is_about_claims
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
@@ -53,7 +53,7 @@ from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
 
-__all__ = ["PodExplanation", "explain_from_condition", "pod_alone", "pods_alone"]
+__all__ = ["PodExplanation", "did_you_mean_pod", "explain_from_condition", "pod_alone", "pods_alone"]
 
 
 _WAITS: Final = 1
@@ -97,8 +97,33 @@ def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> O
     namespace, _, name = key.partition("/")
     found = asyncio.run(get_object(cluster, pod_path(namespace, name)))
     if isinstance(found, str):
-        fail(f"{error}, and the pod itself cannot be seen: {found}")
+        listed = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
+        names = () if isinstance(listed, str) else [str(each["metadata"]["name"]) for each in listed.get("items") or ()]
+        meant = did_you_mean_pod(key, [f"{namespace}/{each}" for each in names if each != name])
+        fail(f"{error}, and the pod itself cannot be seen: {found}{meant}")
     return found
+
+
+def did_you_mean_pod(key: str, others: Collection[str]) -> str:
+    """Return the end of a sentence that suggests one of some pods; empty where none is like the one that was named.
+
+    One of the same name in another namespace comes first, then one that is like it in the same namespace.
+
+    Parameters
+    ----------
+    key, others
+        The one that there is not, and those that there are, by ``namespace/name``.
+    """
+    namespace, _, name = key.partition("/")
+    by_name: dict[str, list[str]] = {}
+    for other in others:
+        by_name.setdefault(other.partition("/")[2], []).append(other)
+    beside = [each for each, keys in by_name.items() if f"{namespace}/{each}" in keys]
+    meant = name if name in by_name else closest(name, beside) or closest(name, by_name)
+    if not meant:
+        return ""
+    own = f"{namespace}/{meant}"
+    return f", did you mean {own if own in by_name[meant] else closest(key, by_name[meant], 0.0)}?"
 
 
 def pods_alone(

@@ -13,6 +13,7 @@ from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.lock_owners import owner_of, taker_of
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_without_cards
 from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
@@ -77,6 +78,8 @@ __all__ = [
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "nodes_of_unlisted_dialects",
+    "offered_without_cards",
     "owner_of",
     "part_of_card",
     "pod_sums",

@@ -39,6 +39,7 @@ from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement, Uses
@@ -80,7 +81,10 @@ class Engine:
         )
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
-        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning, self._listed_vendors)
+        self.unlisted_dialects = UnlistedDialects(self.dialects, options.unlisted)
+        self.usage_warnings = UsageWarnings(
+            self.dialects, self.groups.warning, self._listed_vendors, self.unlisted_dialects
+        )
         self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)

@@ -41,6 +41,8 @@ class EngineOptions:
         Take in disruption budgets, and have pods evicted for those of higher priority where policies allow it.
     protected_namespaces
         Namespaces of which no pod is ever evicted for another.
+    unlisted
+        The dialects that are known beside those in use: of their nodes and pods it is said that they are not served.
     flush_after
         Seconds after which pods are tried again, whatever happened: a missed event must not strand one. On a virtual
         clock no event is missed.
@@ -56,4 +58,5 @@ class EngineOptions:
     system_spread: bool = False
     preemption: bool = False
     protected_namespaces: Sequence[str] = ()
+    unlisted: Sequence[Dialect] = ()
     flush_after: float = FLUSH_AFTER

@@ -6,11 +6,12 @@ with those that are known under the same domain, so that what belongs to others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects, LimitedResource, UsageWarning
 from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
 from vgpu_scheduler.kernels import MEMORY
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
 from vgpu_scheduler.model import DECISION, MIB, BoundedCache, bytes_of, closest, closest_names
@@ -38,6 +39,8 @@ class UsageWarnings:
         Says what is suspicious about the group that a pod belongs to; empty if nothing is.
     vendors
         Returns the vendors whose cards the nodes have now, by dialect and name.
+    unlisted
+        The dialects that are known and not in use.
     """
 
     def __init__(
@@ -45,10 +48,12 @@ class UsageWarnings:
         dialects: Dialects,
         about_group: Callable[[Pod], str] = lambda _: "",
         vendors: Callable[[], Collection[tuple[str, str]]] = tuple,
+        unlisted: UnlistedDialects | None = None,
     ) -> None:
         self._dialects = dialects
         self._about_group = about_group
         self._vendors = vendors
+        self._unlisted = unlisted or UnlistedDialects(dialects, ())
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
         written = (name for dialect in dialects for name in dialect.allocation.written)
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), DECISION, *written))
@@ -70,9 +75,12 @@ class UsageWarnings:
             yield UsageWarning(text)
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
-            for name in dict.fromkeys((*container.limits, *container.requests)):
+            names = dict.fromkeys((*container.limits, *container.requests))
+            for name in names:
                 if text := self._resource(name):
                     yield UsageWarning(text).in_container(container.name)
+            for dialect_name, asked in self._unlisted.of_requests(names).items():
+                yield UsageWarning(_not_served(asked, dialect_name)).in_container(container.name)
             for dialect in owners:
                 for warning in dialect.claims.usage_warnings(container, pod.annotations):
                     yield warning.in_container(container.name)
@@ -137,6 +145,16 @@ class UsageWarnings:
     def _resource(self, name: str) -> str:
         meant = " or ".join(self.meant_by(name))
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
+
+
+def _not_served(names: Sequence[str], dialect: str) -> str:
+    """Say that nobody chooses cards for what is asked in the names of a dialect that is not in use."""
+    name = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    belong = "belongs" if len(names) == 1 else "belong"
+    return (
+        f"{name} {belong} to dialect {dialect}, which the setting dialects does not list: the pod is given no"
+        f" card, whatever its node offers; add {dialect} to dialects"
+    )
 
 
 def _odd_limit(text: str, limited: LimitedResource) -> str:

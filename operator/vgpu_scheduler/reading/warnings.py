@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from vgpu_scheduler.engine import nodes_of_unlisted_dialects
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
@@ -15,6 +16,7 @@ from vgpu_scheduler.whatif import World, refusals
 from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas
 
 _MOST_PROBLEMS: Final = 10
+_MOST_NODES: Final = 5
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
 """What of a namespace is told to somebody who has rights there, whatever else is."""
 
@@ -39,6 +41,7 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"warning: objects of kind {kind} could not be seen ({missing}): the answer assumes that there are none"
     if world.nodes and not view.live and not view.has_read("Pod"):
         yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that nobody uses cards"
+    yield from _unlisted_dialects(world)
     if view.scheduler.problem:
         yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
     yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))
@@ -48,6 +51,16 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"settings: assumed (the defaults{also}; --config gives others)"
     elif also:
         yield f"settings: {view.scheduler.source}{also}"
+
+
+def _unlisted_dialects(world: World) -> Iterator[str]:
+    """Yield which nodes have cards that are not seen, for their dialect is not in use."""
+    for dialect, names in nodes_of_unlisted_dialects(world.engine).items():
+        nodes, carry = ("node", "carries") if len(names) == 1 else ("nodes", "carry")
+        yield (
+            f"warning: {nodes} {first_of(names, _MOST_NODES)} {carry} the registration of dialect {dialect}, which the"
+            f" setting dialects does not list: the answer knows none of these cards"
+        )
 
 
 def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Iterator[str]:

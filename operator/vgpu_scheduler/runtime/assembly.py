@@ -47,6 +47,7 @@ def engine_options(settings: Settings) -> EngineOptions:
     """
     return EngineOptions(
         dialects=tuple(make_dialects(settings)),
+        unlisted=tuple(made() for name, made in DIALECTS.items() if name not in settings.dialects),
         defaults=policy_defaults(settings),
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,

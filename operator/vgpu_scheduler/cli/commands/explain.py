@@ -27,6 +27,7 @@ from vgpu_scheduler.cli.cluster.options import (
     help="Show what the cards of this node say; a bound pod's node is compared with it.",
     shell_complete=offer("nodes"),
 )
+@click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @forecast_options
 @cluster_options
 @page_options

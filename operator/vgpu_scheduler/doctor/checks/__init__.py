@@ -16,12 +16,14 @@ from vgpu_scheduler.doctor.checks import (
     registrations,
     rights,
     scheduler,
+    unserved_cards,
     versions,
     waiting,
 )
 
 CHECKS: tuple[Check, ...] = (
     *registrations.CHECKS,
+    *unserved_cards.CHECKS,
     *allocations.CHECKS,
     *locks.CHECKS,
     *scheduler.CHECKS,

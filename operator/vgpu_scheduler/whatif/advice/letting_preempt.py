@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
+from vgpu_scheduler.engine import GroupStatus
+from vgpu_scheduler.engine.preemption import PreemptionResult
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy
 from vgpu_scheduler.whatif.advice.victim_protection import loosened, preemption_section
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["what_to_set"]
+__all__ = ["what_to_set", "what_to_set_for_group"]
 
+_Search = Callable[[float], tuple[bool, str]]
+"""Tells whether somebody is found to be evicted at some time, and why nobody is."""
 _SECTION: Final = "preemption"
 _FIELD: Final = "mayPreempt"
 _PAGE: Final = "docs/preemption.md"
@@ -29,18 +33,53 @@ def what_to_set(world: World, pod: Pod) -> str:
     """Say what has to be set so that a pod preempts others; empty unless that would help one with a priority."""
     if pod.priority <= 0 or pod.preemption_policy == _NEVER:
         return ""
+    evaluator = world.engine.preemptions.evaluator
+
+    def search(now: float) -> tuple[bool, str]:
+        found = evaluator.search(pod, now)
+        return found.preemption is not None, found.reason
+
+    return _what_to_set(world, [pod], search, "its way")
+
+
+def what_to_set_for_group(world: World, group: GroupStatus) -> str:
+    """Say what has to be set so that a group preempts others, as :func:`what_to_set` does of a pod.
+
+    Nothing is said where the setting is off: then nobody plans room for groups.
+    """
+    planning = world.engine.attempts.group_preemptions
+    pods = [pod for pod in group.waiting if pod.preemption_policy != _NEVER]
+    if planning is None or len(pods) < len(group.waiting) or not all(map(_has_priority(world), pods)):
+        return ""
+
+    def search(now: float) -> tuple[bool, str]:
+        found = planning.search(group, now)
+        return (False, found.reason) if isinstance(found, PreemptionResult) else (True, "")
+
+    return _what_to_set(world, pods, search, "the way of its group")
+
+
+def _has_priority(world: World) -> Callable[[Pod], bool]:
+    return lambda pod: world.engine.groups.priority(pod) > 0
+
+
+def _what_to_set(world: World, pods: Sequence[Pod], search: _Search, whose: str) -> str:
+    """Say what has to be set so that a search finds whom pods have evicted; empty where it finds nobody then."""
     for namespace in sorted({each.namespace for each in world.bound.values()}):
         world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
-    evaluator = world.engine.preemptions.evaluator
-    with world.engine.preemptions.supposing(), _let_preempt(world, pod) as policies:
-        now = evaluator.search(pod, 0.0)
-        later = now if now.preemption is not None else evaluator.search(pod, _LATER)
-    if later.preemption is None:
+    with world.engine.preemptions.supposing(), ExitStack() as stack:
+        policies: list[str] = []
+        for pod in pods:
+            if not world.engine.policies.resolve(pod).preemption.may_preempt:
+                policies += stack.enter_context(_let_preempt(world, pod))
+        now, reason = search(0.0)
+        later = now or search(_LATER)[0]
+    if not later:
         return ""
-    unset = [*([] if world.engine.preemption else ["install manifests/preemption"]), *policies]
+    unset = [*([] if world.engine.preemption else ["install manifests/preemption"]), *dict.fromkeys(policies)]
     return (
-        f"Pods of lower priority are in its way, and none is evicted: {' and '.join(unset)} ({_PAGE})."
-        f"{'' if now is later else f' Even then nobody goes at once: {now.reason}'}"
+        f"Pods of lower priority are in {whose}, and none is evicted: {' and '.join(unset)} ({_PAGE})."
+        f"{'' if now else f' Even then nobody goes at once: {reason}'}"
     )
 
 

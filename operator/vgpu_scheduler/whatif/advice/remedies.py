@@ -36,7 +36,7 @@ from vgpu_scheduler.whatif.advice.remedy import (
     do,
     each_once,
 )
-from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes
+from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes, unregistered_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
@@ -118,6 +118,7 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
     if not any(remedy.node for remedy in found):
         found += islice(unreadable_nodes(waiting), MOST_OF_A_KIND)
+        found += islice(unregistered_nodes(waiting), MOST_OF_A_KIND)
         found += list_other_dialect_first(waiting)
     return found
 

@@ -13,7 +13,16 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.dialects import CodecError, UnsupportedError
-from vgpu_scheduler.engine import ClosureCause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
+from vgpu_scheduler.dialects.volcano import names as volcano
+from vgpu_scheduler.engine import (
+    ClosureCause,
+    FoundLock,
+    NodeClosure,
+    find_lock,
+    offered_without_cards,
+    owner_of,
+    vendors_on_node,
+)
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted, rounded_duration
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
@@ -22,13 +31,16 @@ from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.nodes import in_good_state, states_of, with_annotation, with_offered
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
+__all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes", "unregistered_nodes"]
 
 
 _ToRepair = tuple[Remedy, AbstractContextManager[None]]
 """What could be done about a node, and what has it done for the time of a question."""
 _PLUGIN: Final = "device-plugin"
 """What the pods of device plugins have in their names."""
+_PLUGINS: Final = {volcano.NAME: "Volcano's device plugin"}
+_PLUGIN_OF_HAMI: Final = "HAMi's device plugin"
+"""Who registers the cards of a node, by dialect."""
 _ADMINISTRATOR: Final = "have an administrator of the nodes"
 
 
@@ -97,6 +109,19 @@ def unreadable_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
             else:
                 what = f"{_restart(world, name)}: the cards that the node lists cannot be read ({error})"
             yield Remedy(RemedyKind.REPAIR_NODE, do(f"{_ADMINISTRATOR} {what}"), "")
+
+
+def unregistered_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Yield the nodes that offer what the pod asks for, and have registered no card by which it could be placed."""
+    dialects = waiting.world.engine.dialects.owners(waiting.ours)
+    asked = {name for name, amount in waiting.ours.spec.requests.items() if amount}
+    plugins = " or ".join(dict.fromkeys(_PLUGINS.get(dialect.name, _PLUGIN_OF_HAMI) for dialect in dialects))
+    verdicts = waiting.verdicts()
+    for name, offered in sorted(offered_without_cards(waiting.world.engine).items()):
+        alike, verdict = [each for each in offered if each in asked], verdicts.get(name)
+        if alike and verdict is not None and CardReason.NodeUnregistered.text in verdict.reasons:
+            why = f"its kubelet offers {', '.join(alike)}, and no card of it is registered, as by a vendor's own plugin"
+            yield Remedy(RemedyKind.REPAIR_NODE, do(f"{_ADMINISTRATOR} run {plugins} on node {name}: {why}"), "")
 
 
 def _unreadable(world: World, name: str) -> CodecError | None:

@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import title
-from vgpu_scheduler.whatif.advice.letting_preempt import what_to_set
+from vgpu_scheduler.whatif.advice.letting_preempt import what_to_set, what_to_set_for_group
 from vgpu_scheduler.whatif.advice.victim_protection import fields_sparing_victims
 from vgpu_scheduler.whatif.objects.objects import metadata_of
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
@@ -208,8 +208,11 @@ def group_preemption_outlook(world: World, answer: PodResult, group: GroupStatus
     """
     preemptions, asked = world.engine.preemptions, world.engine.attempts.group_preemptions
     waits = answer.decision.outcome is Outcome.UNSCHEDULABLE and group.schedules_as_gang
-    if asked is None or not waits or not asked.may_preempt(group):
+    if asked is None or not waits:
         return None
+    if not asked.may_preempt(group):
+        remedy = what_to_set_for_group(world, group)
+        return PreemptionOutlook(remedy=remedy) if remedy else None
     uid = answer.pod.uid
     found = preemptions.with_others(uid)
     if found is not None and (there := preemptions.still_there_for_gang(uid)):

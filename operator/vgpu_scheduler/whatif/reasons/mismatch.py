@@ -50,6 +50,8 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
     if not reasons or not reasons <= _MISMATCHES:
         return ""
     nodes = [node for node, verdict in answer.decision.verdicts.items() if not reasons.isdisjoint(verdict.reasons)]
+    if sizes := _describe_sizes(world, answer.pod, nodes):
+        return sizes
     of_mode, of_model = (_some_match(world, answer.pod, word, nodes) for word in (MODE_WORD, MODEL_WORD))
     if of_mode == of_model:
         what = "has a model and a mode that it takes"
@@ -63,6 +65,26 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
     elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
     subject = "No card of the nodes that are open to it" if elsewhere else "No card"
     return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
+
+
+def _describe_sizes(world: World, pod: Pod, nodes: Collection[str]) -> str:
+    """Say which sizes of slices cards are given out in, where none is as large as one that the pod asks for.
+
+    So it is with cards that know no modes, and of which a claim takes one piece of exactly its size.
+    """
+    claims = world.engine.algorithm.classes.claims(pod)
+    asked = {(claim.vendor, claim.amounts[0]) for container in claims for claim in container.claims}
+    cards = [card for card in world.listed_devices(nodes=nodes) if card.device.pieces and not card.device.mode]
+    for vendor, size in sorted(asked):
+        theirs = [card.device for card in cards if card.device.vendor == vendor]
+        counts = Counter(tuple(sorted({piece.size for piece in device.pieces})) for device in theirs)
+        if counts and not any(size in sizes for sizes in counts):
+            there = ", ".join(
+                f"{vendor} in slices of {' or '.join(map(str, sizes))} ({number})"
+                for sizes, number in sorted(counts.items())
+            )
+            return f"No card is given out in slices of {size}, as it asks; there are {there}."
+    return ""
 
 
 def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Iterator[str]:

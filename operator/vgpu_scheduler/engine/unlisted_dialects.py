@@ -1,0 +1,67 @@
+"""Dialects that are known and that the settings do not list: their nodes and pods look as if they had no cards.
+
+A node of such a dialect has no card here, and what a pod asks for in its names is a plain resource, for which no card
+is chosen: neither is an error by itself, so it has to be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from vgpu_scheduler.dialects import CodecError, Dialect
+from vgpu_scheduler.kube import Node
+
+__all__ = ["UnlistedDialects"]
+
+
+class UnlistedDialects:
+    """Knows nodes and resource names of dialects that are not in use.
+
+    Parameters
+    ----------
+    listed
+        The dialects in use.
+    unlisted
+        Those that are known beside them.
+    """
+
+    def __init__(self, listed: Iterable[Dialect], unlisted: Sequence[Dialect]) -> None:
+        everyone = (*listed, *unlisted)
+        self._unlisted = tuple(unlisted)
+        self._names = {name: dialect.name for dialect in unlisted for name in _own_names(dialect, everyone)}
+
+    def of_resource(self, name: str) -> str:
+        """Return the dialect that alone knows a resource name; empty if there is none, or one in use knows it."""
+        return self._names.get(name, "")
+
+    def of_requests(self, names: Iterable[str]) -> Mapping[str, list[str]]:
+        """Return the resource names that only such dialects know, by dialect."""
+        found: dict[str, list[str]] = {}
+        for name in names:
+            if dialect := self._names.get(name):
+                found.setdefault(dialect, []).append(name)
+        return found
+
+    def of_node(self, node: Node) -> tuple[str, ...]:
+        """Return the dialects whose device plugins have registered cards on a node."""
+        return tuple(dialect.name for dialect in self._unlisted if self._registers(dialect, node))
+
+    def _registers(self, dialect: Dialect, node: Node) -> bool:
+        """Tell whether a node has cards of a dialect; where another object lists these, by what its kubelet offers."""
+        if dialect.inventory.kind is not None:
+            return any(amount and self._names.get(name) == dialect.name for name, amount in node.allocatable.items())
+        try:
+            return bool(dialect.inventory.devices(node))
+        except CodecError:
+            return True
+
+
+def _own_names(dialect: Dialect, everyone: Iterable[Dialect]) -> set[str]:
+    """Return the names that no other dialect knows, without those of other vendors' own device plugins."""
+    domains = {_domain(name) for name in dialect.inventory.device_resources}
+    of_others = {name for other in everyone if other.name != dialect.name for name in other.claims.resources}
+    return {name for name in dialect.claims.resources - of_others if _domain(name) in domains}
+
+
+def _domain(name: str) -> str:
+    return name.rpartition("/")[0]
