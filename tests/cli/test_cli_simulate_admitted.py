@@ -63,3 +63,53 @@ def test_a_pod_that_the_webhook_refuses_is_told_so(tmp_path: Path) -> None:
     asked["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     _, told = placed(tmp_path, [node(cards, {COUNT: 8})], asked, ADMISSION)
     assert "though the admission webhook refuses it: container main is privileged" in told
+
+
+IGNORED = {"hami.io/webhook": "ignore"}
+
+
+def told_of(folder: Path, settings: Object, where: tuple[str, Object, Object], **spec: Any) -> str:
+    """Return what is said of a pod that the webhook would complete, in a namespace, with labels of both."""
+    namespace, of_namespace, of_pod = where
+    cards = registered("hami.io/node-MR-V100-register", [32768], 100, "MR-V100")
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": of_namespace}}
+    asked = pod("p", {COUNT: 2, MEMORY: 8}, metadata={"namespace": namespace, "labels": of_pod}, **spec)
+    return placed(folder, [node(cards, {COUNT: 8}), home], asked, settings)[1]
+
+
+@pytest.mark.parametrize(
+    ("where", "home"),
+    [
+        (("team", IGNORED, {}), "vgpu-system"),
+        (("team", {}, IGNORED), "vgpu-system"),
+        (("kube-system", {}, {}), "vgpu-system"),
+        (("vgpu-system", {}, {}), "vgpu-system"),
+        (("gpu", {}, {}), "gpu"),
+    ],
+)
+def test_the_webhook_is_not_asked_about_what_its_configuration_leaves_out(
+    where: tuple[str, Object, Object], home: str, tmp_path: Path
+) -> None:
+    lease = {"lease": {"namespace": home}}
+    for settings in (lease, {**lease, **ADMISSION}):
+        assert "admission webhook" not in told_of(tmp_path, settings, where, schedulerName="vgpu-scheduler")
+    assert "write that name, for the admission webhook leaves it alone" in told_of(
+        tmp_path, {**lease, **ADMISSION}, where
+    )
+    assert "placed as if it were vgpu-scheduler; write that name\n" in told_of(tmp_path, lease, where)
+
+
+@pytest.mark.parametrize(
+    ("where", "home"),
+    [
+        (("team", {}, {}), "vgpu-system"),
+        (("team", {"hami.io/webhook": "please"}, {"hami.io/webhook": "please"}), "vgpu-system"),
+        (("vgpu-system", {}, {}), "gpu"),
+    ],
+)
+def test_the_webhook_is_asked_about_all_others(where: tuple[str, Object, Object], home: str, tmp_path: Path) -> None:
+    lease = {"lease": {"namespace": home}}
+    told = told_of(tmp_path, {**lease, **ADMISSION}, where)
+    assert "placed as the admission webhook completes it" in told
+    assert "the admission webhook writes that name" in told
+    assert "or have the admission webhook do so" in told_of(tmp_path, lease, where)

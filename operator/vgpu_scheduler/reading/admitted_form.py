@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.admission import AdmissionRules, is_exempt, review
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.objects.containers import containers_of
 
-__all__ = ["as_admitted"]
+__all__ = ["as_admitted", "is_left_out"]
 
 _ON: Final = "placed as the admission webhook completes it, which asks {}"
 _OFF: Final = "placed as it is written; an admission webhook (HAMi's, or admission.enabled) would have it ask {}"
@@ -27,6 +27,8 @@ def as_admitted(
     pod
         As it is written.
     """
+    if is_left_out(world, settings, pod, namespace):
+        return pod, ""
     engine, chosen = world.engine, settings.admission
     rules = AdmissionRules(
         engine.dialects,
@@ -41,6 +43,12 @@ def as_admitted(
         return pod, ""
     told = " and ".join(_differences(pod, verdict.pod))
     return (verdict.pod, _ON.format(told)) if chosen.enabled else (pod, _OFF.format(told))
+
+
+def is_left_out(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
+    """Tell whether the webhook is not asked about a pod of a namespace, whose labels are none where it is not known."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    return is_exempt(labels, world.namespaces.get(namespace, {}), namespace, settings.lease.namespace)
 
 
 def _claims(world: World, pod: Mapping[str, Any]) -> object:
