@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,27 @@ from tests.cli.live_cluster import run
 from tests.whatif.test_whatif_admitted import ILUVATAR, hooked, node, registered
 from tests.whatif.test_whatif_remedies import pod
 
+from vgpu_scheduler.reading import admitted_form
+
 Object = dict[str, Any]
 ADMISSION = {"admission": {"enabled": True, "cert_file": "/c", "key_file": "/k"}}
 COUNT, MEMORY, CORES = f"{ILUVATAR}-vgpu", f"{ILUVATAR}.vMem", f"{ILUVATAR}.vCore"
 
 
-def placed(folder: Path, there: list[Object], asked: Object, settings: Object) -> tuple[str, str]:
-    """Return where simulate has a pod go, and what it says beside."""
+def answered(folder: Path, there: list[Object], asked: Object, settings: Object) -> tuple[list[Object], str]:
+    """Return what simulate answers about the pods of an object, and what it says beside."""
     cluster, file, config = folder / "cluster.json", folder / "pod.json", folder / "settings.yaml"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": there}))
     file.write_text(json.dumps({"apiVersion": "v1", **asked}))
     config.write_text(yaml.safe_dump(settings))
     told = run("simulate", "-f", str(file), "--cluster", str(cluster), "--config", str(config), "-o", "json")
-    (answer,) = json.loads(told.stdout)
-    return answer["node"], told.stderr
+    return json.loads(told.stdout), told.stderr
+
+
+def placed(folder: Path, there: list[Object], asked: Object, settings: Object) -> tuple[str, str]:
+    """Return where simulate has a pod go, and what it says beside."""
+    (answer,), told = answered(folder, there, asked, settings)
+    return answer["node"], told
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -113,3 +121,29 @@ def test_the_webhook_is_asked_about_all_others(where: tuple[str, Object, Object]
     assert "placed as the admission webhook completes it" in told
     assert "the admission webhook writes that name" in told
     assert "or have the admission webhook do so" in told_of(tmp_path, lease, where)
+
+
+@pytest.mark.parametrize("cores", [{}, {CORES: 200}])
+def test_what_the_webhook_does_is_decided_once_for_the_pods_of_a_template(
+    cores: Object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = registered("hami.io/node-MR-V100-register", [32768] * 4, 100, "MR-V100")
+    spec = pod("p", {COUNT: 2, MEMORY: 8, **cores}, schedulerName="vgpu-scheduler")["spec"]
+    several = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 4, "template": {"spec": spec}}}
+    calls = Counter[str]()
+
+    def count(name: str) -> None:
+        own = getattr(admitted_form, name)
+
+        def counted(*given: Any) -> Any:
+            calls[name] += 1
+            return own(*given)
+
+        monkeypatch.setattr(admitted_form, name, counted)
+
+    count("_claims")
+    count("review")
+    answers, told = answered(tmp_path, [node(cards, {COUNT: 99})], {**several, "apiVersion": "apps/v1"}, ADMISSION)
+    assert [bool(each["node"]) for each in answers] == [True, True, False, False]  # each takes two whole cards
+    assert told.count(f"completes it, which asks 200 of {CORES}") == (not cores)
+    assert calls == {"review": 1 if cores else 4, "_claims": 2}

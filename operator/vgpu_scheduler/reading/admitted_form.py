@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.admission import AdmissionRules, is_exempt, review
@@ -18,18 +18,18 @@ _REFUSED: Final = "placed as it is written, though the admission webhook refuses
 
 
 def as_admitted(
-    world: World, settings: Settings, pod: Mapping[str, Any], namespace: str
-) -> tuple[Mapping[str, Any], str]:
-    """Return a pod as it is stored, and a part of a sentence where that asks something else of cards than is written.
+    world: World, settings: Settings, pods: Sequence[Mapping[str, Any]], namespace: str
+) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Return pods as they are stored, and a part of a sentence where that asks something else of cards than is written.
 
     Parameters
     ----------
-    pod
-        As it is written.
+    pods
+        Those of one template, as they are written; at least one. They ask the same, so what is done is decided once.
     """
+    pod, engine, chosen = pods[0], world.engine, settings.admission
     if is_left_out(world, settings, pod, namespace):
-        return pod, ""
-    engine, chosen = world.engine, settings.admission
+        return pods, ""
     rules = AdmissionRules(
         engine.dialects,
         settings.scheduler_names,
@@ -38,11 +38,14 @@ def as_admitted(
     )
     verdict = review(pod, namespace, rules)
     if verdict.pod is None:
-        return pod, _REFUSED.format(verdict.message) if chosen.enabled else ""
+        return pods, _REFUSED.format(verdict.message) if chosen.enabled else ""
     if not verdict.changed or _claims(world, pod) == _claims(world, verdict.pod):
-        return pod, ""
+        return pods, ""
     told = " and ".join(_differences(pod, verdict.pod))
-    return (verdict.pod, _ON.format(told)) if chosen.enabled else (pod, _OFF.format(told))
+    if not chosen.enabled:
+        return pods, _OFF.format(told)
+    others = (review(other, namespace, rules).pod or other for other in pods[1:])
+    return [verdict.pod, *others], _ON.format(told)
 
 
 def is_left_out(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
