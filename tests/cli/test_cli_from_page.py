@@ -23,7 +23,7 @@ from vgpu_scheduler.cli.from_page import simulate_from_page
 from vgpu_scheduler.cli.simulated import show_capacities
 from vgpu_scheduler.forecast import DurationClass, Forecast, NoForecast, forecast_of_json
 from vgpu_scheduler.reading import ClusterOptions, PageOptions
-from vgpu_scheduler.reading.page import BEING_ASKED, OTHERS
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.access import Certificate
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, ask
 
@@ -289,15 +289,23 @@ def test_a_tenant_learns_what_its_namespace_has_held(given: list[str]) -> None:
         "NVIDIA-A100",
         {"namespace", "model", "gibHours", "cardHours"},
     )
-    assert "nobody in green has held any cards" in run("usage", "-n", "green", *given).stdout
+    told = "nobody in green has held any cards, or it is none of the namespaces whose pods you may list"
+    assert told in run("usage", "-n", "green", *given).stdout
     kubeconfig(Path(given[-1]).parent, {"token": f"token-of-{ADMIN}"})
     assert [row["namespace"] for row in json.loads(run("usage", "-o", "json", *given).stdout)] == ["blue", "green"]
+
+
+def test_that_nobody_has_held_any_cards_is_said_of_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = json.dumps({"metered": True, "trouble": "", "pending": False, "hours": []})
+    monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: answer)
+    told = run("usage", "--ui", "https://127.0.0.1:1").stdout
+    assert told == "of the namespaces whose pods you may list none has held any cards\n"
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ([{"metered": True, "trouble": BEING_ASKED, "hours": []}, 3.0], "3.0"),
+        ([{"metered": True, "trouble": "in <other> words", "pending": True, "hours": []}, 3.0], "3.0"),
         ([{"metered": True, "trouble": "Prometheus does not answer", "hours": []}], "not known: Prometheus does not"),
         ([[]], "is not the page of vgpu-scheduler"),
         ([{"hours": [{"namespace": "a"}]}], "is not understood"),

@@ -15,10 +15,9 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import NOW, Browser, current_of, served
 from tests.whatif.test_whatif_remedies import node, running
 
-from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.ui.pages.namespaces import NamespaceQuery, NamespacesPage, namespaces_page
-from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
+from vgpu_scheduler.ui.prometheus_polling import BEING_ASKED, DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import HeldHours, WorldError
 
@@ -128,7 +127,7 @@ async def test_a_tenant_sees_its_own_hours_and_no_address() -> None:
 @pytest.mark.parametrize("namespaces", [None, frozenset({"default"})])
 async def test_everybody_is_told_that_prometheus_is_being_asked(namespaces: frozenset[str] | None) -> None:
     current = current_of(objects())
-    asked = NamespaceQuery(NOW, PrometheusReading(trouble=BEING_ASKED), "usage")
+    asked = NamespaceQuery(NOW, BEING_ASKED, "usage")
     page = await current.ask(lambda world, _: namespaces_page(world, "", Visibility(namespaces), asked))
-    assert page.as_json() == {"metered": True, "trouble": BEING_ASKED, "hours": []}
+    assert page.as_json() == {"metered": True, "trouble": "Prometheus is being asked", "pending": True, "hours": []}
     current.close()

@@ -247,3 +247,15 @@ def test_a_pod_that_asks_for_cards_apart_from_its_group_is_told_to_leave_that_ou
     said = "0/1 nodes are available: 1 CardHeldByPeer."
     found = remedies_from_condition(world, world.pod(written), said, "")
     assert f"leave out its annotation {name} (spread)" in found.remedies, found.remedies
+
+
+@pytest.mark.parametrize("message", ["", "0/1 nodes are available: 1 CardInsufficientMemory."])
+def test_of_a_card_of_which_an_event_says_nothing_that_is_known_no_empty_advice_is_given(
+    message: str,
+) -> None:
+    world, waiting = world_of(node("a", cards=1), pod("asked", {HAMI[0]: 1, HAMI[1]: 2000}))
+    found = remedies_from_condition(world, waiting, message, "nearest: 3 of 4 parts free on a/GPU-a-0")
+    assert found.near_miss is not None
+    assert not found.near_miss.shortages
+    assert all(found.advice)
+    assert bool(found.advice) is bool(message)

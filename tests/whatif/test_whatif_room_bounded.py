@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.whatif import make_room
-from vgpu_scheduler.whatif.moves.room_search import _most_questions
+from vgpu_scheduler.whatif.moves.room_search import RoomSearch, _most_questions
 
 Object = dict[str, Any]
 
@@ -33,8 +34,8 @@ def dense(rng: np.random.Generator, nodes: int, cards: int) -> list[Object]:
 def test_no_more_is_asked_however_many_nodes_could_be_cleared(
     most: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_MOST_QUESTIONS", most), ("_TOLD_EVERY", 1)):
-        monkeypatch.setattr(f"vgpu_scheduler.whatif.moves.room_search.{name}", value)
+    monkeypatch.setattr("vgpu_scheduler.whatif.moves.room_search._TOLD_EVERY", 1)
+    monkeypatch.setattr("vgpu_scheduler.whatif.moves.making_room.RoomSearch", partial(RoomSearch, most=most))
     rng = np.random.default_rng(seed)
     world = world_of(*dense(rng, int(rng.integers(4, 9)), 2))
     (waiting,) = world.pending.values()

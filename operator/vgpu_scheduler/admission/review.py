@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.dialects import ClaimError, Claims, Dialects, Refusal
+from vgpu_scheduler.admission.completion import CONTAINER_FIELDS, completed_containers
+from vgpu_scheduler.dialects import ClaimError, Dialects, Refusal
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, PodClaims
 
@@ -144,9 +144,8 @@ def _review(
     name = spec.get("schedulerName") or ""
     if not rules.ours(name):
         return Verdict(pod, message=_UNTOUCHED)
-    completed: dict[str, Any] = copy.deepcopy(dict(pod))
     defaults = rules.defaults(decoded)
-    asks = complete_containers(completed, decoded, rules.dialects, defaults)
+    completed, asks = completed_containers(pod, decoded, rules.dialects, defaults)
     if asks:
         _check_asking(completed)
         if rules.scheduler_names:
@@ -169,47 +168,12 @@ def _review(
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def complete_containers(pod: dict[str, Any], decoded: Pod, dialects: Dialects, defaults: ClaimDefaults | None) -> bool:
-    """Let the pod's dialect complete each container; tell whether any asks for devices.
-
-    One whose names belong to several is left as it is: the scheduler refuses it.
-
-    Parameters
-    ----------
-    pod
-        Its containers and annotations are changed.
-    decoded
-        The same pod.
-    defaults
-        What policies add to its claims; None where it is not known yet.
-
-    Raises
-    ------
-    Refusal
-        If the pod must not be let in.
-    """
-    owners = dialects.owners(decoded)
-    if len(owners) > 1:
-        return True
-    completing: list[Claims] = [dialect.claims for dialect in owners or dialects]
-    asks, unclaimed = False, defaults is not None and defaults.memory is None and defaults.cores is None
-    for container in _containers(pod):
-        for claims in completing:
-            asks = claims.complete(pod, container, unclaimed=unclaimed) or asks
-    return asks
-
-
 def _check_asking(pod: Mapping[str, Any]) -> None:
     """Refuse cards to pods whose containers could take any card of the node anyway."""
-    for container in _containers(pod):
+    for container in (each for field in CONTAINER_FIELDS for each in pod["spec"].get(field) or ()):
         context = container.get("securityContext")
         if isinstance(context, Mapping) and context.get("privileged"):
             raise Refusal(f"container {container.get('name')} is privileged", HTTPStatus.FORBIDDEN)
-
-
-def _containers(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for kind in ("initContainers", "containers"):
-        yield from pod["spec"].get(kind) or ()
 
 
 def _decoded(pod: Mapping[str, Any], namespace: str) -> Pod:

@@ -21,7 +21,7 @@ from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.forecast import forecast_of_json
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
-from vgpu_scheduler.reading.page import BEING_ASKED, OTHERS
+from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import HeldHours, WorldError
 from vgpu_scheduler.whatif.world import usage
 
@@ -216,7 +216,7 @@ def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[He
         If it does not answer, or does not know it; the message says why.
     """
     answer, end = _usage(page, cluster), time.monotonic() + _LONGEST
-    while answer.trouble == BEING_ASKED and time.monotonic() < end:
+    while answer.pending and time.monotonic() < end:
         time.sleep(_AGAIN_AFTER)
         answer = _usage(page, cluster)
     if answer.trouble:
@@ -243,11 +243,14 @@ class _Usage(msgspec.Struct):
         Whether Prometheus has added it up.
     trouble
         Why it is not known; empty where it is.
+    pending
+        Whether it will be soon.
     """
 
     metered: bool
     trouble: str
     hours: list[_Hours]
+    pending: bool = False
 
 
 def _usage(page: PageOptions, cluster: ClusterOptions) -> _Usage:

@@ -50,7 +50,16 @@ def run(
     elif rows:
         click.echo(_table(rows, models=models, wide=output == WIDE))
     else:
-        click.echo("nobody has held any cards" if namespace is None else f"nobody in {namespace} has held any cards")
+        click.echo(_nobody(namespace, of_page=page is not None))
+
+
+def _nobody(namespace: str | None, *, of_page: bool) -> str:
+    """Say that nobody has held any cards: of the page's namespaces, only of those that it shows to who asks."""
+    if namespace is not None:
+        unseen = ", or it is none of the namespaces whose pods you may list" if of_page else ""
+        return f"nobody in {namespace} has held any cards{unseen}"
+    seen = "of the namespaces whose pods you may list none"
+    return f"{seen if of_page else 'nobody'} has held any cards"
 
 
 def _cannot(since: int, prometheus: str | None) -> str:

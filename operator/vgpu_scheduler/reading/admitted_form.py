@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.admission import AdmissionRules, is_exempt, review
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.objects.containers import containers_of
 
-__all__ = ["as_admitted"]
+__all__ = ["as_admitted", "is_left_out"]
 
 _ON: Final = "placed as the admission webhook completes it, which asks {}"
 _OFF: Final = "placed as it is written; an admission webhook (HAMi's, or admission.enabled) would have it ask {}"
@@ -18,16 +18,18 @@ _REFUSED: Final = "placed as it is written, though the admission webhook refuses
 
 
 def as_admitted(
-    world: World, settings: Settings, pod: Mapping[str, Any], namespace: str
-) -> tuple[Mapping[str, Any], str]:
-    """Return a pod as it is stored, and a part of a sentence where that asks something else of cards than is written.
+    world: World, settings: Settings, pods: Sequence[Mapping[str, Any]], namespace: str
+) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Return pods as they are stored, and a part of a sentence where that asks something else of cards than is written.
 
     Parameters
     ----------
-    pod
-        As it is written.
+    pods
+        Those of one template, as they are written; at least one. They ask the same, so what is done is decided once.
     """
-    engine, chosen = world.engine, settings.admission
+    pod, engine, chosen = pods[0], world.engine, settings.admission
+    if is_left_out(world, settings, pod, namespace):
+        return pods, ""
     rules = AdmissionRules(
         engine.dialects,
         settings.scheduler_names,
@@ -36,11 +38,20 @@ def as_admitted(
     )
     verdict = review(pod, namespace, rules)
     if verdict.pod is None:
-        return pod, _REFUSED.format(verdict.message) if chosen.enabled else ""
+        return pods, _REFUSED.format(verdict.message) if chosen.enabled else ""
     if not verdict.changed or _claims(world, pod) == _claims(world, verdict.pod):
-        return pod, ""
+        return pods, ""
     told = " and ".join(_differences(pod, verdict.pod))
-    return (verdict.pod, _ON.format(told)) if chosen.enabled else (pod, _OFF.format(told))
+    if not chosen.enabled:
+        return pods, _OFF.format(told)
+    others = (review(other, namespace, rules).pod or other for other in pods[1:])
+    return [verdict.pod, *others], _ON.format(told)
+
+
+def is_left_out(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
+    """Tell whether the webhook is not asked about a pod of a namespace, whose labels are none where it is not known."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    return is_exempt(labels, world.namespaces.get(namespace, {}), namespace, settings.lease.namespace)
 
 
 def _claims(world: World, pod: Mapping[str, Any]) -> object:

@@ -146,15 +146,18 @@ def _stored(
     world: World, settings: Settings, workload: Mapping[str, Any], template: PodSet, pods: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Pod], list[str]]:
     """Read pods as the API server would store them, and return what is to be said of that."""
-    found, told = list[Pod](), list[str]()
-    for pod in pods:
-        read = _pod(world, workload, template, pod)
-        stored, text = as_admitted(world, settings, pod, read.namespace)
-        found.append(read if stored is pod else _pod(world, workload, template, stored))
-        told.append(text)
-    if found:
-        told.append(assumed_scheduler_note(world, settings, pods[0], found[0].namespace))
-        told.append(_NAMES_NODE if found[0].node_name else "")
+    if not pods:
+        return [], []
+    first = _pod(world, workload, template, pods[0])
+    stored, text = as_admitted(world, settings, pods, first.namespace)
+    if stored is not pods:
+        first = _pod(world, workload, template, stored[0])
+    found = [first, *(_pod(world, workload, template, pod) for pod in stored[1:])]
+    told = [
+        text,
+        assumed_scheduler_note(world, settings, pods[0], first.namespace),
+        _NAMES_NODE if first.node_name else "",
+    ]
     return found, list(filter(None, told))
 
 

@@ -17,12 +17,10 @@ from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
 from vgpu_scheduler.reading.view import connect_to
 from vgpu_scheduler.whatif import WorldError
 
-__all__ = ["BEING_ASKED", "OTHERS", "ask_page"]
+__all__ = ["OTHERS", "ask_page"]
 
 OTHERS: Final = "(of another namespace)"
 """What the page says instead of the name of a pod that is not seen."""
-BEING_ASKED: Final = "Prometheus is being asked"
-"""What the page says until it has been, for the first time."""
 _TIMEOUT: Final = 60.0
 """Seconds that an answer may take."""
 _MOST_SHOWN: Final = 300

@@ -7,6 +7,7 @@ from typing import Any
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.reading.admitted_form import is_left_out
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
@@ -49,6 +50,8 @@ def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, A
         how = "the admission webhook writes that name"
     elif settings.admission.enabled:
         how = "write that name, for the admission webhook leaves it alone"
+    elif is_left_out(world, settings, pod, namespace):
+        how = "write that name"
     else:
         how = "write that name, or have the admission webhook do so (admission.enabled)"
     return f"spec.schedulerName {said}: placed as if it were {settings.scheduler_names[0]}; {how}"
@@ -71,7 +74,7 @@ def _meant(named: str, settings: Settings) -> str:
 
 def _webhook_names(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
     """Tell whether the admission webhook is on, and writes this scheduler's name into a pod."""
-    if not settings.admission.enabled:
+    if not settings.admission.enabled or is_left_out(world, settings, pod, namespace):
         return False
     engine, chosen = world.engine, settings.admission
     rules = AdmissionRules(

@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif import HeldHours, WorldError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["DAY", "Ask", "PrometheusPoller", "PrometheusReading"]
+__all__ = ["BEING_ASKED", "DAY", "Ask", "PrometheusPoller", "PrometheusReading"]
 
 DAY: Final = 24 * 3600
 """Seconds that are looked back."""
@@ -28,11 +28,17 @@ class PrometheusReading:
     hours
         By namespace and model.
     trouble
-        Why it could not be asked; empty where it could.
+        Why it could not be asked, or that it has not been yet; empty where it has answered.
+    pending
+        Whether it is being asked for the first time.
     """
 
     hours: Sequence[HeldHours] = ()
     trouble: str = ""
+    pending: bool = False
+
+
+BEING_ASKED: Final = PrometheusReading(trouble="Prometheus is being asked", pending=True)
 
 
 class PrometheusPoller(Poller[PrometheusReading]):

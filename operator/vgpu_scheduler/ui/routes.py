@@ -9,7 +9,6 @@ from typing import Any, Final
 from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
-from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui.access import Visitor
 from vgpu_scheduler.ui.page_setup import PAGE_SOURCES
 from vgpu_scheduler.ui.pages import (
@@ -35,7 +34,7 @@ from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.namespaces import VALUES, NamespaceQuery
 from vgpu_scheduler.ui.pages.what_if_page import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.what_if_page import TEXTS
-from vgpu_scheduler.ui.prometheus_polling import PrometheusReading
+from vgpu_scheduler.ui.prometheus_polling import BEING_ASKED
 from vgpu_scheduler.ui.query import FORMATS, Query
 from vgpu_scheduler.whatif import World
 
@@ -133,9 +132,7 @@ def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
         query.get("namespace"),
         query.choice("values", VALUES),
     )
-    metered = (
-        None if prometheus_poller is None else prometheus_poller.latest() or PrometheusReading(trouble=BEING_ASKED)
-    )
+    metered = None if prometheus_poller is None else prometheus_poller.latest() or BEING_ASKED
     return lambda world, view: namespaces_page(
         world, name, visitor.visibility, NamespaceQuery(view.read_at, metered, values)
     )

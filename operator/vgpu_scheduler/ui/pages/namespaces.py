@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from vgpu_scheduler.reading.page import BEING_ASKED
 from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace
@@ -82,8 +81,9 @@ class NamespacesPage:
     def as_json(self) -> list[dict[str, Any]] | dict[str, Any]:
         """Return it as plain values, as ``top namespaces -o json`` or ``usage -o json`` does."""
         if self.values == "usage":
-            metered = self.metered is not None
-            return {"metered": metered, "trouble": self.trouble, "hours": [each.as_json() for each in self.by_model]}
+            pending = self.metered is not None and self.metered.pending
+            said = {"metered": self.metered is not None, "trouble": self.trouble, "pending": pending}
+            return {**said, "hours": [each.as_json() for each in self.by_model]}
         if self.values == "hours":
             return [each.as_json() for each in self.hours]
         return [usage.as_json(row) for row in self.rows]
@@ -126,7 +126,7 @@ def namespaces_page(
         return namespace in name and visibility.sees(name)
 
     metered = asked.metered
-    if metered is not None and metered.trouble not in {"", BEING_ASKED} and not visibility.is_whole:
+    if metered is not None and metered.trouble and not metered.pending and not visibility.is_whole:
         metered = PrometheusReading(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
     rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
     by_model = [each for each in found if is_meant(each.namespace)]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
-from vgpu_scheduler.admission import complete_containers
+from vgpu_scheduler.admission import completed_containers
 from vgpu_scheduler.dialects import Refusal
 from vgpu_scheduler.kube import Object, Pod, QuantityError
-from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
+from vgpu_scheduler.whatif.objects.containers import containers_of
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = ["AdmissionVariants"]
-
-_AMOUNTS = ("limits", "requests")
 
 
 class AdmissionVariants:
@@ -80,30 +77,11 @@ class AdmissionVariants:
         asked = (name for each in read.spec.containers for amounts in (each.limits, each.requests) for name in amounts)
         if ruled.isdisjoint(asked):
             return None
-        completed = _copy(written)
         try:
-            complete_containers(completed, read, engine.dialects, engine.policies.claim_defaults(read))
+            completed, _ = completed_containers(written, read, engine.dialects, engine.policies.claim_defaults(read))
         except QuantityError:
             return None  # the scheduler refuses it
         return completed if _decisive(completed) != _decisive(written) else None
-
-
-def _copy(written: Object) -> dict[str, Any]:
-    """Return a pod of which containers and annotations may be changed."""
-    metadata = dict(written.get("metadata") or {})
-    if metadata.get("annotations") is not None:
-        metadata["annotations"] = dict(metadata["annotations"])
-    return {**written, "metadata": metadata, "spec": with_containers(written["spec"], _copy_of_container)}
-
-
-def _copy_of_container(container: Object) -> Object:
-    copied = dict(container)
-    if (resources := container.get("resources")) is not None:
-        amounts = {place: dict(resources[place]) for place in _AMOUNTS if resources.get(place) is not None}
-        copied["resources"] = {**resources, **amounts}
-    if isinstance(container.get("env"), list):
-        copied["env"] = list(container["env"])
-    return copied
 
 
 def _decisive(pod: Object) -> object:

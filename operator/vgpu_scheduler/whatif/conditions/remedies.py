@@ -187,7 +187,7 @@ def remedies_from_condition(
         *quotas.beside([meant.and_then()] if meant.changes else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
-        *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),
+        *filter(None, map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message))),
         *quotas.beside(map(do, labels_to_change(world, pod, message))),
         *quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message)),
         *quotas.beside((*others.after, *others.of_claims)),

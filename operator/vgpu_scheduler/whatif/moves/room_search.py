@@ -27,9 +27,11 @@ from vgpu_scheduler.whatif.world.world import World
 _TOLD_EVERY: Final = 100
 """Questions after which it is said how many there were."""
 _MOST_QUESTIONS: Final = 30_000
+"""Questions that a search may ask in a cluster of a few nodes, where each takes the least time."""
 _FEW_NODES: Final = 40
+"""Nodes up to which a cluster has few: with more of them fewer questions are asked."""
 _FEWEST_QUESTIONS: Final = 6_000
-"""Questions that are asked in clusters of a few nodes, and of the largest."""
+"""Questions that a search may ask in clusters of any size, though each takes long in the largest."""
 _MOST_PLANS: Final = 16
 """Plans of as many moves that are given back."""
 _MOST_NODES: Final = 64
@@ -56,7 +58,7 @@ class TargetPlacement:
 
 def _most_questions(nodes: int) -> int:
     """Return how many questions are asked at most in a cluster of so many nodes: fewer where each takes longer."""
-    return max(_MOST_QUESTIONS * _FEW_NODES // max(nodes, _FEW_NODES), min(_FEWEST_QUESTIONS, _MOST_QUESTIONS))
+    return max(_MOST_QUESTIONS * _FEW_NODES // max(nodes, _FEW_NODES), _FEWEST_QUESTIONS)
 
 
 class RoomSearch:
@@ -70,6 +72,8 @@ class RoomSearch:
         Says which pods can be moved, and where they are.
     on_question
         Is called now and then with how many questions were asked.
+    most
+        How many questions may be asked; None for as many as the size of the cluster allows.
 
     Attributes
     ----------
@@ -77,7 +81,9 @@ class RoomSearch:
         Whether nothing was left out until now that may help.
     """
 
-    def __init__(self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None]) -> None:
+    def __init__(
+        self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None], *, most: int | None = None
+    ) -> None:
         self._world = world
         self._pod = pod
         self._moves = moves
@@ -89,7 +95,7 @@ class RoomSearch:
         self._suspensions: dict[str, Reservation] = {}
         self._known: dict[str, Occupant] = {}
         self._questions = 0
-        self._most = _most_questions(len(world.nodes))
+        self._most = _most_questions(len(world.nodes)) if most is None else most
         self.certain = True
         self._learn()
 
