@@ -116,6 +116,19 @@ def test_a_pod_that_waits_for_its_decision_alone_misses_nothing(lasts: float, ke
     assert watched.course("x").fitted == START + 2
 
 
+def test_who_is_announced_and_not_bound_when_somebody_begins_to_watch_waits() -> None:
+    cluster = one_node()
+    cluster.add_pod("bound", 4000, START - 50)
+    cluster.announce("bound", "a", ["GPU-a-0"], 4000)
+    cluster.bind("bound", "a")
+    cluster.add_pod("leaky", 4000, START - 40)
+    cluster.announce("leaky", "a", ["GPU-a-0"], 4000)
+    watched = Watched(cluster)
+    watched.see(START + 5)
+    assert [course.pod for course in watched.record.pods.values()] == ["default/leaky"]
+    assert (watched.course("leaky").arrived, watched.course("leaky").bound) == (START - 40, None)
+
+
 def test_what_was_announced_and_taken_back_waits_again() -> None:
     cluster = one_node()
     watched = Watched(cluster)

@@ -175,9 +175,12 @@ def _horizon(
     given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
     for history, some in zip(histories, parts(histories), strict=True):
         theirs = replay(with_placements_as_arrivals(history), options).series
+        arrived = {event.pod.uid for event in (*history.first, *history.events) if isinstance(event, Arrived)}
         for part in some:
             ours, stays = replay(part, options), part.stays()
             for course in ours.pods:
+                if course.uid not in arrived:
+                    continue  # it waits for this scheduler, not for the one that is watched
                 stay = stays.get(course.uid, PodLifetime())
                 end = min(next(time for time in (stay.placed, stay.departed, inf) if time is not None), part.ended)
                 pod = compared.setdefault(

@@ -59,7 +59,7 @@ class Shadow:
         self._open = {course.uid: course for course in record.pods.values() if course.left is None}
         self._missed = {missed.uid: missed for missed in record.missed if missed.until is None}
         self._passed_over: set[str] = set()
-        """UIDs of pods that had their places when somebody began to watch."""
+        """UIDs of pods that were bound when somebody began to watch."""
         self._gated: set[str] = set()
         self._beginning = False
         """Whether what is noted came about while nobody watched."""
@@ -72,7 +72,7 @@ class Shadow:
         self._moved = self._beginning = True
         for pod in world.pods.values():
             uid = world.first_uid(pod)
-            if uid not in self._open and place_of(world, pod) is not None:
+            if uid not in self._open and pod.node_name:
                 self._passed_over.add(uid)
             else:
                 self._note(world, pod, now)

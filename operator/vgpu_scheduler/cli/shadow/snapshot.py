@@ -20,6 +20,10 @@ _MOST_WATCHES: Final = 3
 """Times that are named of those in which somebody watched, the last ones."""
 
 
+_PRECISION: Final = 0.001
+"""Seconds by which a time that a report prints may differ from that of the look."""
+
+
 def run(*, state: Path, at: datetime) -> None:
     """Write it to stdout, as ``vgpu-scheduler snapshot`` does."""
     folder, then = ShadowFolder(state), at.replace(tzinfo=UTC)
@@ -28,7 +32,7 @@ def run(*, state: Path, at: datetime) -> None:
     except StateError as error:
         fail(str(error))
     watches = [] if record is None else record.watches
-    if not any(ceil(watch.since) <= then.timestamp() <= ceil(watch.until) for watch in watches):
+    if not any(watch.since - _PRECISION <= then.timestamp() <= ceil(watch.until) for watch in watches):
         fail(f"--at: nobody watched at {_time(then.timestamp())}{_watched(watches)}")
     objects = objects_at(folder.lines(), then.timestamp())
     if not objects:

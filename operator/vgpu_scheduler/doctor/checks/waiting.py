@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.checks.allocations import allocation_keys
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
@@ -45,7 +46,7 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
             unknown = sorted(_names(pod) & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
             if unknown:
                 yield WRONG_SCHEDULER.of(ref, f"it names {DEFAULT_SCHEDULER} and asks for {', '.join(unknown)}")
-        elif pod.scheduled_condition is None and _for_a_while(seen, pod):
+        elif pod.scheduled_condition is None and not allocation_keys(seen, pod) and _for_a_while(seen, pod):
             yield UNSERVED.of(
                 ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(served)}"
             )

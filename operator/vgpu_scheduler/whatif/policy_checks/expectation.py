@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from vgpu_scheduler.model import Outcome, quoted
-from vgpu_scheduler.policy import shown_sources
+from vgpu_scheduler.model import Outcome, did_you_mean, quoted
+from vgpu_scheduler.policy import SECTIONS, shown_sources
 from vgpu_scheduler.whatif.policy_checks.forms import StrictForm
 from vgpu_scheduler.whatif.world.simulation import PodResult
 
@@ -85,6 +85,9 @@ class Expectation(StrictForm):
         for name in sorted(self.model_fields_set):
             if getattr(self, name) is None:
                 raise ValueError(f"{name} is empty: leave it out, or say what is expected")
+        for section in self.policy:
+            if section not in SECTIONS:
+                raise ValueError(f"policy: there is no section {section!r}{did_you_mean(section, SECTIONS)}")
         if self._waits and (self.node is not None or self.cards is not None):
             raise ValueError("a pod that waits has neither node nor cards")
         if self._waits and self.annotations:

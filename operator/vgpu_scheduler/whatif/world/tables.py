@@ -111,8 +111,9 @@ def explain(answer: PodResult, *, wide: bool = False) -> str:
         lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
     lines += [f"  {section} by {source}" for section, source in sorted(shown_sources(answer.sources).items())]
     lines += [f"  warning: {warning}" for warning in decision.warnings]
+    unscored = "no scorer is on" if decision.preemption is None else "not scored: others have to end there first"
     fitting = [
-        (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or "no scorer is on")
+        (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or unscored)
         for node, parts in _best_first(decision.scores, answer.node)
     ]
     others = _unfit(decision.verdicts, single=wide or len(decision.verdicts) <= _MOST_UNFIT)
