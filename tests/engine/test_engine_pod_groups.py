@@ -58,8 +58,8 @@ def test_members_are_decided_together_when_all_have_come() -> None:
 
 def test_nobody_else_is_looked_at_while_too_few_pods_of_a_group_exist(monkeypatch: Any) -> None:
     engine, looked = engine_with([node("a", cards("a", 4))]), list[GroupKey]()
-    standing = engine.groups.standing
-    monkeypatch.setattr(engine.groups, "standing", lambda key: (looked.append(key), standing(key))[1])
+    status = engine.groups.status
+    monkeypatch.setattr(engine.groups, "status", lambda key: (looked.append(key), status(key))[1])
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/4"), 0.0)
         assert attempt(engine) == [(f"p{number}", Outcome.UNSCHEDULABLE)]
