@@ -194,6 +194,13 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     unrequested: tuple[int, int] = (0, 0)
 
     @property
+    def resource_names(self) -> dict[str, None]:
+        """The names of the resources that containers ask for, each once, in the order of the pod."""
+        return dict.fromkeys(
+            name for each in self.containers for given in (each.limits, each.requests) for name in given
+        )
+
+    @property
     def init_containers(self) -> tuple[Container, ...]:
         """The init containers that end before the app starts: sidecars are not among them."""
         return tuple(c for c in self.containers if c.kind is ContainerKind.INIT)

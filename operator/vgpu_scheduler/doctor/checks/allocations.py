@@ -103,18 +103,18 @@ def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> 
         )
 
 
-def allocation_keys(seen: ClusterSnapshot, pod: Pod) -> list[str]:
-    """Return the annotations of a pod that say which cards it has."""
-    keys = (key for dialect in seen.expected.options.dialects for key in dialect.allocation.keys)
-    return sorted({*keys} & pod.annotations.keys())
+def allocation_annotations(seen: ClusterSnapshot) -> frozenset[str]:
+    """Return the annotations of pods that say which cards they have."""
+    return frozenset(key for dialect in seen.expected.options.dialects for key in dialect.allocation.keys)
 
 
 def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find allocations on pods that are bound nowhere."""
+    keys = allocation_annotations(seen)
     for pod in seen.pods:
         if pod.node_name or pod.terminal or pod.scheduler_name in seen.expected.options.coexist_with:
             continue
-        if written := allocation_keys(seen, pod):
+        if written := sorted(keys & pod.annotations.keys()):
             yield UNBOUND.of(ObjectRef.of_pod(pod), f"it is not bound, and has {', '.join(written)}")
 
 

@@ -8,7 +8,6 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import nodes_of_unlisted_dialects, offered_without_cards
-from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import needs_scheduling
 
 NOT_LISTED = Diagnosis(
@@ -42,7 +41,7 @@ def unlisted(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield NOT_LISTED.of(ObjectRef("Node", name), message, dialect)
     for pod in seen.pods:
         if not pod.terminal and pod.scheduler_name in engine.scheduler_names:
-            for dialect, names in engine.unlisted_dialects.of_requests(_names(pod)).items():
+            for dialect, names in engine.unlisted_dialects.of_requests(pod.spec.resource_names).items():
                 asked = f"it asks for {', '.join(names)} of dialect {dialect}, which the settings do not list"
                 yield NOT_LISTED.of(ObjectRef.of_pod(pod), asked, dialect)
 
@@ -54,19 +53,13 @@ def unregistered(seen: ClusterSnapshot) -> Iterator[Finding]:
     """
     names = seen.cluster_engine.engine.scheduler_names
     waiting = (pod for pod in seen.pods if needs_scheduling(pod) and pod.scheduler_name in names)
-    asked = {name for pod in waiting for name in _names(pod)}
+    asked = {name for pod in waiting for name in pod.spec.resource_names}
     for name, every in sorted(offered_without_cards(seen.cluster_engine.engine).items()):
         offered = [each for each in every if each in asked or not seen.nodes_with_devices]
         if not offered:
             continue
         message = f"its kubelet offers {', '.join(offered)}, and no device plugin has registered cards of it"
         yield NOT_REGISTERED.of(ObjectRef("Node", name), message)
-
-
-def _names(pod: Pod) -> dict[str, None]:
-    """Return the resource names that the containers of a pod ask for, in order."""
-    containers = pod.spec.containers
-    return dict.fromkeys(name for each in containers for given in (each.limits, each.requests) for name in given)
 
 
 CHECKS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.checks.allocations import allocation_keys
+from vgpu_scheduler.doctor.checks.allocations import allocation_annotations
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
@@ -33,6 +33,7 @@ _OVERDUE = 60.0
 def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
     served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
+    allocations = allocation_annotations(seen)
     for pod in seen.pods:
         if not needs_scheduling(pod):
             continue
@@ -43,17 +44,13 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
         elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:
             continue
         elif pod.scheduler_name == DEFAULT_SCHEDULER:
-            unknown = sorted(_names(pod) & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
+            unknown = sorted(pod.spec.resource_names.keys() & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
             if unknown:
                 yield WRONG_SCHEDULER.of(ref, f"it names {DEFAULT_SCHEDULER} and asks for {', '.join(unknown)}")
-        elif pod.scheduled_condition is None and not allocation_keys(seen, pod) and _for_a_while(seen, pod):
+        elif pod.scheduled_condition is None and allocations.isdisjoint(pod.annotations) and _for_a_while(seen, pod):
             yield UNSERVED.of(
                 ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(served)}"
             )
-
-
-def _names(pod: Pod) -> set[str]:
-    return {name for container in pod.spec.containers for name in (*container.limits, *container.requests)}
 
 
 def _for_a_while(seen: ClusterSnapshot, pod: Pod) -> bool:

@@ -74,8 +74,7 @@ class AdmissionVariants:
         """
         engine = self._world.engine
         ruled = frozenset[str]().union(*(each.claims.completed_resources for each in engine.dialects.owners(read)))
-        asked = (name for each in read.spec.containers for amounts in (each.limits, each.requests) for name in amounts)
-        if ruled.isdisjoint(asked):
+        if ruled.isdisjoint(read.spec.resource_names):
             return None
         try:
             completed, _ = completed_containers(written, read, engine.dialects, engine.policies.claim_defaults(read))

@@ -15,7 +15,7 @@ def list_other_dialect_first(waiting: HypotheticalPod) -> Iterator[Remedy]:
     Where the pod goes then is not known: other pods would be read otherwise, too.
     """
     world = waiting.world
-    asked = {name for each in waiting.ours.spec.containers for name in (*each.limits, *each.requests)}
+    asked = waiting.ours.spec.resource_names.keys()
     dialects = list(world.engine.dialects)
     for number, dialect in enumerate(dialects):
         known = asked & set(dialect.claims.resources)
