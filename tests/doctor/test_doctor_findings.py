@@ -288,6 +288,18 @@ def test_pods_of_ours_wait_for_nobody_when_nobody_leads() -> None:
     assert ("pod-unserved", "Pod default/waits") in found(look(objects))
 
 
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_a_pod_that_its_scheduler_has_announced_was_looked_at(*, is_announced: bool) -> None:
+    objects = healthy()
+    pod = pod_object("waits")
+    pod["spec"]["schedulerName"] = "other"
+    pod["metadata"]["creationTimestamp"] = ago(600)
+    if is_announced:
+        pod["metadata"]["annotations"] = {"hami.io/vgpu-devices-allocated": "GPU-x,NVIDIA,1000,0:;"}
+    objects["Pod"].append(pod)
+    assert (("pod-unserved", "Pod default/waits") in found(look(objects))) is not is_announced
+
+
 def test_a_stock_plugin_on_other_nodes_is_none_of_our_business() -> None:
     objects = healthy()
     stock_plugin(objects)

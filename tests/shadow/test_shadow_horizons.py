@@ -32,6 +32,22 @@ def test_beside_itself_no_horizon_tells_of_a_difference(seed: int) -> None:
         assert hour.saved.mean == 0.0
 
 
+def test_pods_that_wait_for_this_scheduler_are_in_no_horizon() -> None:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    watched = Watched(cluster)
+    cluster.add_pod("theirs", 4000, START + 60)
+    theirs = cluster.get("Pod", "theirs")
+    spec = {**theirs["spec"], "schedulerName": OPTIONS.scheduler_names[0]}
+    metadata = {name: theirs["metadata"][name] for name in ("namespace", "creationTimestamp")}
+    cluster.put({**theirs, "metadata": {**metadata, "name": "ours"}, "spec": spec})
+    watched.see(START + 60)
+    watched.see(START + 600)
+    for horizon in (whole_time([watched.history()], OPTIONS), one_hour([watched.history()], OPTIONS)):
+        assert horizon is not None
+        assert (horizon.pods, horizon.waited) == (1, 540.0)
+
+
 def test_what_is_kept_waiting_would_not_wait() -> None:
     played = FewLines(3, faults=0)
     watched = Watched(played.cluster)

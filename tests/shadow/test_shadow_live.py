@@ -260,7 +260,7 @@ def test_a_cluster_is_shown_of_times_alone_at_which_somebody_watched(tmp_path: P
     def shown(at: str) -> Result:
         return run("shadow", "snapshot", "--state", str(tmp_path), "--at", at)
 
-    for at in ("2026-01-01T00:00:01Z", "2026-01-01T00:01:40Z", "2026-01-01T00:01:41Z"):
+    for at in ("2026-01-01T00:00:00.400Z", "2026-01-01T00:00:01Z", "2026-01-01T00:01:40Z", "2026-01-01T00:01:41Z"):
         assert [obj["metadata"]["name"] for obj in json.loads(shown(at).stdout)["items"]] == ["a"]
     for at in ("2026-01-01T00:00:00Z", "2026-01-01T00:01:42Z", "2026-02-01T00:00:00Z"):
         answer = shown(at)

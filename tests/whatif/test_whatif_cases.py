@@ -284,6 +284,10 @@ def test_one_bad_case_leaves_the_others() -> None:
         ({"expect": {}}, "expect: say at least one of outcome, node, cards, "),
         ({"expect": {"node": None}}, "expect: node is empty"),
         ({"expect": {"nod": "a"}}, "expect: there is no field 'nod': did you mean node?"),
+        (
+            {"expect": {"policy": {"nodez": "settings"}}},
+            "expect: policy: there is no section 'nodez', did you mean nodes?",
+        ),
         ({"expect": {"reason": "x", "node": "a"}}, "expect: a pod that waits has neither node nor cards"),
         ({"expect": {"outcome": "refused", "cards": "a-0"}}, "expect: a pod that waits has neither node nor cards"),
         ({"expect": {"outcome": "placed", "reason": "x"}}, "expect: a pod that is placed has no reason to wait"),
