@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 from tests.engine.builders import make_engine, pod_object
-from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, written
+from tests.history.recorded import BEGAN, HOUR, Playing, known_at_start, play, written
 
 from benchmarks.cluster import CARDS, registered_node
 from benchmarks.page import publish
@@ -119,7 +119,7 @@ def week(nodes: int, pods: int) -> Week:
         came.append((BEGAN + at, pod))
         playing.ends[pod.uid] = float(rng.exponential(lifetime))
     play(playing, came, HOURS)
-    history = History(BEGAN, BEGAN + HOURS * HOUR, picture(listed), tuple(playing.events))
+    history = History(BEGAN, BEGAN + HOURS * HOUR, known_at_start(listed), tuple(playing.events))
     return Week(history, written_, 1000.0 * statistics.median(playing.took))
 
 

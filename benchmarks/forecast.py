@@ -36,9 +36,9 @@ from vgpu_scheduler.history import (
     Changed,
     Decided,
     Departed,
-    Event,
     History,
-    PodCourse,
+    HistoryEvent,
+    ReplayedPod,
     ReplayResult,
     as_bound,
     replay,
@@ -83,7 +83,7 @@ class Asked:
     waited, wait
         How long it has waited, and will; infinity where it waited still when the trace ended.
     drawn
-        What is forecast: the waits in all courses, sorted.
+        What is forecast: the waits in all draws, sorted.
     """
 
     when: str
@@ -99,7 +99,7 @@ def trace_of(folder: Path) -> tuple[World, History]:
     text = (folder / LIST).read_text()
     rows = list(csv.DictReader(text.splitlines()))
     last = max(int(row["deletion_time"]) for row in rows)
-    world, events = World(OPTIONS), list[Event]()
+    world, events = World(OPTIONS), list[HistoryEvent]()
     for asks, row in zip(parse_pods(text, LIST), rows, strict=True):
         if not asks.cards:
             continue
@@ -119,18 +119,18 @@ def trace_of(folder: Path) -> tuple[World, History]:
     return world, History(EPOCH, EPOCH + 200 * DAY, first, tuple(events))
 
 
-def happened(course: ReplayResult, trace: History) -> list[Event]:
+def happened(result: ReplayResult, trace: History) -> list[HistoryEvent]:
     """Return what a leader would have written down, in the order of time."""
     pods = {event.pod.uid: event.pod for event in trace.arrived}
-    events: list[Event] = []
-    for each in course.pods:
+    events: list[HistoryEvent] = []
+    for each in result.pods:
         events.append(Arrived(each.arrived, pods[each.uid]))
         events += [] if each.started is None else [Decided(each.started, each.uid, each.node)]
         events += [] if each.departed is None else [Departed(each.departed, each.uid)]
     return sorted(events, key=lambda event: event.at)
 
 
-def running_then(events: Sequence[Event]) -> tuple[Changed, ...]:
+def running_then(events: Sequence[HistoryEvent]) -> tuple[Changed, ...]:
     """Return the pods that run when the log begins."""
     began, pods, found = EPOCH + RECORDED, dict[str, Pod](), dict[str, Changed]()
     for event in events:
@@ -208,12 +208,12 @@ class Asking:
         All that happened.
     """
 
-    def __init__(self, moments: Sequence[Moment], events: Sequence[Event], course: ReplayResult) -> None:
+    def __init__(self, moments: Sequence[Moment], events: Sequence[HistoryEvent], result: ReplayResult) -> None:
         self.moments = moments
         self._first = running_then(events)
         self._events = [event for event in events if event.at >= EPOCH + RECORDED]
         self._times = [event.at for event in self._events]
-        self._course = {each.uid: each for each in course.pods}
+        self._pods = {each.uid: each for each in result.pods}
 
     def answers(self, number: int) -> list[Asked]:
         """Return what is forecast at a moment, and what came."""
@@ -226,8 +226,8 @@ class Asking:
         pods = {pod.uid: pod for pod in moment.present.waiting}
         answers = []
         for uid, when in moment.asked:
-            course = self._course[uid]
-            waited, wait = at - course.arrived, (inf if course.started is None else course.started) - at
+            result = self._pods[uid]
+            waited, wait = at - result.arrived, (inf if result.started is None else result.started) - at
             answers.append(Asked(when, at, pods[uid], waited, wait, beside_past(found.waits[uid], past, waited)))
         return answers
 
@@ -237,7 +237,7 @@ class PlainHistory:
 
     Parameters
     ----------
-    course
+    result
         What became of all pods.
     days
         Of how many days the waiting times count.
@@ -245,8 +245,8 @@ class PlainHistory:
         Whether those of the same namespace and request count alone, where 20 are known.
     """
 
-    def __init__(self, course: ReplayResult, trace: History, days: float, *, by_request: bool) -> None:
-        self._course = course.pods
+    def __init__(self, result: ReplayResult, trace: History, days: float, *, by_request: bool) -> None:
+        self._pods = result.pods
         self._days = days
         self._by_request = by_request
         self._key = {event.pod.uid: (event.pod.namespace, event.pod.spec.fingerprint) for event in trace.arrived}
@@ -254,7 +254,7 @@ class PlainHistory:
     def drawn(self, asked: Asked, draws: int = 199) -> list[float]:
         """Return the waits that it expects, as a forecast does."""
         since = asked.at - self._days * DAY
-        known = [each for each in self._course if since <= each.arrived < asked.at and each.uid != asked.pod.uid]
+        known = [each for each in self._pods if since <= each.arrived < asked.at and each.uid != asked.pod.uid]
         own = self._key[asked.pod.uid]
         survival = self._survival(known, asked.at)
         if self._by_request:
@@ -263,7 +263,7 @@ class PlainHistory:
         return sorted(survival.rest(asked.waited, 1.0 - (n + 1) / (draws + 1)) for n in range(draws))
 
     @staticmethod
-    def _survival(known: Sequence[PodCourse], at: float) -> Survival:
+    def _survival(known: Sequence[ReplayedPod], at: float) -> Survival:
         until = [min(at if each.started is None else each.started, at) - each.arrived for each in known]
         ended = [each.started is not None and each.started <= at for each in known]
         return Survival([wait for wait in until if wait > 0], [e for e, w in zip(ended, until, strict=True) if w > 0])
@@ -314,11 +314,11 @@ def at_the_same_coverage(asked: Sequence[Asked], drawn: Sequence[Sequence[float]
     return next((each for each in found if each.held >= wanted), found[-1])
 
 
-def text(asked: Sequence[Asked], course: ReplayResult, trace: History) -> str:
+def text(asked: Sequence[Asked], result: ReplayResult, trace: History) -> str:
     """Return the table in Markdown, of the last part of the time; the plain history is chosen in the first."""
     first = [each for each in asked if each.at - EPOCH < LEARNS[1]]
     last = [each for each in asked if TOLD[0] <= each.at - EPOCH]
-    plain = [PlainHistory(course, trace, days, by_request=narrow) for days in (7.0, 200.0) for narrow in (False, True)]
+    plain = [PlainHistory(result, trace, days, by_request=narrow) for days in (7.0, 200.0) for narrow in (False, True)]
     best = min(plain, key=lambda one: at_the_same_coverage(first, [one.drawn(a) for a in first], TARGET).hours)
     ours = held(last, [each.drawn for each in last])
     theirs = at_the_same_coverage(last, [best.drawn(each) for each in last], ours.held)
@@ -344,12 +344,12 @@ def measured(folder: Path, times: int, every: int) -> str:
     rng = np.random.default_rng(1)
     span = TOLD[1] - LEARNS[0]
     watching = Watching((EPOCH + LEARNS[0] + rng.random(times) * span).tolist(), every, seed=2)
-    course = replay(trace, OPTIONS, on_step=watching)
-    asking = _here["asking"] = Asking(watching.moments, happened(course, trace), course)
+    result = replay(trace, OPTIONS, on_step=watching)
+    asking = _here["asking"] = Asking(watching.moments, happened(result, trace), result)
     numbers = range(len(asking.moments))
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
         asked = [each for answers in pool.map(_answers, numbers) for each in answers]
-    return text(asked, course, trace)
+    return text(asked, result, trace)
 
 
 def main() -> None:

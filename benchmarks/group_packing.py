@@ -205,7 +205,7 @@ class FirstFit:
 
 
 @dataclass(slots=True)
-class Course:
+class RunResult:
     """What came of the jobs of a seed.
 
     Attributes
@@ -224,9 +224,9 @@ class Course:
     never: int = 0
 
 
-def play(placer: Placer, todo: Sequence[Job]) -> Course:
+def play(placer: Placer, todo: Sequence[Job]) -> RunResult:
     """Play jobs until no more come; what is given out is measured once the fleet is settled."""
-    course, known, left = Course(), {job.name: job for job in todo}, {job.name: job.pods for job in todo}
+    result, known, left = RunResult(), {job.name: job for job in todo}, {job.name: job.pods for job in todo}
     ends: list[tuple[float, str]] = []
     given, computing, last = 0.0, 0.0, 0.0
     coming = sorted(todo, key=lambda job: job.comes)
@@ -234,8 +234,8 @@ def play(placer: Placer, todo: Sequence[Job]) -> Course:
         at, ended = ends[0] if ends and ends[0][0] <= coming[0].comes else (coming[0].comes, "")
         since = max(last, SETTLED)
         if at > since:
-            course.given += (at - since) * given
-            course.computing += (at - since) * computing
+            result.given += (at - since) * given
+            result.computing += (at - since) * computing
         last = at
         if ended:
             heapq.heappop(ends)
@@ -251,9 +251,9 @@ def play(placer: Placer, todo: Sequence[Job]) -> Course:
                 computing += job.share
                 heapq.heappush(ends, (at + job.lasts, name))
                 if job.pods > 1 and job.comes >= SETTLED:
-                    course.waited.append(at - job.comes)
-    course.never = sum(left[job.name] > 0 for job in todo if job.pods > 1 and job.comes >= SETTLED)
-    return course
+                    result.waited.append(at - job.comes)
+    result.never = sum(left[job.name] > 0 for job in todo if job.pods > 1 and job.comes >= SETTLED)
+    return result
 
 
 WAYS: Final[dict[str, Callable[[], Placer]]] = {
@@ -263,9 +263,9 @@ WAYS: Final[dict[str, Callable[[], Placer]]] = {
 }
 
 
-def measure() -> dict[str, list[Course]]:
+def measure() -> dict[str, list[RunResult]]:
     """Return what came of each way, seed by seed."""
-    found: dict[str, list[Course]] = {}
+    found: dict[str, list[RunResult]] = {}
     for seed in SEEDS:
         todo = jobs(seed)
         for way, make in WAYS.items():
@@ -273,7 +273,7 @@ def measure() -> dict[str, list[Course]]:
     return found
 
 
-def table(found: dict[str, list[Course]]) -> str:
+def table(found: dict[str, list[RunResult]]) -> str:
     """Return the table of the page."""
     seeds = ", ".join(map(str, SEEDS))
     asked = f"{NODES * CARDS} cards, jobs that ask for {100 * LOAD:.0f} percent of them, seeds {seeds}"
@@ -286,14 +286,14 @@ def table(found: dict[str, list[Course]]) -> str:
     )
     lines = [f"| {' | '.join((asked, *measured))} |", f"|---{'|---:' * len(measured)}|"]
     hours = (HOURS - SETTLED) * NODES * CARDS
-    for way, courses in found.items():
-        waited = [each for course in courses for each in course.waited]
+    for way, results in found.items():
+        waited = [each for result in results for each in result.waited]
         given, computing = (
-            fmean(values) / hours for values in zip(*((c.given, c.computing) for c in courses), strict=True)
+            fmean(values) / hours for values in zip(*((c.given, c.computing) for c in results), strict=True)
         )
         lines.append(
             f"| {way} | {given:.1%} | {computing:.1%} | {fmean(waited):.1f} h | {quantiles(waited, n=10)[-1]:.1f} h |"
-            f" {sum(course.never for course in courses)} |"
+            f" {sum(result.never for result in results)} |"
         )
     return "\n".join(lines)
 

@@ -22,11 +22,11 @@ from vgpu_scheduler.cli.traces.reading import SYNTHETIC, Trace, read_trace
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     POINTS,
-    Course,
     EnginePlacer,
     Fleet,
     Placer,
     Run,
+    RunResult,
     Summary,
     TraceNode,
     TracePod,
@@ -52,7 +52,7 @@ LONG: Final = ("hami-binpack", OURS, "learned-prices")
 TOLERANCE: Final = 0.6
 """How far our FGD may be from the published one: some seeds, and another shuffle."""
 Say = Callable[[str], None]
-Map = Callable[[Callable[["Task"], list[Course]], Iterable["Task"]], Iterable[list[Course]]]
+Map = Callable[[Callable[["Task"], list[RunResult]], Iterable["Task"]], Iterable[list[RunResult]]]
 
 
 class PackingError(Exception):
@@ -85,7 +85,7 @@ def placer_of(policy: str, fleet: Fleet, mix: Sequence[TypicalPod]) -> Placer:
     return EnginePlacer(fleet, CONTENDERS[policy].policies)
 
 
-def replayed(task: Task) -> list[Course]:
+def replayed(task: Task) -> list[RunResult]:
     """Replay one policy with every seed.
 
     Raises
@@ -124,8 +124,8 @@ def compare(
         for policy in (FGD, *policies)
     ]
     found = []
-    for task, courses in zip(tasks, each(replayed, tasks), strict=True):
-        summary = Summary(task.workload, task.policy, task.runs(), courses)
+    for task, results in zip(tasks, each(replayed, tasks), strict=True):
+        summary = Summary(task.workload, task.policy, task.runs(), results)
         if summary.withheld:
             raise PackingError(f"{task.workload}, {task.policy}: {summary.withheld} pods were rejected that had room")
         at_load = "" if load is None else f" at load {load:g}"
@@ -136,7 +136,7 @@ def compare(
 
 def gains(ours: Summary, baseline: Summary, point: int = 0) -> list[float]:
     """Return by how much more is allocated than under a baseline, seed by seed, in percent of the cards."""
-    pairs = zip(ours.courses, baseline.courses, strict=True)
+    pairs = zip(ours.results, baseline.results, strict=True)
     return [one.points[point].allocation - other.points[point].allocation for one, other in pairs]
 
 

@@ -355,7 +355,7 @@ class _Audit:
             self._free.take(pod, stay.spot)
             self._waiting[pod].discard(stay.number)
         else:
-            self._free.give_back(pod, stay.spot)
+            self._free.release(pod, stay.spot)
             self._left.add(node)
         idle = self._free.room.pods[node] == self._empty[node]
         if idle != (node in self.idle):

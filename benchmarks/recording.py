@@ -1,30 +1,120 @@
 """What it costs the leader to write the log of what happens: ``python -m benchmarks.recording``.
 
-The same operator binds bursts of pods with the log and without it, in turns, on a real kube-apiserver and etcd.
+The same operator binds bursts of pods with the log and without it, in turns, on a real kube-apiserver and etcd. What it
+costs to begin a file, with all that is there, is measured apart from what each pod costs: a file lasts for hours.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import aiohttp
+
 from benchmarks.checkouts import OURS, in_turns
-from benchmarks.cluster import SLICE, cluster
+from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.page import publish
-from benchmarks.throughput import NODE_SIDE_DELAY, NODES, PLAIN_ROUND, ROUND, Candidate, Pods, Throughput, Turn
+from benchmarks.throughput import (
+    NODE_SIDE_DELAY,
+    NODES,
+    PLAIN_ROUND,
+    ROUND,
+    Candidate,
+    Pods,
+    SchedulerLook,
+    create,
+    until_bound,
+)
 from vgpu_devcluster.process import OperatorProcess
+from vgpu_scheduler.runtime.recorder import PACE
 
 MARK: Final = "<!-- recording -->"
-TURNS: Final = 6
+TURNS: Final = 8
 """Turns of each."""
+_IDLE_FOR: Final = PACE + 1.0
+"""Seconds within which what was taken in is written, unless that takes CPU for longer."""
+_IDLE_BELOW: Final = 0.05
+"""The share of a core below which a process counts as idle."""
+_IDLE_WITHIN: Final = 120.0
+"""Seconds within which a leader becomes idle."""
 WITHOUT: Final = "without the log"
 WITH: Final = "with the log"
 
 
-async def _bursts(what: str, pods: Pods) -> tuple[list[Throughput], float]:
-    """Measure one kind of pods; return what both did, and the MiB of the log."""
+@dataclass(frozen=True, slots=True)
+class LogTurn:
+    """What the operator used in one turn.
+
+    Attributes
+    ----------
+    objects
+        The pods and nodes that were there when it started.
+    start
+        Seconds of CPU from the start of the process until it is idle, with the first file of the log.
+    per_pod
+        Milliseconds of CPU per pod that came then, until it is bound, and the log has it.
+    """
+
+    objects: int
+    start: float
+    per_pod: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogCost:
+    """What both used for one kind of pods, and how large the log is."""
+
+    what: str
+    turns: Mapping[str, Sequence[LogTurn]]
+    kib_per_pod: float
+
+    def per_pod(self, whose: str) -> float:
+        """Milliseconds of CPU per pod: the median of the turns."""
+        return statistics.median(turn.per_pod for turn in self.turns[whose])
+
+    @property
+    def more(self) -> Sequence[float]:
+        """How many percent more each turn with the log took than the one without it beside it, in rising order."""
+        pairs = zip(self.turns[WITH], self.turns[WITHOUT], strict=True)
+        return sorted(100.0 * (with_.per_pod / without.per_pod - 1.0) for with_, without in pairs)
+
+    @property
+    def per_object(self) -> float:
+        """Microseconds of CPU for each object that is there when a file begins."""
+        pairs = list(zip(self.turns[WITH], self.turns[WITHOUT], strict=True))
+        more = sum(with_.start - without.start for with_, without in pairs)
+        return 1e6 * more / sum(with_.objects for with_, _ in pairs)
+
+
+async def _until_idle(candidate: Candidate) -> SchedulerLook:
+    """Wait until a leader has nothing more to do: a file is begun in a thread, for seconds where there is much."""
+    async with asyncio.timeout(_IDLE_WITHIN):
+        before = await candidate.look()
+        while True:
+            await asyncio.sleep(_IDLE_FOR)
+            now = await candidate.look()
+            if now.cpu - before.cpu < _IDLE_BELOW * _IDLE_FOR:
+                return now
+            before = now
+
+
+async def _turn(http: aiohttp.ClientSession, candidate: Candidate, prefix: str, pods: Pods, there: int) -> LogTurn:
+    """Have pods come to a leader that has begun its log, and be bound."""
+    async with candidate.running():
+        began = await _until_idle(candidate)
+        names = (f"{prefix}-{number}" for number in range(pods.number))
+        await create(http, [(PODS, pod(name, candidate.scheduler, dict(pods.limits))) for name in names])
+        await until_bound(candidate.look, f"{prefix} {candidate.name}", pods.number, pause=0.25)
+        ended = await _until_idle(candidate)
+    return LogTurn(there, began.cpu, 1000.0 * (ended.cpu - began.cpu) / pods.number)
+
+
+async def _bursts(what: str, pods: Pods) -> LogCost:
+    """Measure one kind of pods."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         if pods.limits:
             await found.nodes.start()
@@ -36,20 +126,18 @@ async def _bursts(what: str, pods: Pods) -> tuple[list[Throughput], float]:
             Candidate(
                 name,
                 OperatorProcess(
-                    kubeconfig,
-                    found.folder / f"{name}.log",
-                    {**OURS.environment, **environment},
-                    OURS.operator,
+                    kubeconfig, found.folder / f"{name}.log", {**OURS.environment, **environment}, OURS.operator
                 ),
             )
             for name, environment in settings.items()
         ]
-        turns: dict[str, list[Turn]] = {WITHOUT: [], WITH: []}
+        turns: dict[str, list[LogTurn]] = {WITHOUT: [], WITH: []}
         for number, each in enumerate(in_turns(candidates, TURNS)):
-            turns[each.name].append(await each.turn(found.http, f"{what.replace(' ', '-')}-{number}", pods))
+            prefix, there = f"{what.replace(' ', '-')}-{number}", NODES + number * pods.number
+            turns[each.name].append(await _turn(found.http, each, prefix, pods, there))
         if found.nodes.violations:
             raise RuntimeError(f"the node side saw violations: {found.nodes.violations[:3]}")
-        return [Throughput(what, whose, took) for whose, took in turns.items()], _megabytes(folder)
+        return LogCost(what, turns, 1024.0 * _megabytes(folder) / (TURNS * pods.number))
 
 
 def _megabytes(folder: Path) -> float:
@@ -58,15 +146,19 @@ def _megabytes(folder: Path) -> float:
 
 async def measure() -> str:
     """Measure, and return the table in Markdown."""
-    head = ("the leader's CPU per pod", WITHOUT, WITH, "more", "KiB of log per pod")
+    head = (
+        "the leader's CPU per pod", WITHOUT, WITH, "more, median", "lowest to highest turn", "KiB of log per pod",
+        "to begin a file, per object",
+    )  # fmt: skip
     rows = [head, ("---", *["---:"] * (len(head) - 1))]
     for what, pods in (("slice", Pods(ROUND, SLICE)), ("plain pod", Pods(PLAIN_ROUND, {}))):
-        (without, with_), megabytes = await _bursts(what, pods)
-        more = 100.0 * (with_.cpu_per_pod / without.cpu_per_pod - 1.0)
-        size = 1024.0 * megabytes / (TURNS * pods.number)
-        rows.append(
-            (what, f"{without.cpu_per_pod:.2f} ms", f"{with_.cpu_per_pod:.2f} ms", f"{more:+.1f} %", f"{size:.2f}")
-        )
+        cost = await _bursts(what, pods)
+        more = cost.more
+        rows.append((
+            what, f"{cost.per_pod(WITHOUT):.2f} ms", f"{cost.per_pod(WITH):.2f} ms",
+            f"{statistics.median(more):+.1f} %", f"{more[0]:+.1f} to {more[-1]:+.1f} %", f"{cost.kib_per_pod:.2f}",
+            f"{cost.per_object:.0f} µs",
+        ))  # fmt: skip
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

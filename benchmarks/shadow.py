@@ -27,11 +27,11 @@ from benchmarks.backtest import HOURS, NODES, PODS, Week, made_apart, week
 from benchmarks.cluster import registered_node
 from benchmarks.page import publish
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder
-from vgpu_scheduler.cli.shadow.following import beside_options
+from vgpu_scheduler.cli.shadow.following import options_serving
 from vgpu_scheduler.history import Arrived, Decided, Departed
 from vgpu_scheduler.kube import Object, rfc3339
 from vgpu_scheduler.reading.settings import settings_from_file
-from vgpu_scheduler.shadow import ChangeLog, Clock, Record, Shadow, ShadowOptions
+from vgpu_scheduler.shadow import ChangeLog, IncreasingClock, Record, Shadow, ShadowOptions
 from vgpu_scheduler.shadow.comparing import choose
 from vgpu_scheduler.whatif import ChangeResult, World
 from vgpu_scheduler.whatif.world.changes import key_of
@@ -122,7 +122,7 @@ def happened(found: Week) -> Iterator[Happened]:
 
 def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
     """Watch a week."""
-    options = beside_options(settings_from_file(None).options, BESIDE)
+    options = options_serving(settings_from_file(None).options, BESIDE)
     objects: dict[str, Object] = {}
     for number in range(nodes):
         node: Object = {"kind": "Node", **registered_node(number, nodes)}
@@ -131,7 +131,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
     world.add(list(objects.values()))
     keeper, record = ShadowFolder(folder), Record(BESIDE)
     decoder = msgspec.json.Decoder(Happened)
-    change_log, clock = ChangeLog(keeper.write), Clock(0.0)
+    change_log, clock = ChangeLog(keeper.write), IncreasingClock(0.0)
     shadow = Shadow(record, ShadowOptions(gap=HOURS * _HOUR, audit_every=_HOUR, sample_every=60.0))
     choices, changes, hour = [], 0, 0
     began = time.process_time()
@@ -139,7 +139,7 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
         for line in lines:
             each = decoder.decode(line)
             if not changes:
-                change_log.begin(objects.values(), clock.change(each.at - 1.0))
+                change_log.begin(objects.values(), clock.time_of_change(each.at - 1.0))
                 shadow.begin(world, each.at - 1.0)
             changes += 1
             key = key_of(each.pod)
@@ -148,18 +148,18 @@ def watch(nodes: int, happened_: Path, folder: Path) -> Watched:
                 at = time.process_time()
                 choose(world, pod)
                 choices.append(time.process_time() - at)
-            now = clock.change(each.at)
+            now = clock.time_of_change(each.at)
             change_log.note(each.pod, gone=each.gone, now=now)
             taken = shadow.apply_change(world, each.pod, gone=each.gone, now=now)
             assert taken is not ChangeResult.NOT, each
             objects[key] = each.pod
             if each.gone:
                 del objects[key]
-            shadow.look(world, clock.look(now))
+            shadow.check(world, clock.time_of_look(now))
             if int(now // _HOUR) != hour:
                 hour = int(now // _HOUR)
                 keeper.save(record)
-    shadow.end(world, clock.look(now))
+    shadow.end(world, clock.time_of_look(now))
     keeper.save(record)
     seconds = time.process_time() - began
     choice = 1000.0 * statistics.median(choices)

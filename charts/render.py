@@ -111,7 +111,7 @@ def _add(found: Objects, folder: Path, name: str, condition: str) -> None:
     file = str(path.relative_to(MANIFESTS if path.is_relative_to(MANIFESTS) else ROOT)).replace("/", "-")
     for obj in documents(path):
         key = (obj["kind"], obj["metadata"]["name"])
-        assert key not in found, f"{key} is there twice"
+        assert key not in found, f"{key} is listed twice"
         found[key] = (file, condition, obj)
 
 
@@ -180,6 +180,7 @@ def page(obj: dict[str, Any]) -> dict[str, Any]:
     arguments = [*obj["spec"]["template"]["spec"]["containers"][0]["args"]]
     arguments.append(Each(".Values.ui.hosts", Text("--host={{ . }}")))
     arguments.append(_if_set("ui.prometheus", Text("--prometheus={{ .Values.ui.prometheus }}")))
+    arguments.append(_if_set("ui.prometheus", Each(".Values.ui.prometheusLabels", Text("--prometheus-label={{ . }}"))))
     obj = put(placed(obj), f"{container}/args", arguments)
     obj = put(obj, f"{container}/resources", Block("toYaml .Values.ui.resources"))
     return put(obj, f"{POD}/volumes/0/secret/secretName", Text("{{ .Values.ui.certificate }}"))

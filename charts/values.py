@@ -68,7 +68,7 @@ class VolcanoConfig(_Values):
 
 
 class History(_Values):
-    """The log of what happens, for back-tests (docs/backtest.md)."""
+    """The history log, for back-tests (docs/backtest.md)."""
 
     enabled: bool = False
     """Have the leader write it."""
@@ -95,7 +95,7 @@ class Ui(_Values):
     """The page of `vgpu-scheduler ui` in the cluster (docs/ui.md)."""
 
     enabled: bool = False
-    """Install it: whoever logs in there sees what they may list."""
+    """Install it: users who log in there see what they may list."""
     certificate: Annotated[str, Field(pattern=_NAME)] = "vgpu-scheduler-ui"
     """The Secret with its certificate (tls.crt, tls.key), in the namespace of the release."""
     hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")]] = []
@@ -103,6 +103,8 @@ class Ui(_Values):
     addresses have one."""
     prometheus: Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9._:/-]+)?$")] = ""
     """Where Prometheus answers, as http://HOST:PORT: what namespaces have held over time (docs/showback.md)."""
+    prometheus_labels: list[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*=.+$")]] = []
+    """The labels of this cluster's series there, as NAME=VALUE, if it stores those of several clusters."""
     resources: dict[str, Any] = {}
     """What it requests, and its limits."""
 
@@ -209,7 +211,7 @@ class Values(_Values):
     preemption: Preemption = Preemption()
     """Preemption: the rights that it needs, and its setting."""
     history: History = History()
-    """The log of what happens, for back-tests (docs/backtest.md)."""
+    """The history log, for back-tests (docs/backtest.md)."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()

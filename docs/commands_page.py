@@ -16,14 +16,15 @@ HEAD = """\
 `vgpu-scheduler COMMAND`, or `kubectl vgpu COMMAND`: `pip install` puts both into the path. Commands that look at a
 cluster read it from the API with your own rights, and run the same engine as the scheduler on your machine; nothing
 needs an endpoint of the scheduler, and all but `cordon` and `uncordon` only read. `--cluster` takes files instead:
-what `vgpu-scheduler snapshot` wrote, or `kubectl get … -o yaml`. The settings are those of the scheduler's ConfigMap,
-or of `--config`; where neither can be read, the answer says that they are assumed. What your rights do not let you
-see is said, too. `-o json` and `-o yaml` are for scripts; the answer goes to stdout, everything else to stderr,
-without colours unless it is a terminal.
+output of `vgpu-scheduler snapshot`, or of `kubectl get … -o yaml`. The settings come from the scheduler's ConfigMap,
+or from `--config`; where neither can be read, the answer says that they are assumed. It also says what your rights do
+not let you see. `-o json` and `-o yaml` are for scripts; the answer goes to stdout, everything else to stderr,
+without colours unless it is a terminal. Commands exit with 2 after an error and with 130 after Ctrl-C; the exit code 1
+is an answer, which the help of the command explains.
 
-`-n`, `-A`, `-l`, `--sort-by`, `--no-headers` and `-o` mean what they mean to kubectl: without `-n` and `-A` the
-namespace of the context is meant. Cards are named as `top cards` shows them, by their UUID, or by a beginning of
-either that no other card has, also as `NODE/CARD`. Tables fit 120 columns; `-o wide` shows long names in full.
+`-n`, `-A`, `-l`, `--sort-by`, `--no-headers` and `-o` mean the same as in kubectl: without `-n` and `-A` the
+namespace of the context is used. Cards are named as `top cards` shows them, by their UUID, or by a unique prefix of
+either, also as `NODE/CARD`. Tables fit 120 columns; `-o wide` shows long names in full.
 
 `source <(vgpu-scheduler completion bash)` completes commands, and the names of nodes, cards, models, pods and
 namespaces; zsh and fish have theirs. kubectl's own completion completes `kubectl vgpu`, too: it calls

@@ -22,7 +22,8 @@ from vgpu_scheduler.dialects.hami import Vendor, VendorSection
 from vgpu_scheduler.dialects.hami.vendors import VENDOR_FACTORIES
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.doctor import DIAGNOSES
-from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
+from vgpu_scheduler.telemetry.catalogue import METRICS
+from vgpu_scheduler.telemetry.metric import Metric
 
 _PERCENT = 100
 HERE = Path(__file__).parent
@@ -323,7 +324,7 @@ def _metric_row(metric: Metric) -> str:
     )
     leader = " (leader)" if metric.of_cluster else ""
     meaning = metric.help.replace("<error>", "`<error>`")
-    return f"| `{metric.name}` | {metric.kind.value} | {labels} | {meaning}{leader} |"
+    return f"| `{metric.name}` | {metric.type.value} | {labels} | {meaning}{leader} |"
 
 
 def main() -> int:

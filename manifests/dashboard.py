@@ -168,7 +168,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                     ("sum(increase(vgpu_scheduler_ledger_repairs_total[$__rate_interval]))", "repairs"),
                     (
                         f"sum(increase(scheduler_pod_scheduled_after_flush_total{{{_JOB}}}[$__rate_interval]))",
-                        "changes that woke nobody",
+                        "changes that requeued no pod",
                     ),
                 ),
                 "All of them are errors of the scheduler: please report them with its log.",

@@ -68,7 +68,7 @@ def deviceshare_arguments(
     if kind is None and documented:
         kind = Strategy.LEAST_ALLOCATED.value
     if not isinstance(kind, str) or kind not in _STRATEGIES:
-        raise DeviceShareArgumentError(f"{_STRATEGY}.type: {kind!r} is none of {', '.join(_STRATEGIES)}")
+        raise DeviceShareArgumentError(f"{_STRATEGY}.type: {kind!r} is not one of {', '.join(_STRATEGIES)}")
     resources = strategy.get("resources")
     if resources is None:
         return ShareOrder(_STRATEGIES[kind], fallback if documented else ())

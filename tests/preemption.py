@@ -11,8 +11,6 @@ from vgpu_scheduler.kube import DisruptionBudget
 from vgpu_scheduler.predicates import Rejection
 from vgpu_scheduler.state import State
 
-__all__ = ["all_candidates"]
-
 
 def all_candidates(
     search: VictimSearch, state: State, preemptor: Preemptor, found: Filtered, budgets: Sequence[DisruptionBudget]

@@ -1,4 +1,4 @@
-"""``python -m vgpu_devcluster``: the server as a process."""
+"""``python -m vgpu_devcluster``: runs the server as a process."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def age(stamp: str | None, at: datetime | None = None) -> str:
 
 
 def human(seconds: int) -> str:
-    """Return a duration: the smaller unit is left out when it is nothing, or too small to matter."""
+    """Format a duration; the smaller unit is left out if it is zero or insignificant."""
     if seconds < -1:
         return "<invalid>"
     if seconds < 2 * _MINUTE:
@@ -29,7 +29,7 @@ def human(seconds: int) -> str:
     return f"{seconds // _YEAR}y"
 
 
-# unit, its name, the smaller unit, its name, below what both are shown, below what this unit is shown at all
+# unit, name, smaller unit, its name, below which duration both are shown, up to which duration this unit is used
 _STEPS = (
     (_MINUTE, "m", 1, "s", 10 * _MINUTE, 3 * _HOUR),
     (_HOUR, "h", _MINUTE, "m", 8 * _HOUR, 2 * _DAY),

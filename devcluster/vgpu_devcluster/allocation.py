@@ -1,7 +1,7 @@
-"""The device plugin's reading of a pod: what its containers ask for and what the annotations hand them.
+"""How device plugins read a pod: what its containers ask for, and what the annotations assign to them.
 
-Entries are ``UUID,type,MiB,cores:`` per device and ``;`` per container, init containers first. Every time the plugin
-blanks an entry it decodes and encodes the whole value, and each such round trip appends one more ``;``.
+Entries are ``UUID,type,MiB,cores:`` per device and end with ``;`` per container, init containers first. To blank an
+entry the plugin decodes and encodes the whole value, and each such round trip appends one more ``;``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PHASE = "hami.io/bind-phase"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What of a card is in use: slots, MiB, percent of the cores."""
+    """The amounts in use on a card: slots, MiB, percent of the cores."""
 
     slots: int = 0
     memory: int = 0
@@ -40,7 +40,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container and the number of cards that the kubelet hands it."""
+    """A container and the number of cards that the kubelet hands out to it."""
 
     name: str
     cards: int
@@ -62,12 +62,12 @@ def containers(pod: Object, vendor: Vendor) -> list[Container]:
 
 
 def entries(value: str) -> list[str]:
-    """Split an annotation into its entries; the last one is the empty rest behind the final semicolon."""
+    """Split an annotation into its entries; the last one is the empty rest after the final semicolon."""
     return value.split(";")
 
 
 def blank_first(value: str) -> tuple[str, str]:
-    """Take the first entry that is not empty out; return it and the value that the plugin writes back."""
+    """Remove the first non-empty entry; return it, and the value that the plugin writes back."""
     parts = entries(value)
     for index, part in enumerate(parts):
         if part:
@@ -94,7 +94,7 @@ def devices(entry: str) -> list[tuple[str, Amount]]:
 
 
 def usage(pod: Object, vendor: Vendor) -> dict[str, Amount]:
-    """Return what a pod occupies of each card: the larger of its init containers' peak and the sum of the others."""
+    """Return a pod's usage of each card: the larger of the init containers' peak and the sum of the others."""
     annotations = pod["metadata"].get("annotations") or {}
     value = annotations.get(vendor.allocated, "")
     sizes = json.loads(annotations.get(vendor.slices) or "{}") if vendor.slices else {}

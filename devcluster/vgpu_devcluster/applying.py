@@ -1,4 +1,4 @@
-"""Server-side apply: fields are merged into the live object, owned, contested and given up."""
+"""Server-side apply: merges fields into the live object, and tracks ownership and conflicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def apply(registry: Registry, target: Target, data: bytes, options: WriteOptions
     data
         YAML or JSON.
     named
-        Whether the request names its field manager, as it has to.
+        Whether the request names its field manager, which is required.
     """
     if not named:
         cause = status.Cause.required("fieldManager", "is required for apply patch")
@@ -38,7 +38,7 @@ def apply(registry: Registry, target: Target, data: bytes, options: WriteOptions
 
 
 def _configuration(target: Target, data: bytes) -> Object:
-    """Return what is applied, checked."""
+    """Decode and check the applied configuration."""
     try:
         parsed = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -94,7 +94,7 @@ def _merge(registry: Registry, target: Target, entry: Entry, applied: Object, op
 
 
 def _conflict(contested: list[tuple[Manager, Path]], resource: Resource) -> status.ApiError:
-    """Return the refusal of an apply that changes what others own."""
+    """Return the refusal of an apply that changes fields of other managers."""
     by_owner: dict[str, list[str]] = {}
     for owner, path in contested:
         by_owner.setdefault(_owner(owner, resource), []).append(managed_fields.shown(path))

@@ -1,4 +1,4 @@
-"""The pods' own verbs: Binding, and what would need containers; :mod:`.evictions` has Eviction."""
+"""The pods' own subresources: Binding, and those that need containers; :mod:`.evictions` has Eviction."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _unbindable(pod: Object) -> str:
 
 
 def reach_containers(registry: Registry, target: Target) -> Answer:
-    """Refuse what a kubelet would have to do with a pod's containers; the log of a pod without a node is empty."""
+    """Refuse subresources that need a kubelet; the log of a pod without a node is empty."""
     node = registry.existing(target).thaw()["spec"].get("nodeName")
     if node:
         text = f"node {node} is simulated: pod {target.name} has no containers to log, run in or reach"

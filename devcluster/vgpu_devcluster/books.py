@@ -1,4 +1,4 @@
-"""What pods hold of the cards of their nodes, and what of that no scheduler may have given out."""
+"""What pods hold of the cards of their nodes, and checks for cards that are handed out wrongly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rack:
 
 
 def racks_of(node: str, cards: Fitting, vendor: Vendor, *, count: int) -> list[Rack]:
-    """Return what a node is fitted with; see :meth:`NodeSide.register`."""
+    """Return the racks of a node; see :meth:`NodeSide.register`."""
     if isinstance(cards, Mapping):
         listed = {whose: fitted(node) for whose, fitted in cards.items()}
     else:
@@ -43,9 +43,9 @@ def racks_of(node: str, cards: Fitting, vendor: Vendor, *, count: int) -> list[R
 
 @dataclass(slots=True)
 class GpuNode:
-    """One node: its cards, what of them is handed out, and the values of its locks by annotation.
+    """One node: its cards, the amounts handed out, and the values of its locks by annotation.
 
-    The kubelet admits one pod at a time: ``mutex``.
+    ``mutex`` serialises admissions, because the kubelet admits one pod at a time.
     """
 
     racks: list[Rack]
@@ -60,7 +60,7 @@ class GpuNode:
         return {name: card for rack in self.racks for name, card in rack.cards.items()}
 
     def annotations(self, shuffle: Callable[[list[Card]], None] = lambda _: None) -> dict[str, str]:
-        """Return what the node says of its cards, in the order that they are shuffled into."""
+        """Return the node's registration of its cards, in the order given by ``shuffle``."""
         written: dict[str, str] = {}
         for rack in self.racks:
             listed = list(rack.cards.values())
@@ -76,20 +76,21 @@ class GpuNode:
         return amounts
 
     def slices(self) -> dict[str, list[int]]:
-        """Return which slices of MIG cards are handed out, or which instances of their templates."""
+        """Return the slices of MIG cards, or the instances of their templates, that are handed out."""
         found: dict[str, set[int]] = {}
         for instance in (instance for listed in self.instances.values() for instance in listed):
             found.setdefault(instance.card, set()).update(range(instance.start, instance.start + instance.size))
         return {card: sorted(taken) for card, taken in found.items()}
 
     def follow(self, annotations: dict[str, str]) -> None:
-        """Note the locks that the node has now."""
+        """Update the locks from the node's annotations."""
         self.locks = {rack.vendor.lock: annotations.get(rack.vendor.lock, "") for rack in self.racks}
 
     def asked(self, pod: Object) -> list[Rack]:
-        """Return the racks that a pod asks cards of, in the order in which its containers do.
+        """Return the racks of the cards that a pod asks for, in the order of its containers.
 
-        Of a container that asks several vendors the kubelet asks the plugins in any order; here in that of the racks.
+        For a container that asks several vendors the kubelet calls the plugins in any order; here it is that of the
+        racks.
         """
         order: list[tuple[int, int, Rack]] = []
         for rack in self.racks:
@@ -100,14 +101,14 @@ class GpuNode:
 
 
 class Books:
-    """Who holds what, of all nodes."""
+    """What pods hold, on all nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, GpuNode] = {}
         self._charged: dict[str, tuple[str, dict[str, Amount]]] = {}  # by pod UID: its node and what it holds
 
     def charge(self, pod: Object) -> Iterator[str]:
-        """Count what a pod holds; yield where a card has more handed out than it has, or one part of it twice."""
+        """Count what a pod holds; yield overcommitted cards, and parts of cards that are handed out twice."""
         uid, name = pod["metadata"]["uid"], pod["spec"]["nodeName"]
         node = self.nodes[name]
         self.release(uid)
@@ -115,22 +116,22 @@ class Books:
             held = {card: amount for rack in node.racks for card, amount in allocation.usage(pod, rack.vendor).items()}
             own = [instance for rack in node.racks if rack.vendor.cuts for instance in instances(pod, rack.vendor)]
         except ValueError:
-            return  # nobody can tell what a pod has that ran before, and whose annotations cannot be read
+            return  # an earlier pod with unreadable annotations: what it holds cannot be known
         self._charged[uid] = (name, held)
         cards = node.cards
         for uuid, amount in held.items():
             used = node.used[uuid] = node.used.get(uuid, Amount()) + amount
             card = cards.get(uuid)
-            if card is not None and card.mode != "mig":  # of these the instances are counted
+            if card is not None and card.mode != "mig":  # for MIG cards instances are checked below
                 yield from _overcommitted(card, used)
         others = [instance for listed in node.instances.values() for instance in listed]
         if own:
             node.instances[uid] = own
         for one, two in clashes(own, others):
-            yield f"card {one.card} is handed out twice: {one} and {two}"
+            yield f"card {one.card} is allocated twice: {one} and {two}"
 
     def release(self, uid: str) -> None:
-        """Take back what a pod held."""
+        """Return what a pod held."""
         name, held = self._charged.pop(uid, ("", {}))
         for uuid, amount in held.items():
             self.nodes[name].used[uuid] -= amount
@@ -138,7 +139,7 @@ class Books:
             self.nodes[name].instances.pop(uid, None)
 
     def forget(self) -> None:
-        """Forget what all pods hold, and which ones were served."""
+        """Forget what all pods hold, and which pods were served."""
         self._charged.clear()
         for node in self.nodes.values():
             node.used.clear()

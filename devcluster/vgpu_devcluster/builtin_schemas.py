@@ -1,7 +1,7 @@
 """The fields of the built-in kinds, with their types and descriptions, as OpenAPI schemas.
 
-They come from the models of the Kubernetes client library, which are generated from the API server's own
-specification. The library is imported with the first question: that takes a good part of a second.
+They come from the models of the Kubernetes client library, which are generated from the API server's specification. The
+library is imported at first use, because that takes a good part of a second.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _MODELS = {("Event", ""): "CoreV1Event", ("Event", "events.k8s.io"): "EventsV1Ev
 
 @cache
 def model_of(group: str, version: str, kind: str) -> str:
-    """Return the library's name of a kind, or an empty string where it knows none."""
+    """Return the library's name of a kind; empty if it has none."""
     name = _MODELS.get((kind, group), f"{version.capitalize()}{kind}")
     return name if _model(name) is not None else ""
 
 
 def reference(model: str) -> Schema:
-    """Return a reference to a model's schema, under the name that ``kubectl explain`` shows the end of."""
+    """Return a reference to a model's schema, by the name whose end ``kubectl explain`` shows."""
     return {"$ref": f"#/components/schemas/{component(model)}"}
 
 
@@ -62,9 +62,9 @@ def schema(model: str) -> Schema:
 
 @cache
 def fields(model: str) -> dict[str, tuple[str, str]] | None:
-    """Return the fields of a model: name to the shape (``""``, ``list`` or ``map``) and the model of what is in it.
+    """Return the fields of a model: the shape of each (``""``, ``list`` or ``map``), and the model of its contents.
 
-    ``None`` stands for a type that is no model: everything below it is free.
+    None means that the type is not a model, so that anything is allowed below it.
     """
     described = _model(model)
     if described is None:
@@ -73,7 +73,7 @@ def fields(model: str) -> dict[str, tuple[str, str]] | None:
 
 
 def models_below(*models: str) -> list[str]:
-    """Return these models and all that their fields lead to, by name."""
+    """Return these models and all models that their fields refer to, by name."""
     found: set[str] = set()
     left = list(models)
     while left:
@@ -132,6 +132,6 @@ def _typed(kind: str) -> Schema:
 
 
 def _description(doc: str) -> str:
-    """Return the middle of a getter's docstring; the generator puts a heading and the type around it."""
+    """Return the description in a getter's docstring, without the heading and types that the generator adds."""
     lines = [line.strip().removesuffix("# noqa: E501").strip() for line in doc.splitlines()]
     return " ".join(line for line in lines[1:] if line and not line.startswith((":return", ":rtype")))

@@ -1,4 +1,4 @@
-"""Cards as a node registers them, and a small catalogue of models to equip nodes with."""
+"""Cards as nodes register them, and a small catalogue of models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CATALOGUE = {
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """One kind of MIG instance: MiB, percent of compute, compute slices, and where it may start, of how many slices."""
+    """A MIG profile: MiB, percent of compute, compute slices, possible starts, and the number of slices taken."""
 
     name: str
     memory: int
@@ -52,7 +52,7 @@ A100_PROFILES = (
     MigProfile("3g.20gb", 19968, 43, 3, (0, 4), 4),
     MigProfile("7g.40gb", 40192, 100, 7, (0,), 8),
 )
-"""What an A100 with 40 GB can be cut into."""
+"""The MIG profiles of an A100 with 40 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def equip(
 
 
 def registration(cards: Iterable[Card]) -> str:
-    """Return the annotation's value: the writer's order of keys, and no key whose value is zero."""
+    """Return the value of the annotation, with the plugin's order of keys and without keys whose value is zero."""
     return json.dumps([_registered(card) for card in cards], separators=(",", ":"))
 
 

@@ -1,8 +1,8 @@
-"""Rules of custom resources in CEL: the part of the language that the rules of policies use.
+"""CEL rules of custom resources: the part of the language that the rules of policies use.
 
-There are comparisons, arithmetic, ``in``, ``?:``, lists, selections, indexes, the macros ``has``, ``all``, ``exists``
-and ``exists_one``, and the functions of strings and quantities in :data:`_METHODS` and :data:`_FUNCTIONS`. A definition
-whose rules use anything else is refused when it is created, so no rule is ever passed over in silence.
+It supports comparisons, arithmetic, ``in``, ``?:``, lists, selections, indexes, the macros ``has``, ``all``, ``exists``
+and ``exists_one``, and the string and quantity functions in :data:`_METHODS` and :data:`_FUNCTIONS`. A definition whose
+rules use anything else is refused when it is created, so no rule is silently ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UPPER: Final = {number: number + 32 for number in range(ord("A"), ord("Z") + 1)
 
 
 class CelError(Exception):
-    """A rule that cannot be read, or has no value for what it is asked about."""
+    """A rule that cannot be parsed, or that has no result for a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _type_of(value: Any) -> _Type:
 
 @lru_cache(maxsize=1024)
 def _pattern(text: str) -> re.Pattern[str]:
-    """Compile an expression of RE2, where ``$`` is the end and nothing before it."""
+    """Compile an RE2 expression, in which ``$`` matches only at the very end."""
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", text), re.ASCII)
 
 
@@ -61,7 +61,7 @@ def _compare(first: Any, second: Any) -> int:
 
 
 def _equal(first: Any, second: Any) -> bool:
-    """Whether two values are equal; in Python ``True == 1``."""
+    """Tell whether two values are equal in CEL; in Python ``True == 1``."""
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
@@ -108,7 +108,7 @@ def compiled(rule: str) -> Evaluate:
     Raises
     ------
     CelError
-        If the rule uses what there is not.
+        If the rule uses something that is not supported.
     """
     reader = _Reader(rule)
     evaluate = reader.ternary()
@@ -117,12 +117,12 @@ def compiled(rule: str) -> Evaluate:
 
 
 def holds(rule: str, value: Any) -> bool:
-    """Whether a rule holds for a value.
+    """Tell whether a rule holds for a value.
 
     Raises
     ------
     CelError
-        If it has no answer.
+        If the rule has no result.
     """
     try:
         found = compiled(rule)({"self": value})
@@ -134,7 +134,7 @@ def holds(rule: str, value: Any) -> bool:
 
 
 class _Reader:
-    """Reads a rule, the weakest operator first."""
+    """Parses a rule, starting with the weakest operator."""
 
     def __init__(self, rule: str) -> None:
         self._rule = rule
@@ -161,7 +161,7 @@ class _Reader:
         return ""
 
     def expect(self, word: str) -> None:
-        """Read a token that has to come now; the empty one is the end."""
+        """Read a token that must come next; the empty token is the end."""
         found = self._next()[1]
         if found != word:
             raise CelError(f"{found or 'the end'!r} where {word or 'the end'!r} is expected in the rule {self._rule}")
@@ -284,7 +284,7 @@ def _field(value: Evaluate, name: str) -> Evaluate:
 
 
 def _aggregate(parts: Iterable[Callable[[], Any]], *, decides: bool) -> bool:
-    """Join conditions: one that decides does so even if another has no answer."""
+    """Combine conditions: a condition that decides does so even if another one has an error."""
     failed: Exception | None = None
     for part in parts:
         try:

@@ -16,5 +16,5 @@ def now(offset: float = 0.0) -> str:
 
 
 def generated(base: str) -> str:
-    """Return a name that begins with ``base``."""
+    """Return a unique name that begins with ``base``."""
     return base[:_MAX_BASE] + "".join(secrets.choice(_ALPHABET) for _ in range(_SUFFIX))

@@ -38,7 +38,7 @@ class DevCluster:
     port
         0 takes a free one.
     log_size
-        Changes that each kind remembers; a watch that starts before them gets the 410.
+        The number of changes to keep per kind; a watch that starts before them gets a 410.
     watch_queue
         Events that may wait for a slow watcher before its stream ends.
     bookmark_interval
@@ -46,9 +46,9 @@ class DevCluster:
     on_request
         Called with method, path, user agent and status of every answered request.
     resources
-        Further kinds; those of a posted CustomResourceDefinition come by themselves.
+        Further kinds to serve; the kinds of posted CustomResourceDefinitions are added automatically.
     disruption_controller
-        Keep the status of disruption budgets, as a controller does beside an API server.
+        Whether to update the status of disruption budgets, as the disruption controller does.
     """
 
     def __init__(  # noqa: PLR0913 - one for each option of the server
@@ -84,7 +84,7 @@ class DevCluster:
     # ------------------------------------------------------------------------------------------------ life cycle
 
     async def start(self) -> str:
-        """Start to serve in the running loop and return the URL."""
+        """Start serving in the running loop, and return the URL."""
         self._loop = asyncio.get_running_loop()
         server = web.Server(self._api.handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
@@ -96,7 +96,7 @@ class DevCluster:
         return self.url
 
     async def stop(self) -> None:
-        """End all watches and stop to serve; the objects stay, and :meth:`start` serves them again."""
+        """End all watches and stop serving; the objects stay, and :meth:`start` serves them again."""
         self._end_watches(expired=False)
         if self._runner is not None:
             await self._runner.cleanup()
@@ -113,7 +113,7 @@ class DevCluster:
     @classmethod
     @contextlib.contextmanager
     def thread(cls, **options: Any) -> Iterator[Self]:
-        """Serve in a thread with a loop of its own for the time of the block; ``options`` are the constructor's."""
+        """Serve during the block, in a thread with its own loop; ``options`` are those of the constructor."""
         cluster = cls(**options)
         stop = asyncio.Event()
         started: Future[asyncio.AbstractEventLoop] = Future()
@@ -141,11 +141,11 @@ class DevCluster:
 
     @property
     def url(self) -> str:
-        """Where the server answers."""
+        """The address of the server."""
         return f"http://{self._host}:{self._port}"
 
     def kubeconfig(self, path: Path | str) -> Path:
-        """Write a kubeconfig that leads here and return its path."""
+        """Write a kubeconfig for this server, and return its path."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -166,20 +166,20 @@ class DevCluster:
     # ------------------------------------------------------------------------------------------------ faults
 
     def inject(self, fault: Fault) -> Fault:
-        """Make requests suffer, until :meth:`heal` or until the fault's ``times`` are over."""
+        """Add a fault, until :meth:`heal` or until it has hit ``times`` requests."""
         return self._call(lambda: self._api.faults.append(fault)) or fault
 
     def heal(self, fault: Fault | None = None) -> None:
-        """Take back one fault, or all."""
+        """Remove one fault, or all."""
         faults = self._api.faults
         self._call(lambda: faults.clear() if fault is None else faults.remove(fault))
 
     def end_watches(self, *, expired: bool = False) -> None:
-        """End all open watches, cleanly or with the in-stream 410 that makes clients list again."""
+        """End all open watches, cleanly or with a 410 in the stream, after which clients list again."""
         self._call(lambda: self._end_watches(expired=expired))
 
     def compact(self) -> None:
-        """Forget all past changes: a watch from any earlier revision gets the 410."""
+        """Drop all past changes: a watch from any earlier revision gets a 410."""
 
         def forget() -> None:
             for table in self._store.tables():
@@ -190,7 +190,7 @@ class DevCluster:
         self._call(forget)
 
     def restart(self) -> None:
-        """Cut all connections and serve the same objects again, on the same port; not from the server's own loop."""
+        """Cut all connections and serve the same objects again on the same port; not from the server's own loop."""
         loop = self._loop
         if loop is None:
             raise RuntimeError("the cluster does not serve")
@@ -202,11 +202,11 @@ class DevCluster:
         asyncio.run_coroutine_threadsafe(again(), loop).result()
 
     def snapshot(self) -> Snapshot:
-        """Return what is stored now, for :meth:`restore`."""
+        """Return the stored objects, for :meth:`restore`."""
         return self._call(self._store.snapshot)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot: watches end, and its revisions are given a second time."""
+        """Restore a snapshot: watches end, and later revisions are assigned a second time."""
 
         def go_back() -> None:
             self._end_watches(expired=False)
@@ -221,7 +221,7 @@ class DevCluster:
                 watcher.close(expired=expired)
 
     def _call(self, action: Callable[[], _T]) -> _T:
-        """Run ``action`` in the server's loop, from whichever thread."""
+        """Run ``action`` in the server's loop, from any thread."""
         loop = self._loop
         try:
             inside = asyncio.get_running_loop() is loop

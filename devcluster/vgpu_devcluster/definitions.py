@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: kinds that are served for as long as their definition is there."""
+"""CustomResourceDefinitions: their kinds are served as long as the definition exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = "apiextensions.k8s.io"
 _BEFORE_RULES = frozenset(
     ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
-"""What keeps an object from being asked for its rules."""
+"""Errors because of which an object's rules are not evaluated."""
 _UNASKED = (
     Cause(
         "FieldValueInvalid",
@@ -37,7 +37,7 @@ class DefinitionStrategy(Strategy):
     status = True
 
     def default(self, obj: Object) -> None:
-        """Fill in the names that follow from others."""
+        """Fill in names that follow from other names."""
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
         kind = names.get("kind", "")
@@ -46,7 +46,7 @@ class DefinitionStrategy(Strategy):
         spec.setdefault("conversion", {"strategy": "None"})
 
     def prepare_create(self, obj: Object) -> None:
-        """Establish the definition: nothing else here could object to its names."""
+        """Establish the definition at once."""
         since = now()
         conditions = [
             {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}
@@ -63,7 +63,7 @@ class DefinitionStrategy(Strategy):
         }
 
     def causes(self, obj: Object, old: Object | None) -> list[Cause]:
-        """Check what serving the kind needs."""
+        """Check what is needed to serve the kind."""
         found = super().causes(obj, old)
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
@@ -103,7 +103,7 @@ class CustomStrategy(Strategy):
         apply_defaults(self._schema, obj)
 
     def causes(self, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the metadata and the schema, and its rules unless something else keeps them from being asked."""
+        """Check metadata and schema, and the rules unless other errors prevent their evaluation."""
         found = [*super().causes(obj, old), *check(self._schema, obj, root=True)]
         found += check_unique(self._schema, obj, root=True)
         if not {cause.reason for cause in found} & _BEFORE_RULES:

@@ -1,4 +1,4 @@
-"""What clients ask before they ask for anything else: version, groups and the resources of each group."""
+"""Discovery: version, groups and the resources of each group."""
 
 from __future__ import annotations
 

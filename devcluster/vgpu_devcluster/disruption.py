@@ -1,7 +1,7 @@
-"""What the disruption controller does: it keeps the status of disruption budgets, from which evictions are allowed.
+"""The disruption controller: maintains the status of disruption budgets, on which evictions are decided.
 
-There are no workload controllers here. A controller that owns pods is taken to want as many of them as there ever were
-at once; pods without a controller count for budgets in numbers only, as in Kubernetes.
+There are no workload controllers here. A controller that owns pods is assumed to want as many as it ever had at once;
+pods without a controller count only for budgets in absolute numbers, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from .store import Entry, Object, Store
 
 _DELETION_TIMEOUT = timedelta(minutes=2)
-"""How long a pod that was allowed to be evicted counts as on its way."""
+"""How long a pod whose eviction was allowed counts as being evicted."""
 
 
 class DisruptionController:
-    """Keeps budgets up to date with the pods that they select."""
+    """Updates budgets from the pods that they select."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._wanted: dict[str, int] = {}  # by the UID of the controller
 
     def sync(self, namespace: str) -> None:
-        """Bring the budgets of a namespace up to date, or of all if it is empty."""
+        """Update the budgets of a namespace, or all budgets if it is empty."""
         budgets = self._store.table(BUDGETS).entries
         for key in [key for key in sorted(budgets) if namespace in {"", key[0]}]:
             self._sync(budgets[key])
@@ -61,7 +61,7 @@ class DisruptionController:
             self._store.put(BUDGETS, budget, entry)
 
     def _counts(self, spec: Object, pods: list[Object]) -> tuple[int, int]:
-        """Return how many pods are expected, and how many have to be healthy."""
+        """Return the number of expected pods, and of pods that have to be healthy."""
         most_unavailable, least_available = spec.get("maxUnavailable"), spec.get("minAvailable")
         if most_unavailable is not None:
             expected = self._scale(pods)
@@ -72,7 +72,7 @@ class DisruptionController:
         return (len(pods), least_available) if least_available is not None else (0, 0)
 
     def _scale(self, pods: Iterable[Object]) -> int:
-        """Return how many pods the controllers of some pods want."""
+        """Return how many pods the controllers of the given pods want."""
         owned: dict[str, int] = {}
         for pod in pods:
             for owner in pod["metadata"].get("ownerReferences") or ():
@@ -91,7 +91,7 @@ def _scaled(value: int | str, total: int) -> int:
 
 
 def _on_their_way(disrupted: dict[str, str], pods: Iterable[Object]) -> dict[str, str]:
-    """Return the pods that were allowed to be evicted, are not being deleted yet, and not too long ago."""
+    """Return the pods whose eviction was allowed recently and that are not being deleted yet."""
     present = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
     limit = datetime.now(UTC) - _DELETION_TIMEOUT
     return {name: at for name, at in disrupted.items() if name in present and datetime.fromisoformat(at) >= limit}

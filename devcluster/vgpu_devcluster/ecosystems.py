@@ -1,7 +1,7 @@
-"""What the test doubles of the node sides of Volcano and Koordinator have in common, and the kubelet around them.
+"""Shared parts of the test doubles for the node sides of Volcano and Koordinator, with the kubelet around them.
 
-Each registers nodes, starts the pods that are bound to them and hands out devices as its ecosystem does. Whatever a
-scheduler must never get wrong is kept in :attr:`Ecosystem.violations`.
+Each registers nodes, starts the pods bound to them, and hands out devices as its ecosystem does. Mistakes that a
+scheduler must never make are collected in :attr:`Ecosystem.violations`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Ecosystem(ABC):
     url, token, tls
         The API server, a devcluster or a real one.
     delay
-        Seconds between the kubelet's call and what the plugin does.
+        Seconds between the kubelet's call and the plugin's action.
 
     Attributes
     ----------
     violations
-        What a scheduler did that it must not do.
+        The scheduler's mistakes, in words.
     started
         ``namespace/name`` of the pods that run, in order.
     """
@@ -104,7 +104,7 @@ class Ecosystem(ABC):
                 task.add_done_callback(self._tasks.discard)
 
     async def _start(self, pod: Object) -> None:
-        """Start a pod as the kubelet does: one after the other on each node, devices first."""
+        """Start a pod as the kubelet does: pods of a node in turn, devices first."""
         metadata = pod["metadata"]
         path, key = path_of(pod), f"{metadata['namespace']}/{metadata['name']}"
         try:
@@ -126,12 +126,12 @@ class Ecosystem(ABC):
 
     @abstractmethod
     async def _allocate(self, pod: Object) -> list[str]:
-        """Hand out the devices of a pod that runs then; return what is wrong with them.
+        """Hand out the devices of a pod that is about to run; return problems with them.
 
         Raises
         ------
         AllocateError
-            If the pod does not run, which is wrong, too.
+            If the pod must not run, which is a problem, too.
         """
 
     def handed_out(self, node: str) -> dict[str, Amounts]:
@@ -141,7 +141,7 @@ class Ecosystem(ABC):
         return {name: sums([devices[name] for devices in held if name in devices]) for name in names}
 
     def _book(self, pod: Object, devices: Mapping[str, Amounts]) -> list[str]:
-        """Book devices for a pod; return what is wrong with them."""
+        """Book devices for a pod; return problems with them."""
         node = pod["spec"]["nodeName"]
         totals, held = self._totals[node], self._held[node]
         held[pod["metadata"]["uid"]] = dict(devices)
@@ -155,11 +155,11 @@ class Ecosystem(ABC):
 
 
 def sums(amounts: list[Amounts]) -> Amounts:
-    """Add amounts up, each dimension by itself."""
+    """Add up amounts by dimension."""
     return tuple(sum(column) for column in zip(*amounts, strict=True))
 
 
 def path_of(pod: Object) -> str:
-    """Return where a pod is on the API server."""
+    """Return the path of a pod on the API server."""
     metadata = pod["metadata"]
     return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"

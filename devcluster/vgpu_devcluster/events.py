@@ -1,4 +1,4 @@
-"""The two faces of an Event: ``v1`` (stored) and ``events.k8s.io/v1``, which renames half of the fields."""
+"""Conversion of Events between ``v1`` (the stored form) and ``events.k8s.io/v1``, which renames half of the fields."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Evictions: a deletion that the disruption budgets of the pod allow, as ``pods/eviction`` of the API server asks them.
+"""Evictions (``pods/eviction``): a deletion, if the pod's disruption budgets allow it.
 
-The order of the checks and the texts are those of ``pkg/registry/core/pod/storage/eviction.go`` of Kubernetes 1.36.
-What it tries again for ten seconds, because another write came between, is refused at once: here nothing comes between.
+The order of the checks and the messages are those of ``pkg/registry/core/pod/storage/eviction.go`` of Kubernetes 1.36.
+Conflicts that it retries for ten seconds do not occur here, because nothing runs in between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def evict(registry: Registry, target: Target, eviction: Object, write: WriteOpti
 
 
 def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether a label selector of an object matches labels; none matches nothing, an empty one everything."""
+    """Tell whether a label selector of an object matches labels; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -59,13 +59,13 @@ def budgets_of(store: Store, namespace: str, labels: Mapping[str, str]) -> list[
 
 
 def is_ready(pod: Object) -> bool:
-    """Tell whether a pod is healthy in the sense of disruption budgets."""
+    """Tell whether a pod counts as healthy for disruption budgets."""
     conditions = pod["status"].get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def allow(budget: Object, reason: str = "", message: str = "") -> None:
-    """Bring the condition of a budget up to date with what it allows, or with why that is not known."""
+    """Update the condition of a budget: what it allows, or why that is not known."""
     found = budget["status"]
     allowed = found["disruptionsAllowed"] > 0
     fresh = condition(_ALLOWED, "True" if allowed else "False")
@@ -88,7 +88,7 @@ def _fulfils(value: str | None, term: Object) -> bool:
 
 
 def _ends_anyway(pod: Object) -> bool:
-    """Tell whether a pod does not run: its end disrupts nothing, or does so already."""
+    """Tell whether a pod does not run or is ending already, so that its eviction disrupts nothing."""
     return pod["status"]["phase"] in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 
 
@@ -106,19 +106,19 @@ def _ask_budgets(store: Store, target: Target, pod: Object, *, dry_run: bool) ->
 
 
 def _spares_unready(budget: Object) -> bool:
-    """Tell whether the end of a pod that is not ready does not count."""
+    """Tell whether evicting a pod that is not ready does not count against the budget."""
     state = budget["status"]
     healthy = state["currentHealthy"] >= state["desiredHealthy"] > 0
     return budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or bool(healthy)
 
 
 def _count(budget: Object, pod: str) -> None:
-    """Take one from what a budget allows.
+    """Deduct one eviction from a budget.
 
     Raises
     ------
     ApiError
-        429 where it allows nothing, or is not up to date; 403 where too many pods are on their way.
+        429 if the budget allows none or is stale; 403 if too many evictions are unconfirmed.
     """
     name, state = budget["metadata"]["name"], budget["status"]
     if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
@@ -164,7 +164,7 @@ def _too_many(cause: str, retry_after: int = 0) -> status.ApiError:
 
 
 def _delete(registry: Registry, target: Target, options: DeleteOptions) -> None:
-    """Write on the pod why it ends, and delete it; its resource version rises in between."""
+    """Write the disruption condition on the pod, then delete it; its resource version rises in between."""
     where = Target(PODS, target.namespace, target.name)
     registry.delete(where, DeleteOptions(options.grace, options.uid, options.revision, dry_run=True))
     if options.dry_run:

@@ -1,4 +1,4 @@
-"""Faults on order: slow answers, refusals, cut connections and answers that get lost after the write happened."""
+"""Injected faults: slow answers, refusals, cut connections, and answers that get lost after the write happened."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Fault:
     Attributes
     ----------
     verb, resource, name, user_agent
-        Which requests: the verb as audit logs name it (``create``, ``patch``, …), the plural with its subresource
+        The requests to hit: the verb as in audit logs (``create``, ``patch``, …), the plural with its subresource
         (``pods/binding``), the object's name, the beginning of the User-Agent.
     dry_run
-        Whether dry runs are hit, or all others; both if it is None.
+        Whether to hit dry runs only, or only other requests; None for both.
     delay
-        Seconds before the request is looked at. A request whose ``timeout`` parameter is shorter is answered with 504
-        and does not happen.
+        Seconds before the request is processed. A request with a shorter ``timeout`` parameter gets a 504 and has no
+        effect.
     status
-        Answer with this code instead of doing anything.
+        The status code to answer with, without processing the request.
     lose_answer
-        Do what was asked for, then cut the connection.
+        Process the request, then cut the connection.
     drop
-        Cut the connection without doing anything.
+        Cut the connection without processing the request.
     times
-        How many requests are hit before the fault is over; -1 is all of them.
+        How many requests to hit; -1 for all.
     """
 
     verb: str = ""

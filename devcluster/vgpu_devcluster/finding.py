@@ -1,7 +1,7 @@
-"""How a plugin finds the pod whose container the kubelet starts: it is told of a number of devices, never of the pod.
+"""How a plugin finds the pod whose container the kubelet starts: the kubelet tells it a number of devices, no pod.
 
-A scheduler that binds pods of such plugins one at a time leaves them no choice; where they have one, that is a mistake
-of the scheduler, whether the plugin happens to choose well or not.
+A scheduler that binds pods of such plugins one at a time leaves a plugin no choice. If a plugin has a choice, that is a
+mistake of the scheduler, whether the plugin happens to choose correctly or not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Finder:
     Parameters
     ----------
     violation
-        Told what the scheduler got wrong about a pod.
+        Called with a pod and the scheduler's mistake about it.
     """
 
     def __init__(self, client: NodeClient, violation: Callable[[Object, str], None]) -> None:
@@ -41,12 +41,12 @@ class Finder:
         self._violation = violation
 
     async def find(self, pod: Object, node: GpuNode, rack: Rack) -> str:
-        """Return the lock that has to be released for a pod.
+        """Return the value of the lock that must be released for a pod.
 
         Raises
         ------
         AllocateError
-            The plugin would take another pod's devices, or finds none.
+            If the plugin would take another pod's devices, or finds no pod.
         """
         vendor = rack.vendor
         if vendor.find is Find.LOCK:
@@ -60,12 +60,12 @@ class Finder:
         return lock
 
     async def look_again(self, pod: Object, node: GpuNode, rack: Rack, lock: str) -> None:
-        """Look once more before anything is handed out: nobody may have come meanwhile, and the lock must be there.
+        """Check again before devices are handed out: no other candidate may have come, and the lock must remain.
 
         Raises
         ------
         AllocateError
-            The plugin would take another pod's devices.
+            If the plugin would take another pod's devices.
         """
         if rack.vendor.find is not Find.LOCK:
             await self._look(pod, node, rack)
@@ -81,7 +81,7 @@ class Finder:
 
     async def _by_lock(self, pod: Object, node: GpuNode, rack: Rack) -> str:
         key = rack.vendor.lock
-        if owner_of(node.locks.get(key, "")) != pod_name(pod) or _served(pod, node):  # that may have just ended
+        if owner_of(node.locks.get(key, "")) != pod_name(pod) or _served(pod, node):  # the lock may be released by now
             await self._read_lock(pod, node, key)
         lock = node.locks.get(key, "")
         owner = owner_of(lock)
@@ -90,7 +90,7 @@ class Finder:
         if owner:
             self._violation(pod, f"the node lock leads to {owner}")
             raise AllocateError("the lock belongs to another pod")
-        if _served(pod, node):  # another vendor's plugin has released the lock: now the plugin guesses
+        if _served(pod, node):  # another vendor's plugin has released the lock, so this plugin guesses
             await self._choose(pod, node, _pending(pod, await self._others(pod)))
         elif any(one.cards and not one.init for one in allocation.containers(pod, rack.vendor)):
             self._violation(pod, f"bound without the node lock (found {lock!r})")
@@ -99,14 +99,14 @@ class Finder:
     async def _choose(self, pod: Object, node: GpuNode, found: list[Object]) -> None:
         names = [pod_name(one) for one in found]
         if not names and _served(pod, node):
-            raise AllocateError("another vendor's plugin has ended the allocation")  # nothing a scheduler could do
+            raise AllocateError("another vendor's plugin has ended the allocation")  # not the scheduler's mistake
         if names != [pod_name(pod)]:
             self._violation(pod, f"the plugin may take any of {names}" if len(names) > 1 else f"it takes {names}")
         if not names or names[0] != pod_name(pod):
             raise AllocateError("the plugin finds another pod")
 
     async def _others(self, pod: Object) -> list[Object]:
-        """Return the pods of the node that have not ended, the one in question included."""
+        """Return the pods of the node that have not ended, including the given one."""
         query = f"?fieldSelector=spec.nodeName={pod['spec']['nodeName']}"
         listed = await self._client.request("GET", "/api/v1/pods", query=query)
         return [one for one in listed["items"] if one["status"].get("phase") not in _TERMINAL]
@@ -125,7 +125,7 @@ def _served(pod: Object, node: GpuNode) -> bool:
 
 
 def _candidates(rack: Rack, pods: list[Object]) -> list[Object]:
-    """Return the pods that a plugin without a name to go by may take, the one it takes first."""
+    """Return the pods that a plugin may take if no lock names one, starting with the one that it takes."""
     vendor = rack.vendor
     noted = [(one["metadata"].get("annotations") or {}, one) for one in pods]
     if vendor.find is Find.SCAN:

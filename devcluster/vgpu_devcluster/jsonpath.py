@@ -22,12 +22,12 @@ _STEP = re.compile(
 
 
 def find(path: str, obj: Any) -> list[Any]:
-    """Return what a path leads to.
+    """Return the values at a path.
 
     Raises
     ------
     ValueError
-        The path has something that is not understood.
+        If the path contains something that is not supported.
     """
     found = [obj]
     for step in _steps(path):

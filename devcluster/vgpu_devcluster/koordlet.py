@@ -1,6 +1,6 @@
-"""A test double of koordlet, Koordinator's agent on the nodes, and of what koord-manager says of them.
+"""A test double of koordlet, Koordinator's node agent, and of what koord-manager reports about nodes.
 
-Function by function they do what ``docs/node-sides.md`` cites; :func:`injected` is compared with koordlet's own code.
+The functions do what ``docs/node-sides.md`` cites; :func:`injected` is compared with koordlet's own code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RATIO, _SHARE = "koordinator.sh/gpu-memory-ratio", "koordinator.sh/rdma"
 _GPUS = "koordinator.sh/gpu"
 _GPU, _RDMA, _FUNCTIONS = "gpu", "rdma", "rdma-vf"
 _NAMES = {_GPU: (_CORE, _MEMORY, _RATIO), _RDMA: (_SHARE,)}
-"""What devices have amounts of."""
+"""The resources of each type of device."""
 _ASKING = {_GPU: (_CORE, _MEMORY, _RATIO, _GPUS), _RDMA: (_SHARE,)}
 _LABELS = {"node.koordinator.sh/gpu-vendor": "nvidia", "node.koordinator.sh/gpu-model": "NVIDIA-A10"}
 _LIBRARY, _LOCKS = "/usr/local/vgpu/libvgpu.so", "/tmp/vgpulock"  # noqa: S108, a name on nodes
@@ -44,11 +44,11 @@ class Injection:
     Attributes
     ----------
     env
-        Variables of its environment.
+        Environment variables.
     mounts
-        Paths of the node, which are mounted where they are.
+        Paths on the node, mounted at the same paths.
     devices
-        Paths of devices of the node.
+        Paths of devices on the node.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Injection:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What an allocation says of one device: its minor and id, the amounts, and the PCI addresses of functions."""
+    """An allocation of one device: its minor and id, the amounts, and the PCI addresses of virtual functions."""
 
     minor: int
     id: str
@@ -67,20 +67,20 @@ class _Entry:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where the devices are that containers get: the device itself is not among them where it has functions."""
+        """The addresses of the devices for containers: the virtual functions, or without any the device itself."""
         return self.functions or (self.id,)
 
 
 def injected(labels: Mapping[str, str], annotations: Mapping[str, str], verbs: Mapping[str, str] = NONE) -> Injection:
-    """Return what koordlet gives the containers of a pod by what is written on it.
+    """Return what koordlet gives the containers of a pod, according to its labels and annotations.
 
-    What it cannot read it leaves out, and the container starts without it. The limits are those of the first GPU, for
-    all of them, and there are none where that one is taken with all of its memory.
+    It skips what it cannot read, and the container starts without it. The limits of the first GPU apply to all GPUs;
+    there are none if the pod has all memory of the first GPU.
 
     Parameters
     ----------
     verbs
-        What the RDMA devices and virtual functions of the node are called below ``/dev/infiniband``, by PCI address.
+        The names of the node's RDMA devices and virtual functions below ``/dev/infiniband``, by PCI address.
     """
     allocated = _readable(annotations)
     given = _of_gpus(labels, allocated.get(_GPU, []))
@@ -101,7 +101,7 @@ def _of_gpus(labels: Mapping[str, str], gpus: Sequence[_Entry]) -> Injection:
 
 
 def _of_rdma(entries: Sequence[_Entry], verbs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the paths of RDMA devices, up to the first one that the node does not have."""
+    """Return the paths of the RDMA devices, up to the first one that the node does not have."""
     if not entries or not verbs:
         return ()
     known = takewhile(verbs.__contains__, chain.from_iterable(entry.addresses for entry in entries))
@@ -109,7 +109,7 @@ def _of_rdma(entries: Sequence[_Entry], verbs: Mapping[str, str]) -> tuple[str, 
 
 
 def _readable(annotations: Mapping[str, str]) -> Mapping[str, list[_Entry]]:
-    """Return what is allocated of each type, nothing where that cannot be read."""
+    """Return the allocations of each type; none if they cannot be read."""
     try:
         return _allocated(annotations.get(ALLOCATED, "{}"))
     except (ValueError, TypeError, AttributeError):
@@ -117,12 +117,12 @@ def _readable(annotations: Mapping[str, str]) -> Mapping[str, list[_Entry]]:
 
 
 def _allocated(text: str) -> dict[str, list[_Entry]]:
-    """Return the devices of each type as koordlet reads them: an error anywhere is one of all of them.
+    """Return the devices of each type as koordlet reads them: an error anywhere makes all of them unreadable.
 
     Raises
     ------
     ValueError, TypeError, AttributeError
-        If anything is not what it should be.
+        If any part is malformed.
     """
     return {kind: [_entry(entry) for entry in entries or ()] for kind, entries in (json.loads(text) or {}).items()}
 
@@ -142,7 +142,7 @@ def _entry(entry: Mapping[str, Any]) -> _Entry:
 
 
 def _field(fields: Mapping[str, Any], name: str, missing: _T) -> _T:
-    """Return a field, which is like what stands for it where it is missing."""
+    """Return a field, or ``missing`` if it is absent; its type must be that of ``missing``."""
     value = fields.get(name)
     if value is None:
         return missing
@@ -152,13 +152,13 @@ def _field(fields: Mapping[str, Any], name: str, missing: _T) -> _T:
 
 
 class Koordlet(Ecosystem):
-    """koordlet, which lists devices in an object beside the node and reads the allocations of the pods that it starts.
+    """koordlet, which lists a node's devices in an object of their own and reads the allocations of starting pods.
 
-    It keeps no pod from running. What it notices is what its user would find: a pod that asks for devices and sees
-    none, one that sees another GPU than the allocation says or may take more of it, one without its RDMA device, and
-    devices and virtual functions that are given out twice.
+    It keeps no pod from running. It reports what the pod's user would notice: a pod that asks for devices and sees
+    none, sees another GPU than allocated, may use more of it, or lacks its RDMA device; and devices and virtual
+    functions that are handed out twice.
 
-    Devices are called what they are in the books of a scheduler: by type, minor and id.
+    Devices are named as in a scheduler's books: by type, minor and id.
     """
 
     DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
@@ -177,14 +177,14 @@ class Koordlet(Ecosystem):
         rdma: int = 0,
         functions: int = 0,
     ) -> None:
-        """Create a ready node that is not listed yet: so it offers nothing.
+        """Create a ready node that offers nothing yet, because its devices are not listed.
 
         Parameters
         ----------
         cards, memory
-            How many GPUs it has, and the GiB of each.
+            The number of GPUs, and the GiB of each.
         rdma, functions
-            How many RDMA devices it has, and the virtual functions of each.
+            The number of RDMA devices, and of the virtual functions of each.
         """
         size = memory * 2**30
         totals: dict[str, Amounts] = {
@@ -200,7 +200,7 @@ class Koordlet(Ecosystem):
         await self._register(name, {}, {}, {**_LABELS, **labels})
 
     async def list_devices(self, name: str) -> None:
-        """Create the object that lists the devices of a node, and have the node offer them."""
+        """Create the object that lists the devices of a node, and make the node offer them."""
         uid = (await self._client.request("GET", f"/api/v1/nodes/{name}"))["metadata"]["uid"]
         totals = self._totals[name]
         await self._client.request("POST", self.DEVICES, device_object(name, totals, uid))
@@ -239,13 +239,13 @@ class Koordlet(Ecosystem):
         return [*problems, *self._book(pod, devices)]
 
     def _device(self, node: str, kind: str, entry: _Entry) -> str:
-        """Return the device that an entry is about: by its minor alone where there is no id, as before 1.6."""
+        """Return the name of an entry's device; without an id, as before 1.6, the minor alone identifies it."""
         of_minor = f"{kind}/{entry.minor}/"
         listed = (device for device in self._totals[node] if device.startswith(of_minor))
         return of_minor + entry.id if entry.id else next(listed, of_minor)
 
     def _unseen(self, node: str, devices: Sequence[str], entry: _Entry, given: Injection) -> list[str]:
-        """Return which RDMA devices the containers are not given that they should be, in the order of the addresses."""
+        """Return the RDMA devices that the containers should have but are not given, in the order of the addresses."""
         paths = (f"{_VERBS}/{self._verbs[node].get(address)}" for address in entry.addresses)
         return [
             f"it is not given {device}"
@@ -261,7 +261,7 @@ def _asked(pod: Object) -> list[str]:
 
 
 def _wrong_limits(device: str, amounts: Amounts, env: Mapping[str, str]) -> list[str]:
-    """Return which limits of containers are not what is allocated of a GPU: compute, memory and its ratio."""
+    """Return the limits of containers that differ from a GPU's allocation: compute, memory and its ratio."""
     return [
         f"device {device} is limited by {limit} to {env[limit]} instead of {amount}"
         for limit, amount in zip((_CORE_LIMIT, _MEMORY_LIMIT), amounts, strict=False)
@@ -270,7 +270,7 @@ def _wrong_limits(device: str, amounts: Amounts, env: Mapping[str, str]) -> list
 
 
 def _parts(device: str) -> tuple[str, int, str]:
-    """Return the type, the minor and the id of a device; of a virtual function, the minor of its device."""
+    """Return type, minor and id of a device; a virtual function has the minor of its device."""
     kind, minor, identity = device.split("/", 2)
     return kind, int(minor), identity
 
@@ -281,10 +281,10 @@ def device_object(name: str, devices: Mapping[str, Amounts], uid: str = "") -> O
     Parameters
     ----------
     devices
-        What there is of each, by its name: of a GPU compute, bytes and percent of memory, of an RDMA device its share;
-        virtual functions are listed at their device.
+        The amounts of each device by its name: of a GPU compute, bytes of memory and percent of memory, of an RDMA
+        device its share; virtual functions are listed with their device.
     uid
-        The node's.
+        The UID of the node.
     """
     listed: list[dict[str, Any]] = []
     for device, amounts in devices.items():

@@ -1,4 +1,4 @@
-"""What the kubelet writes about nodes and pods."""
+"""What the kubelet writes to nodes and pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .clock import now
 Object = dict[str, Any]
 
 CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
-"""What a node has besides cards."""
+"""A node's capacity besides cards."""
 
 
 def ready() -> Object:

@@ -26,7 +26,7 @@ class Lists:
     _snapshots: dict[str, tuple[int, list[Entry]]] = field(default_factory=dict)
 
     def page(self, resource: Resource, selector: Selector, limit: int, token: str) -> Answer:
-        """Return the first page of a list, or the one that a continue token stands for; limit 0 is no limit."""
+        """Return the first page of a list, or the page of a continue token; limit 0 means no limit."""
         if token:
             revision, entries = self._resume(token)
         else:
@@ -40,7 +40,7 @@ class Lists:
         return 200, list_body(resource, revision, entries[:limit], more)
 
     def forget(self) -> None:
-        """Let all continue tokens expire."""
+        """Expire all continue tokens."""
         self._snapshots.clear()
 
     def _remember(self, revision: int, rest: list[Entry]) -> str:

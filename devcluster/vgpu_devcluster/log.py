@@ -1,4 +1,4 @@
-"""Who asked for what: counters by user agent, verb and resource, as an audit log would give them."""
+"""Request counters by user agent, verb and resource, as an audit log would have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 
 
 class Request(NamedTuple):
-    """What a request is, in the words of an audit log."""
+    """A request in the terms of an audit log."""
 
     user_agent: str
     verb: str
@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
 
 class RequestKey(NamedTuple):
-    """What requests are counted by."""
+    """The key under which requests are counted."""
 
     user_agent: str
     verb: str
@@ -49,7 +49,7 @@ class RequestLog:
     def total(
         self, *, user_agent: str = "", verb: str = "", resource: str = "", code: int = 0, dry_run: bool | None = None
     ) -> int:
-        """Add up the requests that match; empty arguments and None match all, ``user_agent`` is a prefix."""
+        """Return the number of matching requests; empty arguments and None match all, ``user_agent`` is a prefix."""
         return sum(
             number
             for key, number in self.counts.items()

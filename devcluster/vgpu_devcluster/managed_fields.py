@@ -1,7 +1,7 @@
-"""Who owns which field: sets of field paths, how they are written into ``managedFields``, and how writes change them.
+"""Field ownership: sets of field paths, their form in ``managedFields``, and how writes change them.
 
-Fields are tracked from the first server-side apply of an object on; what was there before belongs to
-``before-first-apply``. The API server tracks them from the creation on.
+Fields are tracked from an object's first server-side apply on; earlier fields belong to ``before-first-apply``. The API
+server tracks them from the creation on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEFORE = "before-first-apply"
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """One owner: a name, how it writes, and through which subresource."""
+    """A field manager: its name, operation and subresource."""
 
     name: str
     operation: str
@@ -38,7 +38,7 @@ Owned = dict[Manager, Fields]
 
 
 def read(metadata: Object) -> Owned:
-    """Return who owns what of an object."""
+    """Return the owners of an object's fields."""
     return {
         Manager(entry["manager"], entry["operation"], entry.get("subresource", "")): frozenset(
             _paths(entry.get("fieldsV1") or {}, ())
@@ -56,7 +56,7 @@ def _paths(tree: Object, path: Path) -> Iterable[Path]:
 
 
 def write(owned: Owned, old: list[Object], api_version: str, time: str) -> list[Object]:
-    """Return ``managedFields``; an entry that has not changed keeps its time, applies come first."""
+    """Return ``managedFields``; an unchanged entry keeps its time, and applies come first."""
     times = {(entry["manager"], entry["operation"], entry.get("subresource", "")): entry for entry in old}
     entries = []
     for manager, fields in owned.items():
@@ -82,7 +82,7 @@ def _tree(fields: Fields) -> Object:
 
 
 def _trimmed(tree: Object) -> Object:
-    """Return a tree in which a field without others below it is just an empty map."""
+    """Return a tree in which a field without subfields is an empty map."""
     if tree.keys() == {"."}:
         return {}
     return {element: below if element == "." else _trimmed(below) for element, below in tree.items()}
@@ -92,7 +92,7 @@ def _trimmed(tree: Object) -> Object:
 
 
 def after_update(owned: Owned, manager: Manager, old: Mapping[Path, Any], new: Mapping[Path, Any]) -> Owned:
-    """Return who owns what after a write that is no apply: who changes a field has it from then on."""
+    """Return the owners after a write other than an apply: a manager owns the fields that it changes."""
     removed = frozenset(old.keys() - new.keys())
     changed = frozenset(path for path, value in new.items() if path not in old or old[path] != value)
     kept = {one: fields - changed - removed for one, fields in owned.items()}
@@ -101,7 +101,7 @@ def after_update(owned: Owned, manager: Manager, old: Mapping[Path, Any], new: M
 
 
 def conflicts(owned: Owned, manager: Manager, changed: Fields) -> list[tuple[Manager, Path]]:
-    """Return which of the fields that an apply changes belong to others."""
+    """Return the fields changed by an apply that other managers own."""
     others = sorted((one for one in owned if one != manager), key=lambda one: (one.name, one.operation))
     return [(one, path) for one in others for path in sorted(owned[one] & changed)]
 

@@ -1,6 +1,6 @@
-"""What HAMi's NVIDIA plugin does with MIG cards: it makes the instances that a pod's placements name.
+"""MIG in HAMi's NVIDIA plugin, which creates the instances that a pod's placements name.
 
-Plugins since 2.10 read placements; older ones read the instance from the name of the card, ``UUID[template-instance]``.
+Plugins since 2.10 read placements; older ones read the instance from the card's name, ``UUID[template-instance]``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _NO_TEMPLATE = -1
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What a pod has of a MIG card: slices, or one instance of a template.
+    """A pod's part of a MIG card: slices, or one instance of a template.
 
     Attributes
     ----------
     card
         The card's UUID.
     start, size
-        The slices; of a template the number of the instance, and 1.
+        The slices; for a template, the number of the instance and 1.
     template
-        The template's number; -1 for a placement.
+        The number of the template; -1 for a placement.
     init
-        An init container's: it is gone when those of other containers are made.
+        Whether it belongs to an init container, so that it is gone before instances of app containers are created.
     """
 
     card: str
@@ -55,7 +55,7 @@ class Instance:
         return f"instance {self.template}-{self.start}"
 
     def clashes(self, other: Instance) -> bool:
-        """Tell whether a card cannot have both: a slice is in both, or they are of two templates."""
+        """Tell whether a card cannot have both: they overlap, or belong to different templates."""
         if self.card != other.card:
             return False
         meet = self.start < other.start + other.size and other.start < self.start + self.size
@@ -63,13 +63,13 @@ class Instance:
 
 
 def physical(name: str) -> str:
-    """Return the card that an entry is about."""
+    """Return the UUID of an entry's card."""
     match = _INSTANCE.fullmatch(name)
     return match["uuid"] if match else name
 
 
 def instances(pod: Object, vendor: Vendor) -> list[Instance]:
-    """Return what a pod has of MIG cards."""
+    """Return a pod's parts of MIG cards."""
     annotations = pod["metadata"].get("annotations") or {}
     init = [container.init for container in containers(pod, vendor)]
     found = [
@@ -89,7 +89,7 @@ def instances(pod: Object, vendor: Vendor) -> list[Instance]:
 
 
 def clashes(own: Iterable[Instance], others: Iterable[Instance]) -> list[tuple[Instance, Instance]]:
-    """Return pairs that no card can have at a time, of a pod's own and of its own with those of others."""
+    """Return pairs of instances that cannot coexist, within a pod's own and between these and others."""
     own = list(own)
     together = combinations([instance for instance in own if not instance.init], 2)
     return [
@@ -99,7 +99,7 @@ def clashes(own: Iterable[Instance], others: Iterable[Instance]) -> list[tuple[I
 
 
 def check_instances(pod: Object, vendor: Vendor, cards: Mapping[str, Card]) -> tuple[list[str], dict[str, str]]:
-    """Hold a pod's placements against its entries; return what is wrong, and the annotations to be noted on it."""
+    """Compare a pod's placements with its entries; return problems, and annotations to write on the pod."""
     annotations = pod["metadata"].get("annotations") or {}
     listed = _placements(pod)
     problems = []

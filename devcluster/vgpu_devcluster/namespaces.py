@@ -1,4 +1,4 @@
-"""What the namespace controller does: a namespace that is deleted goes once all that is in it has gone."""
+"""The namespace controller: removes a deleted namespace once it is empty."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def end_namespaces(registry: Registry, names: Iterable[str], served: Iterable[Resource]) -> Iterator[str]:
-    """Delete what is in namespaces that are ending, and those that are empty; yield those that something still holds.
+    """Delete the contents of terminating namespaces, remove empty namespaces, and yield those that are not empty yet.
 
-    What has a finalizer, or runs at a kubelet, holds its namespace until it has gone.
+    Objects with finalizers, and pods that run at a kubelet, hold their namespace until they are gone.
     """
     kinds = {row.storage: row for row in served if row.namespaced and "delete" in row.verbs}.values()
     for name in names:
@@ -33,7 +33,7 @@ def end_namespaces(registry: Registry, names: Iterable[str], served: Iterable[Re
 
 
 def _remains(registry: Registry, row: Resource, namespace: str) -> bool:
-    """Delete the objects of a kind in a namespace; tell whether one remains."""
+    """Delete a namespace's objects of a kind; return whether any remains."""
     entries = registry.store.table(row).entries
     for name in [name for where, name in entries if where == namespace]:
         if "deletionTimestamp" not in entries[namespace, name].thaw()["metadata"]:

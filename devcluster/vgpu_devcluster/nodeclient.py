@@ -36,12 +36,12 @@ class RequestError(Exception):
 
 @contextmanager
 def unless_gone(*, or_replaced: bool = False) -> Iterator[None]:
-    """Leave out what is left to be done for an object that is gone meanwhile: that is nobody's fault.
+    """Skip the rest of the block if the object of a request is gone.
 
     Parameters
     ----------
     or_replaced
-        Where the request names a UID: another object that has the name by now is a sign of the same.
+        For requests that name a UID: also skip it if another object has the name now.
     """
     try:
         yield
@@ -80,7 +80,7 @@ class NodeClient:
     async def request(
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", query: str = ""
     ) -> Object:
-        """Send a request and return the answer; a connection that fails is tried again for ``patience`` seconds.
+        """Send a request and return the answer; failed connections are retried for ``retry_for`` seconds.
 
         Raises
         ------
@@ -123,13 +123,13 @@ class NodeClient:
         return self._session
 
     async def follow(self, path: str, query: str = "") -> AsyncIterator[tuple[str, Object]]:
-        """List and watch for ever.
+        """List and watch forever.
 
         Yields
         ------
         tuple[str, dict]
             ``ADDED``, ``MODIFIED`` or ``DELETED`` with the object, and ``SYNCED`` with an empty one after each list.
-            What vanished unseen, while the server was away, is yielded as ``DELETED`` with its last known state.
+            Objects deleted while the server was away are yielded as ``DELETED`` with their last known state.
         """
         known: dict[str, Object] = {}
         while True:
@@ -159,7 +159,7 @@ class NodeClient:
                 await asyncio.sleep(_MAX_BACKOFF)
 
     async def _watch(self, path: str, query: str, revision: str) -> AsyncIterator[tuple[str, Object]]:
-        """Watch from a revision and come back with the last one seen, until the server has forgotten it."""
+        """Watch from a revision, and resume from the last one seen until the server has dropped it."""
         while True:
             url = f"{self._url}{path}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}&{query}"
             try:

@@ -17,19 +17,19 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class NodeStrategy(Strategy):
-    """A node's status may be set at creation, as the kubelet does, and only through ``/status`` afterwards."""
+    """A node's status may be set at creation, as the kubelet does, and afterwards only through ``/status``."""
 
     status = True
 
     def admit(self, obj: Object, lookup: Lookup) -> str:  # noqa: ARG002
-        """Taint a new node as not ready, whatever its status says: removing the taint is a controller's business."""
+        """Add the not-ready taint to a new node, whatever its status says; a controller would remove it."""
         taints = obj.setdefault("spec", {}).setdefault("taints", [])
         if not any(taint.get("key") == NOT_READY for taint in taints):
             taints.append({"key": NOT_READY, "effect": "NoSchedule"})
         return ""
 
     def default(self, obj: Object) -> None:
-        """Bring amounts into canonical form; without its own value allocatable is the capacity."""
+        """Bring amounts into canonical form; allocatable defaults to the capacity."""
         spec = obj.setdefault("spec", {})
         if not spec.get("taints", True):
             del spec["taints"]

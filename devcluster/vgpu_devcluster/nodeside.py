@@ -1,12 +1,12 @@
 """A test double of what runs on GPU nodes: the vendors' device plugins under HAMi and the kubelet around them.
 
-It registers nodes with cards, admits the pods that are bound to them, finds "its" pod as each plugin does, NVIDIA's
-through the node lock, takes the entries out of ``hami.io/vgpu-devices-to-allocate`` one container at a time, reports
-success and releases the lock, and runs the pods. While it plays it checks what a scheduler must never get wrong and
-keeps what it found in :attr:`NodeSide.violations`.
+It registers nodes with cards and admits the pods that are bound to them. Like each plugin, it finds "its" pod
+(NVIDIA's through the node lock), removes entries from ``hami.io/vgpu-devices-to-allocate`` one container at a time,
+reports success and releases the lock; then it runs the pods. Meanwhile it checks what a scheduler must never get wrong,
+and collects mistakes in :attr:`NodeSide.violations`.
 
-One list-watch each for nodes and pods serves all nodes; what they show decides, and a read of the node confirms before
-a violation is recorded. What is not played is listed in :mod:`.plugin`.
+One list-watch each for nodes and pods serves all nodes. A suspected violation is confirmed by reading the node before
+it is recorded. The docstring of :mod:`.plugin` lists what is not simulated.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class NodeSide:
     delay
         Seconds that an Allocate takes.
     behave
-        Chooses a pod's treatment; the pod's annotation :data:`BEHAVIOUR` wins.
+        Chooses how a pod is treated; the pod's annotation :data:`BEHAVIOUR` takes precedence.
     seed
-        Of everything random: the order of cards in rewritten registrations, which node's heartbeat is next.
+        The seed of everything random: the order of cards in rewritten registrations, and whose heartbeat is next.
 
     Attributes
     ----------
     counts
-        ``allocated``, ``failed``, ``running``, ``deleted``, ``unanswered``: pods so far.
+        Numbers of pods so far: ``allocated``, ``failed``, ``running``, ``deleted``, ``unanswered``.
     dead
-        The nodes whose kubelets see nothing of what becomes of their pods.
+        The nodes whose kubelets ignore changes of their pods.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class NodeSide:
         Parameters
         ----------
         cards
-            Keys of the catalogue, one per card, or a function that returns the cards of a node, or such a function of
-            each of several vendors. Without cards a node is a plain one.
+            Keys of the catalogue, one per card; or a function that returns the cards of a node; or such a function for
+            each of several vendors. A node without cards is a plain one.
         count
-            Sharers per card.
+            The most pods that may share a card.
         capacity
-            Amounts besides those of cards; 64 CPUs, 512 GiB and 110 pods when absent.
+            Amounts other than cards; 64 CPUs, 512 GiB and 110 pods by default.
         vendor
-            Whose cards, and whose plugin, where it is one vendor's.
+            The vendor of the cards and the plugin, if there is only one.
         """
         gate = asyncio.Semaphore(32)
 
@@ -143,7 +143,7 @@ class NodeSide:
         amounts = {**capacity, **self._nodes[name].capacity()}
         body = {"status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready()]}}
         await self._client.strategic(f"/api/v1/nodes/{name}/status", body)
-        # the node lifecycle controller would take the taint away that admission put on the new node
+        # no node lifecycle controller runs that would remove the taint which admission put on the new node
         kept = [dict(taint) for taint in taints if taint.get("key") != NOT_READY]
         await self._client.merge(f"/api/v1/nodes/{name}", {"spec": {"taints": kept or None}})
 
@@ -164,15 +164,15 @@ class NodeSide:
         await self.set_cards(node, [replace(c, healthy=healthy) if c.uuid == uuid else c for c in cards.values()])
 
     async def kill_plugin(self, node: str, *, forgotten: bool = False) -> None:
-        """Let the plugins of a node die: the kubelet takes their devices back, what they registered stays.
+        """Stop the plugins of a node: the kubelet withdraws their devices, and their registration stays.
 
-        Some minutes later it has ``forgotten`` them, and says that the node has no such devices.
+        With ``forgotten``, as some minutes later, the node also reports no capacity of such devices.
         """
         gone = dict.fromkeys(self._nodes[node].capacity(), "0")
         await self._set_amounts(node, gone, "allocatable", *(["capacity"] if forgotten else []))
 
     async def revive_plugin(self, node: str) -> None:
-        """Let the plugins of a node come back."""
+        """Start the plugins of a node again."""
         mine = self._nodes[node]
         await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": mine.annotations()}})
         await self._set_amounts(node, mine.capacity(), "allocatable", "capacity")
@@ -182,50 +182,50 @@ class NodeSide:
         await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": status})
 
     async def heartbeat(self, node: str) -> None:
-        """Write what a node writes again and again: its Ready condition, and its cards in another order."""
+        """Write what a node writes periodically: its Ready condition, and its cards in a random order."""
         annotations = self._nodes[node].annotations(self._random.shuffle)
         await self._client.strategic(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready()]}})
         await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
 
     async def heartbeats(self, interval: float) -> None:
-        """Write heartbeats of random nodes for ever, so that each node has one per ``interval`` seconds on average."""
+        """Write heartbeats of random nodes forever, so that each node has one per ``interval`` seconds on average."""
         while True:
             await asyncio.sleep(interval / max(len(self._nodes), 1))
             if self._nodes:
                 await self.heartbeat(self._random.choice(sorted(self._nodes)))
 
     async def remove(self, node: str) -> None:
-        """Delete a node; what ran there stays charged until its pods are gone."""
+        """Delete a node; its amounts stay charged until its pods are gone."""
         await self._client.request("DELETE", f"/api/v1/nodes/{node}")
 
     # ------------------------------------------------------------------------------------------------ playing
 
     @property
     def busy(self) -> bool:
-        """Whether a pod is being admitted or ended."""
+        """Whether a pod is being admitted or terminated."""
         return bool(self._tasks)
 
     @property
     def violations(self) -> list[str]:
-        """What a scheduler got wrong, in words."""
+        """The scheduler's mistakes, in words."""
         return self._plugin.violations
 
     @property
     def held(self) -> set[str]:
-        """The pods, by ``namespace/name``, whose plugins wait for :meth:`let_go`."""
+        """The pods (``namespace/name``) whose plugins wait for :meth:`let_go`."""
         return self._plugin.held
 
     def let_go(self) -> None:
-        """Let the plugins answer that were told to wait."""
+        """Let the waiting plugins answer."""
         self._plugin.gate.set()
 
     async def start(self) -> None:
-        """Play in the background; return when the nodes and pods that are there have been seen."""
+        """Start in the background; return when the existing nodes and pods have been seen."""
         self._loops = [asyncio.create_task(self._follow_nodes()), asyncio.create_task(self._follow_pods())]
         await self.until(lambda: self._synced >= len(self._loops))
 
     async def run(self) -> None:
-        """Play until cancelled, or until something breaks."""
+        """Run until cancelled, or until an error occurs."""
         await self.start()
         try:
             await asyncio.gather(*self._loops)
@@ -233,7 +233,7 @@ class NodeSide:
             await self.stop()
 
     async def stop(self) -> None:
-        """Stop to play; pods keep their state, and a later start counts again what they hold."""
+        """Stop; pods keep their state, and a later start counts what they hold again."""
         tasks = [*self._loops, *self._tasks.values()]
         for task in tasks:
             task.cancel()
@@ -245,7 +245,7 @@ class NodeSide:
         self._plugin.books.forget()
 
     async def until(self, condition: Callable[[], bool], within: float = 30.0) -> None:
-        """Wait until a condition holds; it is looked at whenever something happened on the node side.
+        """Wait until a condition holds; it is checked after each event on the node side.
 
         Parameters
         ----------
@@ -267,15 +267,15 @@ class NodeSide:
                     await self._changed.wait()
 
     def used(self, node: str) -> dict[str, Amount]:
-        """Return what is handed out and still held, by card."""
+        """Return the amounts that pods hold, by card."""
         return {card: amount for card, amount in self._nodes[node].used.items() if amount != Amount()}
 
     def slices(self, node: str) -> dict[str, list[int]]:
-        """Return which slices of MIG cards are handed out and still held, or which instances of their templates."""
+        """Return the slices of MIG cards, or the instances of their templates, that pods hold."""
         return self._nodes[node].slices()
 
     async def finish(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
-        """Let a pod end that is bound, once it was admitted: no kubelet ends a pod that it is about to start."""
+        """End a bound pod after its admission: no kubelet ends a pod that it is about to start."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         pod = await self._client.request("GET", path)
         uid = pod["metadata"]["uid"]
@@ -288,7 +288,7 @@ class NodeSide:
         self._release(uid)
 
     async def delete(self, namespace: str, name: str, uid: str = "") -> None:
-        """Delete a pod without grace, as the kubelet does when its containers have ended; only the one of a UID."""
+        """Delete a pod without grace, as the kubelet does after its containers end; with ``uid``, only that pod."""
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid} if uid else {}}
         with unless_gone(or_replaced=bool(uid)):
             pod = await self._client.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", body)
@@ -325,12 +325,12 @@ class NodeSide:
         elif uid not in self._seen and phase not in _TERMINAL:
             self._seen.add(uid)
             if phase == "Running" or pod["status"].get("initContainerStatuses"):
-                self._plugin.charge(pod)  # it ran before this node side started to watch
+                self._plugin.charge(pod)  # it was running before this node side started
             else:
                 self._begin(uid, self._admit(pod))
 
     def _forget(self, uid: str) -> None:
-        """Give up a pod that is gone, whatever its plugins were about to hand out to it."""
+        """Forget a deleted pod, and cancel its admission."""
         admission = self._tasks.get(uid)
         if admission is not None:
             admission.cancel()
@@ -348,7 +348,7 @@ class NodeSide:
             self._tasks.pop(key, None)
             self._changed.set()
             if not ended.cancelled() and (error := ended.exception()) is not None:
-                self.violations.append(f"the node side broke: {error!r}")
+                self.violations.append(f"the node side failed: {error!r}")
 
         task.add_done_callback(done)
 
@@ -359,13 +359,13 @@ class NodeSide:
         self.counts["deleted"] += 1
 
     async def _admitted(self, uid: str) -> None:
-        """Wait for the admission of a pod that goes on: the kubelet ends what it began before it ends the pod."""
+        """Wait for a pod's admission: the kubelet finishes it before it terminates the pod."""
         admission = self._tasks.get(uid)
         if admission is not None:
             await asyncio.wait([admission])
 
     async def _admit(self, pod: Object) -> None:
-        """Admit a pod as the kubelet does: devices first, then it runs."""
+        """Admit a pod as the kubelet does: allocate its devices, then run it."""
         asking = self._nodes[pod["spec"]["nodeName"]].asked(pod)
         behaviour = self._behaviour(pod)
         with unless_gone():
@@ -397,6 +397,3 @@ class NodeSide:
         status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": text}
         with unless_gone():
             await self._client.strategic(f"{pod_path(pod)}/status", {"status": status})
-
-
-__all__ = ["BEHAVIOUR", "Behaviour", "NodeSide"]

@@ -1,4 +1,4 @@
-"""Objects on their way in and out: what a request is about, the stored form, and the bytes of answers."""
+"""Targets of requests, the stored form of objects, and the bytes of answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about."""
+    """The target of a request."""
 
     resource: Resource
     namespace: str = ""
@@ -54,7 +54,7 @@ def stored_form(resource: Resource, obj: Object) -> Object:
 
 
 def tidy(metadata: Object) -> None:
-    """Leave out what is empty, as Go's omitempty does."""
+    """Remove empty fields, as Go's omitempty does."""
     for key in ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "managedFields"):
         if key in metadata and not metadata[key]:
             del metadata[key]
@@ -66,24 +66,24 @@ def render(resource: Resource, entry: Entry) -> bytes:
 
 
 def show(resource: Resource, obj: Object) -> bytes:
-    """Return the bytes of an object that is not stored (any more)."""
+    """Return the bytes of an object that is not (or no longer) stored."""
     return encode(obj if resource.outbound is None else resource.outbound(obj))
 
 
 def list_body(resource: Resource, revision: int, entries: Iterable[Entry], more: bytes = b"") -> bytes:
-    """Return a list; its items carry neither kind nor apiVersion, so they are cut off the stored bytes."""
+    """Return a list; its items have neither kind nor apiVersion, so these are cut off the stored bytes."""
     items = b",".join([b"{" + render(resource, entry)[len(resource.prefix) :] for entry in entries])
     head = f'{{"kind":"{resource.kind}List","apiVersion":"{resource.api_version}",'
     return b'%s"metadata":{"resourceVersion":"%d"%s},"items":[%s]}\n' % (head.encode(), revision, more, items)
 
 
 def uid_mismatch(target: Target, entry: Entry, uid: str) -> str:
-    """Return the text of a write whose UID is another's."""
+    """Return the message for a write whose UID is another object's."""
     return f"{_precondition(target)}UID in precondition: {uid}, UID in object meta: {entry.uid}"
 
 
 def revision_mismatch(target: Target, entry: Entry, revision: str) -> str:
-    """Return the text of a write whose revision is not the current one."""
+    """Return the message for a write whose revision is not the current one."""
     text = f"ResourceVersion in precondition: {revision}, ResourceVersion in object meta: {entry.revision}"
     return _precondition(target) + text
 

@@ -1,7 +1,7 @@
-"""The OpenAPI documents that kubectl reads: which kinds take ``fieldValidation``, and what ``explain`` shows.
+"""The OpenAPI documents that kubectl reads: which kinds support ``fieldValidation``, and the data of ``explain``.
 
-Each path has the operations that kubectl looks at, and no other. Strategic merge patches are not announced: kubectl
-then computes them with the types that it is built with, and needs no merge keys from here.
+Each path lists only the operations that kubectl looks at. Strategic merge patches are not announced: kubectl then
+computes them with its built-in types, and needs no merge keys from here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ROOT = "/openapi/v3"
 ROOT_OF_V2 = "/openapi/v2"
 TYPE_OF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 DOCUMENT_OF_V2 = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned"
-"""In protobuf: ``swagger``, and ``info`` with ``title`` and ``version``. kubectl asks for it when it is given
-a ``List``, and checks of the items what is defined in it: nothing, they are checked here, one by one.
+"""A protobuf with ``swagger``, and ``info`` with ``title`` and ``version``. kubectl requests it for a ``List``, and
+validates the items against it: it defines nothing, because the server validates them one by one.
 """
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind}}
@@ -35,7 +35,7 @@ _METADATA = "V1ObjectMeta"
 
 
 def document(path: str, resources: Iterable[Resource]) -> Object | None:
-    """Return the document at a path below :data:`ROOT`, or the index of all at that itself; ``None`` without one."""
+    """Return the document at a path below :data:`ROOT`, or at the root the index of all documents; None without one."""
     groups: dict[str, list[Resource]] = {}
     for row in resources:
         groups.setdefault(f"{'apis' if row.group else 'api'}/{row.api_version}", []).append(row)
@@ -46,7 +46,7 @@ def document(path: str, resources: Iterable[Resource]) -> Object | None:
 
 
 def _address(group: str, rows: list[Resource]) -> str:
-    """Return where a group's document is; the hash changes with what it says, because clients keep documents."""
+    """Return the address of a group's document; the hash changes with the content, because clients cache documents."""
     content = encode([(row.plural, row.kind, row.schema) for row in rows])
     return f"{ROOT}/{group}?hash={hashlib.sha256(content).hexdigest()[:32].upper()}"
 

@@ -1,4 +1,4 @@
-"""What a request says: its parameters, its body, and what it is about."""
+"""Parses requests: parameters, body, and target."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Query:
         raise status.bad_request(f"invalid value for {name}: {text}")
 
     def write_options(self, verb: str, user_agent: str) -> WriteOptions:
-        """Return how a write is to be made; who makes it is who the parameters or the user agent say."""
+        """Return the options of a write; the field manager comes from the parameters or the user agent."""
         kind = _OPTIONS.get(verb)
         if kind is None:
             return WriteOptions()
@@ -73,7 +73,7 @@ class Query:
         return WriteOptions(self.dry_run(kind), manager, self.flag("force"), validation)
 
     def dry_run(self, kind: str) -> bool:
-        """Tell whether nothing is to be kept."""
+        """Tell whether nothing is to be stored."""
         value = self.text("dryRun")
         if value in {"", "All"}:
             return value == "All"
@@ -82,18 +82,18 @@ class Query:
 
 
 def selector(target: Target, query: Query) -> Selector:
-    """Return which objects a list, a watch or a deletion is about."""
+    """Return the selector of a list, watch or deletion."""
     labels, fields = query.text("labelSelector"), query.text("fieldSelector")
     return Selector(target.namespace, parse_labels(labels), parse_fields(target.resource, fields))
 
 
 def by_name(target: Target) -> tuple[Any, ...]:
-    """Return the terms that select the object that the path names."""
+    """Return the selector terms for the object in the path."""
     return parse_fields(target.resource, f"metadata.name={target.name}")
 
 
 def revision(query: Query) -> int:
-    """Return the revision that a read names, 0 when it names none."""
+    """Return the revision of a read; 0 if it names none."""
     text = query.text("resourceVersion")
     if not text:
         return 0
@@ -104,7 +104,7 @@ def revision(query: Query) -> int:
 
 
 def match_rule(query: Query) -> None:
-    """Refuse a list whose ``resourceVersionMatch`` makes no sense."""
+    """Refuse a list with an invalid ``resourceVersionMatch``."""
     rule = query.text("resourceVersionMatch")
     if not rule:
         return
@@ -127,7 +127,7 @@ def object_body(data: bytes, content_type: str, target: Target) -> Object:
         text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error}"
         raise status.bad_request(text) from error
     if not isinstance(parsed, dict):
-        raise status.bad_request("the object provided is unrecognized: it is no object")
+        raise status.bad_request("the object provided is unrecognized: it is not an object")
     return parsed
 
 
@@ -153,13 +153,13 @@ def patch_body(target: Target, content_type: str, data: bytes) -> patches.Json:
 
 
 def delete_options(query: Query, content_type: str, data: bytes) -> DeleteOptions:
-    """Return how a deletion is to be made: its body says so, or its parameters."""
+    """Return the options of a deletion, from its body or its parameters."""
     try:
         binary = data and content_type == protobuf.MEDIA_TYPE
         parsed = _from_protobuf(data) if binary else decode(data) if data else {}
         options = DeleteOptions.parse(parsed)
     except (msgspec.DecodeError, AttributeError, TypeError, ValueError) as error:
-        raise status.bad_request(f"the object provided is no DeleteOptions: {error}") from error
+        raise status.bad_request(f"the object provided is not DeleteOptions: {error}") from error
     grace = query.text("gracePeriodSeconds")
     dry_run = options.dry_run or query.dry_run("DeleteOptions")
     if grace and options.grace is None:

@@ -1,8 +1,8 @@
-"""The three ways to change a part of an object: merge patch, JSON patch and strategic merge patch.
+"""The three kinds of patches: merge patch, JSON patch and strategic merge patch.
 
-All of them change ``document`` in place: it is always a private copy. Oddities of the API server that clients rely on
-are kept: a JSON patch ``test`` for ``null`` passes when the key is absent (but not when its parent is), ``replace``
-creates an absent key, and every JSON patch that does not apply is the same 422 without a reason.
+All of them change ``document`` in place, which is always a private copy. Oddities of the API server that clients rely
+on are kept: a JSON patch ``test`` for ``null`` passes if the key is absent (but not if its parent is), ``replace``
+creates an absent key, and every JSON patch that does not apply gets the same 422 without a reason.
 
 Strategic merge patches know the lists of the built-in kinds that have a merge key (see ``merge_keys`` of
 :class:`~.resources.Resource`), ``$patch``, ``$retainKeys`` and ``$deleteFromPrimitiveList``; ``$setElementOrder`` is

@@ -1,8 +1,8 @@
-"""The device plugins' part of the node side: find the pod, hand its cards out, report, unlock.
+"""The device plugins' part of the node side: finds the pod, hands out its cards, reports, and unlocks the node.
 
-What a scheduler must never get wrong is checked on the way. The fallback of HAMi's plugin without a lock (guessing by
-bind time) is played only where another vendor's plugin has released the lock of a pod that asks for cards of both;
-otherwise a device pod that arrives without the lock is a violation. Preferred allocation is not played.
+It also checks what a scheduler must never get wrong. HAMi's plugin without a lock falls back to guessing by bind time;
+that is simulated only if another vendor's plugin has released the lock of a pod that asks for cards of both. Otherwise
+a pod with devices that arrives without the lock is a violation. Preferred allocation is not simulated.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Behaviour:
     Attributes
     ----------
     delay
-        Seconds until an Allocate answers; ``None`` is the default of the node side.
+        Seconds until an Allocate answers; None for the node side's default.
     fail
         Allocate fails: ``bind-phase`` failed, the lock released, the pod Failed.
     never
         Allocate never answers.
     held
-        Allocate waits until it is let go, and lingers before it releases the lock: nobody may take it over then.
+        Allocate waits for :meth:`NodeSide.let_go`, then delays the release of the lock, which nobody may take over.
     quiet
-        The release of the lock is all that is written: for benchmarks, where the node side's writes would be measured.
+        Only the lock is released, and nothing else written: for benchmarks, which the node side's writes would distort.
     """
 
     delay: float | None = None
@@ -76,12 +76,12 @@ class DevicePlugin:
         self._finder = Finder(client, self._violation)
 
     async def allocate(self, pod: Object, behaviour: Behaviour) -> None:
-        """Serve a pod's Allocate calls, one plugin after the other; pods of one node wait for each other.
+        """Serve a pod's Allocate calls, one plugin after the other; the pods of a node are served in turn.
 
         Raises
         ------
         AllocateError
-            The kubelet is told no.
+            If an Allocate fails.
         """
         node = self.nodes[pod["spec"]["nodeName"]]
         async with node.mutex:
@@ -133,13 +133,13 @@ class DevicePlugin:
             left.append(value)
         if vendor.cuts:
             await self._make_instances(pod, rack)
-        if rack is node.asked(pod)[0]:  # all that it holds, of every vendor
+        if rack is node.asked(pod)[0]:  # charge all that it holds, of every vendor, once
             self.charge(pod)
         for value in left if vendor.to_allocate and not behaviour.quiet else ():
             await self._annotate(pod, {vendor.to_allocate: value})
 
     async def _make_instances(self, pod: Object, rack: Rack) -> None:
-        """Make the MIG instances of a pod, and note them on it as the plugin does: only if nobody touched the pod."""
+        """Create the MIG instances of a pod, and note them on the pod unless it was written meanwhile."""
         problems, noted = check_instances(pod, rack.vendor, rack.cards)
         for problem in problems:
             self._violation(pod, problem)
@@ -186,7 +186,7 @@ class DevicePlugin:
                 self._violation(pod, f"unhealthy card {uuid}")
 
     def charge(self, pod: Object) -> None:
-        """Count what a pod holds, and look whether a card has more handed out than it has."""
+        """Count what a pod holds, and report overcommitted cards."""
         for problem in self.books.charge(pod):
             self._violation(pod, problem)
 
@@ -197,12 +197,12 @@ class DevicePlugin:
         if not lock:
             return
         path = f"/api/v1/nodes/{_node(pod)}"
-        if vendor.find is not Find.LOCK:  # these plugins do not look whose it is
+        if vendor.find is not Find.LOCK:  # these plugins do not check who owns the lock
             await self._client.merge(path, {"metadata": {"annotations": {vendor.lock: None}}})
             return
         pointer = "/metadata/annotations/" + vendor.lock.replace("/", "~1")
         operations = [{"op": "test", "path": pointer, "value": lock}, {"op": "remove", "path": pointer}]
-        with contextlib.suppress(RequestError):  # with nothing left to hand out it may have been taken over
+        with contextlib.suppress(RequestError):  # if nothing was left to hand out, another pod may have the lock now
             await self._client.json_patch(path, operations)
 
     def _violation(self, pod: Object, text: str) -> None:

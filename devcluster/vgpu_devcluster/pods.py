@@ -1,7 +1,7 @@
-"""Pods: defaults that a scheduler can notice, the rules for their resources, and what may change after creation.
+"""Pods: defaults that a scheduler can notice, rules for resources, and the fields that may change after creation.
 
-Validated are container names and resource amounts; a pod's spec is immutable but for the fields that the API server
-lets change. Affinity, volumes, probes and security contexts are stored as they come.
+Container names and resource amounts are validated. A pod's spec is immutable except for the fields that the API server
+lets change. Affinity, volumes, probes and security contexts are stored unchecked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PodStrategy(Strategy):
         return ""
 
     def default(self, obj: Object) -> None:
-        """Fill in what a pod that says nothing gets."""
+        """Fill in the defaults."""
         spec = obj.setdefault("spec", {})
         for name in _CONTAINER_LISTS:
             for container in spec.get(name) or ():
@@ -80,7 +80,7 @@ class PodStrategy(Strategy):
                 del spec[empty]
 
     def prepare_create(self, obj: Object) -> None:
-        """Start Pending; a gated pod says so."""
+        """Start Pending, with a condition if the pod is gated."""
         obj["status"] = {"phase": "Pending"}
         if obj["spec"].get("schedulingGates"):
             gated = condition("PodScheduled", "False")
@@ -101,7 +101,7 @@ class PodStrategy(Strategy):
         return found
 
     def grace(self, obj: Object, requested: int | None) -> int | None:
-        """Return 0 for a pod that no kubelet runs, else what was asked for or what the pod says."""
+        """Return 0 for a pod that no kubelet runs, else the requested or the pod's own grace period."""
         if not obj["spec"].get("nodeName") or obj["status"].get("phase") in _TERMINAL:
             return 0
         period: int = obj["spec"]["terminationGracePeriodSeconds"] if requested is None else requested
@@ -114,7 +114,7 @@ def condition(kind: str, value: str) -> Object:
 
 
 def set_condition(status: Object, fresh: Object) -> None:
-    """Put a condition in the place of the one of its type; an unchanged status keeps its transition time."""
+    """Replace the condition of the same type; with an unchanged status it keeps its transition time."""
     conditions: list[Object] = status.setdefault("conditions", [])
     for index, existing in enumerate(conditions):
         if existing["type"] == fresh["type"]:
@@ -202,7 +202,7 @@ def _resource_causes(field: str, resources: Object) -> Iterator[Cause]:
 
 
 def _frozen(spec: Object, *, gated: bool) -> bytes:
-    """Return what of a spec must not change. A gated pod may also narrow its node selector and affinity."""
+    """Return the immutable part of a spec. A gated pod may also narrow its node selector and affinity."""
     mutable = (*_MUTABLE, "nodeSelector", "affinity") if gated else _MUTABLE
     kept = {key: value for key, value in spec.items() if key not in mutable}
     for name in ("containers", "initContainers"):

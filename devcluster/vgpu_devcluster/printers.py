@@ -1,6 +1,6 @@
-"""What ``kubectl get`` shows of each built-in kind: its columns, and the cells of a row.
+"""The output of ``kubectl get`` for each built-in kind: columns and cells.
 
-Columns are written as ``Name[:type][+]``; a plus marks what only ``-o wide`` shows.
+Columns are written as ``Name[:type][+]``; a plus marks columns that only ``-o wide`` shows.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _gates(spec: Object, status: Object) -> str:
 
 
 def _pod_word(metadata: Object, spec: Object, status: Object) -> str:
-    """Return the word in the column Status: why it waits or ended, where a container says so, else the phase."""
+    """Return the word in the column Status: why a container waits or has ended, if it says so, else the phase."""
     phase = status.get("phase", "")
     if "deletionTimestamp" in metadata and phase not in _TERMINAL:
         return "Terminating"

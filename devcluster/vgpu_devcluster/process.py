@@ -26,13 +26,13 @@ class OperatorProcess:
     Parameters
     ----------
     kubeconfig
-        The cluster.
+        The cluster's kubeconfig.
     log
-        A file that the log is appended to.
+        The file to append the log to.
     environment
-        Settings, as environment variables.
+        Settings as environment variables.
     command
-        What is run.
+        The command to run.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class OperatorProcess:
 
     @property
     def log(self) -> str:
-        """What this process has logged."""
+        """The log of this process so far."""
         return self._path.read_bytes()[self._began :].decode()
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, or None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.poll() if self._process else None
 
     @property
     def pid(self) -> int:
-        """The process; it has been started."""
+        """The process ID; the process must have been started."""
         assert self._process is not None
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, without waiting."""
+        """Start the process without waiting for it."""
         with self._path.open("ab") as log:
             self._began = self._path.stat().st_size
             self._process = subprocess.Popen(  # noqa: S603 - what the caller wants run
@@ -84,14 +84,14 @@ class OperatorProcess:
         self._port = 0
 
     async def until_leading(self, within: float = _READY_WITHIN) -> None:
-        """Wait until it leads.
+        """Wait until the operator leads.
 
         Raises
         ------
         RuntimeError
-            If it ends before, with its log.
+            If the process ends before; the message has its log.
         TimeoutError
-            If that takes too long.
+            If it takes too long.
         """
         deadline = asyncio.get_running_loop().time() + within
         while await self.metric("vgpu_scheduler_leader") != 1.0:
@@ -102,31 +102,31 @@ class OperatorProcess:
             await asyncio.sleep(_POLL)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal; it has been started."""
+        """Send the process a signal."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill the process."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def freeze(self) -> None:
-        """Stop it where it is."""
+        """Suspend the process."""
         self.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         self.send(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask it to end, without waiting."""
+        """Ask the process to end, without waiting."""
         assert self._process is not None
         self._process.terminate()
 
     def stop(self) -> int | None:
-        """Ask it to end, and make sure that it does; return how it ended, None if it had to be killed."""
+        """Ask the process to end, and kill it if it does not; return the exit code, None if it was killed."""
         if self._process is None or self._process.poll() is not None:
             return self.exit_code
         self._process.terminate()
@@ -137,7 +137,7 @@ class OperatorProcess:
             return None
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Return the status and text of one of its pages; status 0 while it does not answer."""
+        """Return status and text of a page of the operator; status 0 if it does not answer."""
         if not self._port:
             _, found, rest = self.log.partition("health and metrics on port ")
             if not found or "\n" not in rest:
@@ -151,17 +151,17 @@ class OperatorProcess:
             return 0, ""
 
     async def metric(self, name: str, **labels: str) -> float:
-        """Return a metric, summed over all labels but those given; -1 while it does not answer."""
+        """Return a metric, summed over all labels except the given ones; -1 if the operator does not answer."""
         status, text = await self.get(f"/metrics?name[]={name}")
         return summed(text, name, **labels) if status else -1.0
 
     async def ledger(self) -> Any:
-        """Return its ledger, and how that differs from its rebuild."""
+        """Return the operator's ledger, and its differences from the rebuild."""
         return json.loads((await self.get("/debug/ledger"))[1])
 
 
 def summed(text: str, name: str, **labels: str) -> float:
-    """Return a metric of Prometheus' text format, summed over all labels but those given; 0 if it is not there."""
+    """Return a metric in Prometheus' text format, summed over all labels except the given ones; 0 if absent."""
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
     lines = [line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))

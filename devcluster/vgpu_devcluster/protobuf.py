@@ -1,7 +1,7 @@
-"""The protobuf bodies that kubectl's typed commands send: reviews, evictions, deletions and what ``create`` makes.
+"""Decodes protobuf bodies of kubectl's typed commands: reviews, evictions, deletions, and what ``create`` makes.
 
-Each message is listed with the fields that those commands fill in; what is not listed is skipped, as protobuf has it.
-Answers are always JSON, which those clients accept.
+Each message is listed with the fields that those commands set; other fields are skipped, as usual for protobuf. Answers
+are always JSON, which those clients accept.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _SIGNED_64 = 1 << 63
 
 
 class MalformedError(ValueError):
-    """A body that is no protobuf envelope, or of a kind that is not listed here."""
+    """The body is not a protobuf envelope, or its kind is not listed here."""
 
 
 def decode(data: bytes) -> Object:
-    """Decode the envelope that the API's clients put around every object, and the object in it.
+    """Decode the envelope that clients put around every object, and the object in it.
 
     Raises
     ------
     MalformedError
-        It cannot be read.
+        If it cannot be decoded.
     """
     if not data.startswith(_MAGIC):
         raise MalformedError("it does not begin as a protobuf envelope does")
@@ -65,7 +65,7 @@ def _message(fields: Mapping[int, Field]) -> Callable[[bytes], Object]:
 
 
 def _wire(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the field numbers and raw values of a message: whole numbers, or bytes."""
+    """Yield the field numbers and raw values of a message: integers or bytes."""
     position = 0
     while position < len(data):
         key, position = _varint(data, position)

@@ -1,4 +1,4 @@
-"""Resource quantities in the form in which the API server stores them: ``10000`` becomes ``10k``, ``1024Mi`` ``1Gi``.
+"""Resource quantities in the API server's canonical form: ``10000`` becomes ``10k``, ``1024Mi`` becomes ``1Gi``.
 
 The rules are those of apimachinery's ``resource.Quantity``: the notation (decimal, binary, exponent) is kept, there is
 no fraction, and the suffix is as large as possible.
@@ -39,7 +39,7 @@ def parse(text: str) -> Fraction:
 
 @lru_cache(maxsize=8192)
 def canonical(text: str) -> str:
-    """Return an amount as the API server prints it in resource lists, where it is rounded up to a thousandth."""
+    """Return an amount as the API server prints it in resource lists, rounded up to a thousandth."""
     value = parse(text)
     suffix = text.lstrip("+-0123456789.")
     nanos = ceil(abs(value) * 1000) * (_NANO // 1000)

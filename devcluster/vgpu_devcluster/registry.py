@@ -1,7 +1,7 @@
 """The verbs: create, get, update, patch and delete, over the store.
 
-Everything here is synchronous, so each request is one transaction. Refusals are raised as
-:class:`~.status.ApiError`; answers are the status code and the bytes of the body.
+Everything here is synchronous, so each request is one transaction. Refusals are raised as :class:`~.status.ApiError`;
+answers are the status code and the body.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DeleteOptions:
 
     @classmethod
     def parse(cls, body: Object) -> DeleteOptions:
-        """Read a ``DeleteOptions`` object."""
+        """Parse a ``DeleteOptions`` object."""
         preconditions = body.get("preconditions") or {}
         grace = body.get("gracePeriodSeconds")
         return cls(
@@ -53,20 +53,20 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write is to be made.
+    """The options of a write.
 
     Attributes
     ----------
     dry_run
-        Nothing is kept.
+        Nothing is stored.
     manager
-        Who owns what a tracked object is changed in.
+        The field manager that owns the changed fields.
     force
-        An apply takes over the fields of others.
+        Whether an apply takes over fields of other managers.
     validation
-        ``Strict`` refuses fields that the kind does not have, ``Warn`` tells of them; they are dropped in any case.
+        ``Strict`` refuses unknown fields, ``Warn`` reports them; they are dropped in any case.
     warnings
-        What the client is told beside the answer.
+        Warnings for the client.
     """
 
     dry_run: bool = False
@@ -103,7 +103,7 @@ class Registry:
     def create(
         self, target: Target, obj: Object, options: WriteOptions = DEFAULTS, managed: Sequence[Object] = ()
     ) -> Answer:
-        """Create an object; ``managed`` says who owns its fields, where that is tracked."""
+        """Create an object; ``managed`` has the owners of its fields if they are tracked."""
         resource, strategy = target.resource, target.resource.strategy
         check_kind(resource, obj)
         obj = _known(resource, obj, options, _cannot_handle(resource))
@@ -205,12 +205,12 @@ class Registry:
     def write(
         self, target: Target, entry: Entry, obj: Object, options: WriteOptions, *, tracked: bool = False
     ) -> Answer:
-        """Make an object the next revision of itself, as far as this way of writing may.
+        """Write an object as its next revision, restoring what this kind of write may not change.
 
         Parameters
         ----------
         tracked
-            The object says itself who owns its fields from now on.
+            Whether the object's own ``managedFields`` are kept as they are.
         """
         resource, metadata = target.resource, obj["metadata"]
         revision = metadata.get("resourceVersion")
@@ -227,7 +227,7 @@ class Registry:
             else:
                 metadata.pop(key, None)
         tidy(metadata)
-        if obj == old:  # a write that changes nothing is none: no revision, no event
+        if obj == old:  # a write without a change creates no revision and no event
             return 200, render(resource, entry)
         if not tracked and "managedFields" in metadata:
             manager = managed_fields.Manager(options.manager, managed_fields.UPDATE, target.subresource)
@@ -244,7 +244,7 @@ class Registry:
     # ------------------------------------------------------------------------------------------------ delete
 
     def delete(self, target: Target, options: DeleteOptions) -> Answer:
-        """Delete an object, or mark it for whoever has to finish first (a kubelet, the owners of finalizers)."""
+        """Delete an object, or mark it if a kubelet or the owners of finalizers have to act first."""
         resource, entry = target.resource, self.existing(target)
         _check_preconditions(target, entry, options)
         obj = entry.thaw()
@@ -279,7 +279,7 @@ class Registry:
         return self.store.put(resource, obj, entry)
 
     def delete_collection(self, target: Target, selector: Selector, options: DeleteOptions) -> Answer:
-        """Delete everything that a selector selects and return what it was."""
+        """Delete all objects that a selector selects, and return them."""
         resource = target.resource
         selected = self.store.select(resource, selector)
         for entry in selected:
@@ -288,7 +288,7 @@ class Registry:
 
 
 def _owned_after(resource: Resource, manager: managed_fields.Manager, old: Object, new: Object) -> list[Object]:
-    """Return who owns what after a write that is no apply."""
+    """Return the owners of fields after a write other than an apply."""
     shape, metadata = shape_of(resource), old["metadata"]
     owned = managed_fields.read(metadata)
     owned = managed_fields.after_update(owned, manager, shape.leaves(old), shape.leaves(new))
@@ -306,7 +306,7 @@ def _known(resource: Resource, obj: Object, options: WriteOptions, refusal: Call
 
 
 def default(resource: Resource, obj: Object, refusal: Callable[[str], status.ApiError]) -> None:
-    """Fill in the defaults of an object, or refuse what cannot be read."""
+    """Fill in the defaults of an object, or refuse it if it cannot be read."""
     try:
         resource.strategy.default(obj)
     except (ValueError, TypeError, AttributeError) as error:
@@ -339,6 +339,6 @@ def _check_preconditions(target: Target, entry: Entry, options: DeleteOptions) -
 
 
 def _finalized(metadata: Object) -> bool:
-    """Whether nothing holds a deleted object any more: neither a finalizer nor a kubelet's grace period."""
+    """Tell whether nothing holds a deleted object any more: no finalizer, and no kubelet's grace period."""
     deleted = "deletionTimestamp" in metadata and "deletionGracePeriodSeconds" in metadata
     return deleted and not metadata.get("finalizers") and metadata["deletionGracePeriodSeconds"] == 0

@@ -1,6 +1,7 @@
-"""The kinds that the server knows, one row each; everything else in this room is driven by this table.
+"""The kinds that the server knows, one row each; everything else in this package is driven by this table.
 
-A row says where a kind is served, which fields can be selected, which of its lists merge by key, and (through its
+A row defines where a kind is served, which fields can be selected, which of its lists merge by key, and, through its
+strategy, how objects are defaulted and validated. A custom resource is a row with the plain strategy.
 strategy) how its objects are defaulted and validated. A custom resource is a row with the plain strategy.
 """
 
@@ -39,7 +40,7 @@ class Resource:
     Attributes
     ----------
     selectable
-        Field selector labels to the path of the value; ``metadata.name`` and ``metadata.namespace`` come by themselves.
+        Field selector labels and the paths of their values; ``metadata.name`` and ``metadata.namespace`` are added.
     merge_keys
         Lists that a strategic merge patch merges: path to key. ``None``: the kind refuses strategic merge patches.
     generation
@@ -53,7 +54,7 @@ class Resource:
     columns
         The printer columns of a custom resource.
     verbs
-        What is served; a kind that is only created is answered and not kept.
+        The served verbs; a kind that can only be created is answered and not stored.
     outbound, inbound
         Conversions from and to the stored form, for the row that is not the stored one.
     """

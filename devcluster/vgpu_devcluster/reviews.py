@@ -1,4 +1,4 @@
-"""Reviews: who am I, and what may I do. Everybody may do everything here, and is the kubeconfig's developer."""
+"""Access and identity reviews: every request is allowed, as the kubeconfig's developer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REVIEWS = tuple(
 
 
 def answer(target: Target, review: Object) -> tuple[int, bytes]:
-    """Return a review with its answer; nothing is kept."""
+    """Return a review with its answer; nothing is stored."""
     resource = target.resource
     head = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     return 201, encode({**head, "spec": review.get("spec") or {}, "status": _STATUS[resource.kind]()})

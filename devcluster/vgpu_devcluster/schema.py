@@ -1,8 +1,8 @@
 """Structural schemas of custom resources: defaults, pruning and validation.
 
-What a CustomResourceDefinition's schema says about types, bounds and defaults is followed in the API server's words.
-So are its rules in CEL (:mod:`.cel`), and uniqueness in lists of type set or map. Not there, on purpose: formats, and
-transition rules (``oldSelf``).
+A CustomResourceDefinition's types, bounds and defaults are applied with the API server's messages, as are its CEL rules
+(:mod:`.cel`) and the uniqueness of lists of type set or map. Deliberately absent: formats, and transition rules
+(``oldSelf``).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def check(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> 
 
 
 def check_rules(schema: Schema, value: Any, old: Any = None, path: str = "", *, root: bool = False) -> Iterator[Cause]:
-    """Yield which rules in CEL a value breaks; those of a part that is as it was before are not asked again."""
+    """Yield the CEL rules that a value breaks; unchanged parts of the value are not checked again."""
     if value is None or (value == old and not root):
         return
     for rule in schema.get("x-kubernetes-validations") or ():
@@ -114,7 +114,7 @@ def check_rules(schema: Schema, value: Any, old: Any = None, path: str = "", *, 
 
 
 def check_unique(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> Iterator[Cause]:
-    """Yield what is there twice in lists of type set or map."""
+    """Yield the duplicates in lists of type set or map."""
     kind = schema.get("x-kubernetes-list-type")
     if isinstance(value, list) and kind in {"set", "map"}:
         keys, seen = schema.get("x-kubernetes-list-map-keys") or (), []
@@ -138,7 +138,7 @@ def rules(schema: Schema) -> Iterator[str]:
 
 
 def unreadable_rules(schema: Schema) -> Iterator[str]:
-    """Yield why rules cannot be followed here."""
+    """Yield why rules are not supported here."""
     for rule in rules(schema):
         try:
             compiled(rule)
@@ -147,7 +147,7 @@ def unreadable_rules(schema: Schema) -> Iterator[str]:
 
 
 def _parts(schema: Schema, value: Any, old: Any, path: str, *, root: bool) -> Iterator[tuple[Schema, Any, Any, str]]:
-    """Yield what a value is made of: its schema, the value, what was there before, and its path."""
+    """Yield the parts of a value: schema, value, previous value and path."""
     if isinstance(value, list):
         before = old if isinstance(old, list) and len(old) == len(value) else [None] * len(value)
         for number, item in enumerate(value):

@@ -1,7 +1,7 @@
-"""Label and field selectors, parsed once per request and matched against what an object shows of itself.
+"""Label and field selectors, parsed once per request and matched against an object's labels and selectable fields.
 
-Both sides of a watch ask the same question of an object's old and new state, so a selector is a plain predicate over
-labels and selectable fields. Malformed selectors are refused with the API server's 400.
+A watch matches both the old and the new state of an object, so a selector is a plain predicate. Malformed selectors are
+refused with the API server's 400.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A term that compares a label with a number; a label that is no number fails it."""
+    """A term that compares a label with a number; a label that is not a number does not match."""
 
     key: str
     bound: int
@@ -60,7 +60,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All terms of a request: what labels and fields must look like, and in which namespace ("" is any)."""
+    """All terms of a request: required labels and fields, and the namespace ("" for any)."""
 
     namespace: str = ""
     labels: tuple[Requirement | Comparison, ...] = ()

@@ -1,7 +1,7 @@
-"""HTTP: from a path, a query and a body to a verb of the registry, and back to bytes.
+"""HTTP: translates path, query and body into a verb of the registry, and the result into bytes.
 
-Not there, on purpose: authentication, authorization, quota enforcement, protobuf, webhooks, admission policies (which
-are stored and judge nothing), containers. A request with a bearer token is served like any other.
+Deliberately absent: authentication, authorization, quota enforcement, protobuf answers, webhooks, admission policies
+(they are stored but not evaluated), containers. A request with a bearer token is served like any other.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ApiServer:
         self._resources.setdefault((resource.group, resource.version), {})[resource.plural] = resource
 
     def _follow_definitions(self) -> None:
-        """Serve what is defined, and end what is not defined any more: its objects go with it."""
+        """Serve the defined kinds, and stop serving kinds whose definition is gone, deleting their objects."""
         rows = {f"{row.qualified}/{row.version}": row for row in defined(self.store)}
         for name in self._defined.keys() - rows.keys():
             row = self._defined[name]
@@ -106,7 +106,7 @@ class ApiServer:
             sent = (request.content_type, await request.read())
             try:
                 code, body = self._dispatch(what.verb, target, query, options, sent)
-            finally:  # an eviction that is refused may have been counted
+            finally:  # even a refused eviction may have been counted
                 self._count_disruptions(what.verb, target)
             if not form.plain and what.verb in {"get", "list"} and body:
                 body = form.answer(target.resource, body)
@@ -147,7 +147,7 @@ class ApiServer:
         return _json(200, encode(found))
 
     def _target(self, path: str) -> Target | None:
-        """Parse ``/api/v1/…`` or ``/apis/<group>/<version>/…``; ``None`` for what is no object path."""
+        """Parse ``/api/v1/…`` or ``/apis/<group>/<version>/…``; None for other paths."""
         parts = path.strip("/").split("/")
         if parts[0] == "api" and len(parts) > 2:
             group, version, rest = "", parts[1], parts[2:]
@@ -172,7 +172,7 @@ class ApiServer:
         return Target(resource, namespace, name, subresource)
 
     async def _suffer(self, request: web.BaseRequest, what: Request, query: parsing.Query) -> bool:
-        """Apply the faults that hit a request; tell whether its answer gets lost."""
+        """Apply the faults that hit a request; return whether its answer gets lost."""
         hits = [fault for fault in self.faults if fault.hits(what)] if self.faults else []
         allowed = query.seconds("timeout") if hits else None
         for fault in hits:

@@ -1,4 +1,4 @@
-"""How the lists and maps of a kind merge when they are applied, and which of its fields somebody can own.
+"""How the lists and maps of a kind merge in server-side apply, and which fields can be owned.
 
 A path is a tuple of elements as the API server writes them: ``f:spec`` for a field, ``k:{"name":"main"}`` for an item
 of a list with keys, ``v:"x"`` for an element of a set.
@@ -38,9 +38,9 @@ class Shape:
     Attributes
     ----------
     list_keys
-        The keys of the items of each list by the names of the fields to it, none for a set; all other lists are atomic.
+        The keys of each list's items, by the field names leading to it; empty for a set. Other lists are atomic.
     atomic_maps
-        Names of maps that have one owner.
+        The names of maps that are owned as a whole.
     """
 
     list_keys: Mapping[tuple[str, ...], tuple[str, ...]]
@@ -51,12 +51,12 @@ class Shape:
         return self.list_keys.get(tuple(part[2:] for part in path if part.startswith("f:")))
 
     def _keys_of(self, value: Any, path: Path) -> tuple[str, ...] | None:
-        """Return the keys of a value's items, ``None`` for what does not merge: no list, or one without the keys."""
+        """Return the keys of a value's items; None if it does not merge: not a list, or items without the keys."""
         keys = self.keys(path) if isinstance(value, list) else None
         return None if keys and not all(isinstance(item, dict) for item in value) else keys
 
     def atomic(self, path: Path) -> bool:
-        """Tell whether the map at a path has one owner."""
+        """Tell whether the map at a path is owned as a whole."""
         return bool(path) and path[-1][2:] in self.atomic_maps
 
     def element(self, item: Any, keys: tuple[str, ...]) -> str:
@@ -67,7 +67,7 @@ class Shape:
         return "k:" + to_json({key: value for key, value in found.items() if value is not None})
 
     def leaves(self, obj: Object) -> dict[Path, Any]:
-        """Return the fields of an object that somebody can own, with their values."""
+        """Return the fields of an object that can be owned, with their values."""
         found: dict[Path, Any] = {}
         for name, value in obj.items():
             if name == "metadata":
@@ -89,7 +89,7 @@ class Shape:
             return
         for item in value:
             inner = (*path, self.element(item, keys))
-            found[inner] = None if keys else item  # that it is there; its fields speak for themselves
+            found[inner] = None if keys else item  # the item's existence; its fields are leaves of their own
             if keys:
                 for name, part in item.items():
                     self._leaves(part, (*inner, f"f:{name}"), found)
@@ -97,7 +97,7 @@ class Shape:
     # ------------------------------------------------------------------------------------------------ merging
 
     def merge(self, live: Any, applied: Any, path: Path = ()) -> Any:
-        """Return what is live with what is applied in it."""
+        """Return the live value with the applied one merged into it."""
         if isinstance(live, dict) and isinstance(applied, dict) and not self.atomic(path):
             merged = dict(live)
             for name, part in applied.items():
@@ -116,7 +116,7 @@ class Shape:
         return [*merged_items, *wanted.values()]
 
     def remove(self, value: Any, fields: Iterable[Path]) -> None:
-        """Remove fields from an object; maps and lists that get empty by that go, too."""
+        """Remove fields from an object, and maps and lists that become empty by that."""
         for field in sorted(fields, key=len, reverse=True):
             self._remove(value, field, ())
 
@@ -145,7 +145,7 @@ def to_json(value: Any) -> str:
 
 
 def shape_of(resource: Resource) -> Shape:
-    """Return how the lists and maps of a kind merge: by its schema, or by the merge keys of a built-in kind."""
+    """Return the shape of a kind, from its schema or from the merge keys of a built-in kind."""
     if resource.schema is not None:
         lists, maps = {}, set()
         for path, schema in _parts(resource.schema, ()):

@@ -1,6 +1,6 @@
 """Refusals as the API server words them: ``Status`` objects with code, reason, message and details.
 
-The texts were read off a real API server; clients tell the five 409s of a Binding apart by nothing else.
+The messages were recorded from a real API server; only they distinguish the five 409s of a Binding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REJECTED_MESSAGE = "the server rejected our request due to an error in our reque
 
 
 class Named(Protocol):
-    """What a refusal says of a resource."""
+    """What a refusal mentions of a resource."""
 
     @property
     def group(self) -> str:
@@ -160,7 +160,7 @@ def rejected() -> ApiError:
 
 
 def unreadable_patch(message: str) -> ApiError:
-    """422 of a patch whose result is no object of its kind any more."""
+    """422 of a patch whose result is not a valid object of its kind."""
     cause = Cause("FieldValueInvalid", f"Invalid value: {message}", "patch")
     text = f' "" is invalid: patch: {cause.message}'
     return ApiError(422, "Invalid", text, {"causes": _causes([cause])})
@@ -172,12 +172,12 @@ def bad_request(message: str) -> ApiError:
 
 
 def expired(revision: int, oldest: int) -> ApiError:
-    """410 of a watch that starts before what is remembered."""
+    """410 of a watch that starts before the oldest change in the log."""
     return ApiError(410, "Expired", f"too old resource version: {revision} ({oldest})")
 
 
 def expired_continue() -> ApiError:
-    """410 of a continue token whose list is gone."""
+    """410 of a continue token whose snapshot was dropped."""
     return ApiError(
         410,
         "Expired",
@@ -187,7 +187,7 @@ def expired_continue() -> ApiError:
 
 
 def future_revision(revision: int, current: int) -> ApiError:
-    """504 of a read that asks for a state that is not there yet."""
+    """504 of a read at a future revision."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

@@ -1,11 +1,11 @@
 """Objects, their revisions, and who watches them.
 
-An object is kept as the bytes of its last revision and nothing else but what selectors look at; the same bytes go into
+An object is stored as the bytes of its last revision, plus the fields that selectors use. The same bytes go into
 answers, lists and watch events. Every write takes the next revision of one counter and appends to the event log of its
-table, a ring of bounded length: a watch that starts before the ring's oldest event has expired.
+table, a ring of bounded length: a watch that starts before the oldest event of the ring has expired.
 
-A watcher has a bounded queue. One that does not keep up is closed and has to come back with its last revision; it never
-slows a writer down and never skips an event.
+A watcher has a bounded queue. A watcher that does not keep up is closed, and its client has to resume from its last
+revision; a watcher never slows down writers and never skips an event.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        """Where the object is in its table."""
+        """The key of the object in its table."""
         return self.namespace, self.name
 
     def thaw(self) -> Object:
@@ -66,9 +66,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write: what was there before (``None`` for a creation) and what is there now.
+    """One write: the previous state (None for a creation) and the new one.
 
-    For a deletion ``entry`` is the last state under the revision of the deletion, as watchers get it.
+    For a deletion ``entry`` is the last state with the revision of the deletion, as watchers get it.
     """
 
     entry: Entry
@@ -77,9 +77,9 @@ class Change:
 
 
 class Watcher:
-    """One watch: the lines that its client has not been sent yet.
+    """One watch: the events that have not been sent to its client yet.
 
-    An object that starts to match is ADDED, one that ceases to match is DELETED in its old state, so the client sees
+    An object that starts to match is ADDED, one that ceases to match is DELETED in its old state. So the client sees
     exactly the objects that its selector selects.
     """
 
@@ -91,16 +91,16 @@ class Watcher:
         self.closed = False
         self.expired = False
         self._room = limit * _PIECES
-        self._after = after  # a revision of the future is waited for, as on the API server
+        self._after = after  # for a future revision the watch waits, as on the API server
 
     def start(self, pieces: list[bytes]) -> None:
-        """Put the events in the queue that precede all others; they do not count against its bound."""
+        """Queue the events that come before all others; they do not count against the bound."""
         self.queue = [*pieces, *self.queue]
         self._room += len(pieces)
         self.wake.set()
 
     def offer(self, change: Change) -> None:
-        """Queue what a change means to this watch, or close it when the queue is full."""
+        """Queue the event of a change for this watch, or close the watch if the queue is full."""
         pieces = self.pieces(change)
         if not pieces or self.closed:
             return
@@ -111,7 +111,7 @@ class Watcher:
         self.wake.set()
 
     def pieces(self, change: Change) -> tuple[bytes, ...]:
-        """Return the event in pieces that are joined when they are sent; nothing for a change out of sight."""
+        """Return the event in pieces, which are joined when sent; empty if the client does not see the change."""
         entry, previous = change.entry, change.previous
         if entry.revision <= self._after:
             return ()
@@ -128,21 +128,21 @@ class Watcher:
         return entry.raw if self.resource.outbound is None else encode(self.resource.outbound(entry.thaw()))
 
     def take(self) -> bytes:
-        """Return what is queued and forget it."""
+        """Return and clear the queue."""
         data = b"".join(self.queue)
         self.queue.clear()
         self.wake.clear()
         return data
 
     def close(self, *, expired: bool = False) -> None:
-        """End the watch after what is queued; ``expired`` ends it with the 410 that makes clients list again."""
+        """End the watch after the queued events; with ``expired``, end it with a 410, so that clients list again."""
         self.closed = True
         self.expired = self.expired or expired
         self.wake.set()
 
 
 def event_pieces(kind: str, raw: bytes) -> tuple[bytes, ...]:
-    """Return a watch event with an object's bytes as they are."""
+    """Return a watch event around the bytes of an object."""
     return b'{"type":"%s","object":' % kind.encode(), raw, b"}\n"
 
 
@@ -156,7 +156,7 @@ class Table:
         self.entries: dict[Key, Entry] = {}
         self.log: deque[Change] = deque(maxlen=log_size)
         self.watchers: set[Watcher] = set()
-        self.compacted = 0  # changes up to this revision are forgotten
+        self.compacted = 0  # changes up to this revision were dropped
 
     def record(self, change: Change) -> None:
         """Append a change to the log and hand it to the watchers."""
@@ -172,7 +172,7 @@ class Table:
         Raises
         ------
         ApiError
-            410 when some of them are forgotten.
+            410 if some of them were dropped.
         """
         if revision < self.compacted:
             raise expired(revision, self.compacted)
@@ -182,7 +182,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a store had at one moment: its revision, and the entries of each table."""
+    """The state of a store at one moment: its revision, and the entries of each table."""
 
     revision: int
     entries: Mapping[str, Mapping[Key, Entry]]
@@ -217,7 +217,7 @@ class Store:
         return [entries[key] for key in sorted(entries) if entries[key].matches(selector)]
 
     def put(self, resource: Resource, obj: Object, previous: Entry | None) -> Entry:
-        """Write the next revision of an object, of which the caller gives up the ownership."""
+        """Write the next revision of an object; the caller must not use the object afterwards."""
         self.revision += 1
         entry = Entry(resource, obj, self.revision)
         table = self.table(resource)
@@ -243,9 +243,9 @@ class Store:
         return Snapshot(self.revision, {name: dict(table.entries) for name, table in self._tables.items()})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot, as a store does that is started from a backup: its revisions are given again.
+        """Restore a snapshot, as a store started from a backup does: revisions after it are assigned again.
 
-        Watches have to be ended before; one that begins at a revision of the snapshot or an older one gets the 410.
+        End watches before. A watch that starts at the snapshot's revision or an older one gets a 410.
         """
         self.revision = snapshot.revision
         for name, table in self._tables.items():

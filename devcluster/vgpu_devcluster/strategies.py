@@ -1,4 +1,4 @@
-"""What the kinds do differently on create, update and delete: defaults, isolation of the status, validation.
+"""How kinds differ on create, update and delete: defaults, isolation of the status, validation.
 
 The names follow the API server's registry strategies. Pods and nodes have files of their own.
 """
@@ -32,7 +32,7 @@ class Strategy:
         Returns
         -------
         str
-            Why the object is forbidden; empty when it is not.
+            Why the object is forbidden; empty if it is allowed.
         """
         return ""
 
@@ -46,12 +46,12 @@ class Strategy:
         """
 
     def prepare_create(self, obj: Object) -> None:
-        """Reset what a creator may not set."""
+        """Reset the fields that a creator may not set."""
         if self.status:
             obj.pop("status", None)
 
     def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
-        """Restore what this way of writing may not change."""
+        """Restore what this kind of write may not change."""
         if not self.status:
             return
         kept = [key for key in {*obj, *old} if key not in _HEAD] if subresource == "status" else ["status"]
@@ -64,11 +64,11 @@ class Strategy:
                 obj.pop(key, None)
 
     def causes(self, obj: Object, old: Object | None) -> list[Cause]:
-        """Return what is wrong with an object; ``old`` is what it replaces."""
+        """Return what is wrong with an object; ``old`` is the object that it replaces."""
         return metadata_causes(obj["metadata"], old["metadata"] if old else None, dns_label=self.dns_label)
 
     def grace(self, obj: Object, requested: int | None) -> int | None:  # noqa: ARG002
-        """Return the grace period of a deletion, ``None`` when the kind knows none."""
+        """Return the grace period of a deletion; None if the kind has none."""
         return None
 
 
@@ -88,7 +88,7 @@ class NamespaceStrategy(Strategy):
             obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
     def prepare_create(self, obj: Object) -> None:
-        """Make the namespace active and let the finalizer keep it."""
+        """Make the namespace active, with the finalizer that holds it."""
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
 
@@ -103,7 +103,7 @@ class VolumeStrategy(Strategy):
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
     def prepare_create(self, obj: Object) -> None:
-        """Begin as pending."""
+        """Start as pending."""
         obj["status"] = {"phase": "Pending"}
 
 
@@ -125,23 +125,23 @@ class QuotaStrategy(Strategy):
 
 
 class BudgetStrategy(Strategy):
-    """Disruption budgets; :mod:`.disruption` counts their pods, and :mod:`.evictions` asks them."""
+    """Disruption budgets; :mod:`.disruption` counts their pods, and :mod:`.evictions` checks them."""
 
     status = True
 
     def prepare_create(self, obj: Object) -> None:
-        """Begin with a status that nobody has observed."""
+        """Start with a status that no controller has observed."""
         obj["status"] = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
 
 
 @dataclass(frozen=True)
 class EventStrategy(Strategy):
-    """Events; the newer version insists on a time and on who reports."""
+    """Events; the newer version requires a time and a reporter."""
 
     needs_time: bool = False
 
     def default(self, obj: Object) -> None:
-        """Show the fields that the core version always has."""
+        """Add the fields that the core version always has."""
         obj.setdefault("source", {})
         for key in ("firstTimestamp", "lastTimestamp", "eventTime"):
             obj.setdefault(key, None)

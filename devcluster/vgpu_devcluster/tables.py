@@ -1,4 +1,4 @@
-"""The other forms in which objects are asked for: tables, which ``kubectl get`` prints, and metadata alone."""
+"""Other forms of answers: tables, which ``kubectl get`` prints, and metadata only."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _AGE = ".metadata.creationTimestamp"
 
 
 class Form:
-    """A form of answers.
+    """The form of an answer.
 
     Parameters
     ----------
     accept
-        The header of the request: the first media type in it that is served counts.
+        The ``Accept`` header: the first media type in it that is served counts.
     include
-        What a row of a table has of its object: ``None``, ``Metadata`` or ``Object``.
+        The part of the object in a table row: ``None``, ``Metadata`` or ``Object``.
 
     Raises
     ------
     ApiError
-        406 if only forms are accepted that are not served.
+        406 if none of the accepted forms is served.
     """
 
     def __init__(self, accept: str, include: str = "") -> None:
@@ -45,7 +45,7 @@ class Form:
 
     @property
     def plain(self) -> bool:
-        """Whether objects are answered as they are."""
+        """Whether objects are answered unchanged."""
         return not self._kind
 
     def answer(self, resource: Resource, body: bytes) -> bytes:
@@ -60,7 +60,7 @@ class Form:
         return encode({**_head(f"{_METADATA}List"), "metadata": obj["metadata"], "items": items})
 
     def events(self, resource: Resource) -> Callable[[bytes], bytes]:
-        """Return a function that brings the lines of a watch into this form; only the first names the columns."""
+        """Return a function that converts the lines of a watch to this form; only the first line has the columns."""
         named = False
 
         def line(raw: bytes) -> bytes:
@@ -104,7 +104,7 @@ def _metadata(obj: Object) -> Object:
 
 
 def _form(accept: str) -> str:
-    """Return the kind of the first media type that is served, empty for objects as they are."""
+    """Return the kind of the first media type that is served; empty for unchanged objects."""
     asked = False
     for one in accept.split(","):
         _, *parameters = (part.strip() for part in one.split(";"))
@@ -124,7 +124,7 @@ def _form(accept: str) -> str:
 
 
 def _columns(resource: Resource) -> tuple[list[Object], Callable[[Object], list[Any]]]:
-    """Return the columns of a kind, and what makes the cells of a row."""
+    """Return the columns of a kind, and the function that makes the cells of a row."""
     if resource.schema is not None:
         return _custom(resource.columns or ({"name": "Age", "type": "date", "jsonPath": _AGE},))
     text, cells = PRINTERS.get(resource.storage, DEFAULT)

@@ -1,8 +1,8 @@
 """Rules for metadata: names, labels, annotations and finalizers, in the API server's words.
 
-They run on every write, so an object that a Binding poisoned (a Binding bypasses them) refuses every later patch, as
-on a real API server. Not checked: owner references, the syntax of finalizers, and everything about field types except
-that labels and annotations map strings to strings.
+They run on every write, so an object poisoned by a Binding (which bypasses them) refuses every later patch, as on a
+real API server. Not checked: owner references, the syntax of finalizers, and field types, except that labels and
+annotations map strings to strings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LABEL_TEXT = (
 
 
 def untyped_metadata(metadata: Metadata) -> str:
-    """Return why the metadata cannot be read at all, or an empty string."""
+    """Return why the metadata cannot be decoded; empty if it can."""
     for section in ("labels", "annotations"):
         entries = metadata.get(section)
         if entries is None:
@@ -105,7 +105,7 @@ def _change_causes(metadata: Metadata, old: Metadata) -> list[Cause]:
 
 @lru_cache(maxsize=4096)
 def key_error(key: str) -> str:
-    """Return what is wrong with a label or annotation key, or an empty string."""
+    """Return what is wrong with a label or annotation key; empty if nothing is."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return (
@@ -125,7 +125,7 @@ def key_error(key: str) -> str:
 
 @lru_cache(maxsize=4096)
 def label_value_error(value: str) -> str:
-    """Return what is wrong with a label value, or an empty string."""
+    """Return what is wrong with a label value; empty if nothing is."""
     if len(value) > 63:
         return "must be no more than 63 bytes"
     return "" if not value or _NAME.fullmatch(value) else _VALUE_TEXT

@@ -1,9 +1,10 @@
-"""The vendors whose device plugins are played: what they register, and how each finds the pod that the kubelet starts.
+"""The vendors whose device plugins are simulated: what they register, and how each finds the pod to serve.
 
-Plugins are told of a container and a number of devices, never of the pod. HAMi's own go by the node lock, which names
-the pod. Hygon's takes the first pod of its node that is allocating, lock or not. Moore Threads' takes the oldest pod
-that the scheduler wrote its node on. Cambricon's takes the pod that is not marked as assigned, and removes a lock that
-names nobody. Enflame's for slices takes the oldest pod that is not marked as assigned, and knows no lock.
+The kubelet tells a plugin the container and a number of devices, never the pod. HAMi's own plugins use the node lock,
+which names the pod. Hygon's takes the first pod of its node that is allocating, whatever the lock says. Moore Threads'
+takes the oldest pod that the scheduler assigned to its node. Cambricon's takes the pod that is not marked as assigned,
+and removes a lock that names nobody. Enflame's for slices takes the oldest pod that is not marked as assigned, without
+a lock.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class Find(Enum):
     """How a plugin finds the pod."""
 
     LOCK = "lock"
-    """The node lock names it."""
+    """By the node lock, which names the pod."""
     SCAN = "scan"
     """The first pod of the node whose bind phase is allocating."""
     OLDEST = "oldest"
-    """The pod of the node with the earliest time of decision that has not got its devices yet."""
+    """The pod of the node with the earliest decision time that has no devices yet."""
     FLAG = "flag"
-    """The pod of the node that is not marked as assigned; a lock that there may be names nobody."""
+    """The pod of the node that is not marked as assigned; a lock, if there is one, may name nobody."""
 
 
 Registered = Callable[[Sequence[Card]], Mapping[str, str]]
@@ -41,25 +42,25 @@ class Vendor:
     Attributes
     ----------
     word
-        What entries call its devices.
+        The name of its devices in entries.
     count
         The resource that the kubelet hands out.
     allocated, to_allocate
-        Annotations of a pod; ``to_allocate`` is empty where the plugin does not read it.
+        Annotations of a pod; ``to_allocate`` is empty if the plugin does not read it.
     annotations, capacity
-        What a node says of its devices.
+        How a node describes its devices.
     find
-        How the pod is found.
+        How the plugin finds the pod.
     lock, time, flag
-        The node's lock, empty for none; the annotations of a pod that :attr:`Find.OLDEST` and :attr:`Find.FLAG` go by.
+        The node's lock, empty for none; the annotations of a pod that :attr:`Find.OLDEST` and :attr:`Find.FLAG` use.
     told
-        Annotations that must be there besides.
+        Further annotations that must be present.
     name, model, shares, cores
-        Of each device: how it is called, its model (the word where it is empty), how many may share it, its compute.
+        Of each device: its name, its model (``word`` if empty), the most pods that may share it, its compute.
     cuts
-        Whether its plugin cuts cards into MIG instances.
+        Whether the plugin creates MIG instances.
     slices
-        Where the resource counts slices of one card, the annotation that says how many each container gets.
+        If the resource counts slices of one card: the annotation with the number of slices of each container.
     """
 
     word: str
@@ -97,7 +98,7 @@ def _colons(cards: Sequence[Card]) -> str:
 
 
 def _slices(cards: Sequence[Card]) -> str:
-    """Return what Enflame's plugin says of its cards: each with so many slices, and how they may be cut."""
+    """Return how Enflame's plugin describes its cards: the number of slices, and how they may be combined."""
     devices = [{"index": str(card.index), "minor": str(card.index), "capacity": card.count} for card in cards]
     gigabytes = min((card.memory // card.count // 1024 for card in cards if card.count), default=0)
     profiles = {f"{slices}g.{slices * gigabytes}gb": str(number) for number, slices in enumerate((1, 3, 6))}
@@ -189,7 +190,7 @@ ENFLAME_DRS = Vendor(
 
 
 def made_cards(node: str, vendor: Vendor, number: int, memory: int) -> list[Card]:
-    """Return devices of a vendor that is not NVIDIA, with so many MiB each, named as its plugin names them."""
+    """Return devices of a vendor other than NVIDIA, with ``memory`` MiB each, named as the vendor's plugin does."""
     model = vendor.model or vendor.word
     return [
         Card(vendor.name.format(node=node, index=index), index, vendor.shares, memory, vendor.cores, model, mode="")

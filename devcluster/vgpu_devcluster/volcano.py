@@ -1,6 +1,6 @@
 """A test double of Volcano's vGPU device plugin.
 
-Function by function it does what ``docs/node-sides.md`` cites.
+The functions do what ``docs/node-sides.md`` cites.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NEVER = 2**64 - 1
 
 
 class VolcanoPlugin(Ecosystem):
-    """Volcano's vGPU device plugin, which is told of a number of cards by the kubelet and never of a pod.
+    """Volcano's vGPU device plugin, which the kubelet tells a number of cards and never a pod.
 
-    Of all pods that name its node, whatever has become of them, it takes the oldest one that has as many cards left to
-    allocate, those of all containers together; then the next entry of that pod. It is not asked for a container that
-    names memory or cores without a number of cards: that one runs with whatever its image can see, and the entry of
-    its pod is left to be taken. A pod that was given the cards of another one runs with them.
+    Among all pods that name its node, in whatever state, it takes the oldest one that has that many cards left to
+    allocate, over all its containers; then it takes that pod's next entry. It is not called for a container with memory
+    or cores but no number of cards: such a container runs with whatever its image can see, and its pod's entry is left
+    for others to take. A pod that was given another pod's cards runs with them.
 
     Parameters
     ----------
     version
-        ``v1.12`` or newer, or an older one: these take the oldest pod, however many cards it has left to allocate, and
-        begin with the first pod of the whole cluster, whatever node that names. ``v1.10`` is through with a pod as soon
-        as it has taken it.
+        ``v1.12`` or newer, or an older one. Older versions take the oldest pod regardless of how many cards it has
+        left, and start with the first pod of the whole cluster, whatever node it names. ``v1.10`` takes each pod only
+        once.
     """
 
     def __init__(self, url: str, *, version: str = "v1.12", **options: Any) -> None:
@@ -53,7 +53,7 @@ class VolcanoPlugin(Ecosystem):
         shares: int = 10,
         groups: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
-        """Create a ready node with cards of so many MiB, in MIG mode where groups of instances are given, by MiB."""
+        """Create a ready node with cards of ``memory`` MiB, in MIG mode if ``groups`` of instances (MiB) are given."""
         ids = [f"GPU-{name}-{index}" for index in range(cards)]
         self._totals[name] = {
             f"{uuid}[{group}-{position}]": (1, size, WHOLE)
@@ -90,9 +90,9 @@ class VolcanoPlugin(Ecosystem):
         return [*problems, *self._book(pod, devices), *self._of_two_groups(spec["nodeName"])]
 
     def _of_two_groups(self, node: str) -> list[str]:
-        """Return what is wrong where a card would have to follow two groups of instances at a time.
+        """Return a problem if a card has instances of two groups at a time.
 
-        The plugin gives a card the geometry of the group that an instance is of, and ends what it had before.
+        The plugin gives a card the geometry of an instance's group, and ends what the card had before.
         """
         names = {name for devices in self._held[node].values() for name in devices if name.endswith("]")}
         followed = {(name.partition("[")[0], name.partition("[")[2].rpartition("-")[0]) for name in names}
@@ -101,7 +101,7 @@ class VolcanoPlugin(Ecosystem):
         return [] if twice is None else [f"card {twice} has instances of two groups handed out"]
 
     async def _take(self, node: str, number: int) -> tuple[Object, list[tuple[str, int, int]]]:
-        """Take the next entry of the pod that the plugin takes for the right one; return that pod and those cards."""
+        """Take the next entry of the pod that the plugin believes to be the right one; return the pod and the cards."""
         pod = self._oldest((await self._client.request("GET", "/api/v1/pods"))["items"], node, number)
         if pod is None:
             await self._release_lock(node)
@@ -132,7 +132,7 @@ class VolcanoPlugin(Ecosystem):
             here = [pod for pod in here if _count(_notes(pod).get(_LEFT, "")) == number]
         if not here and (self._by_number or not pods):
             return None
-        # Of several that are equally old the one that it begins with is taken if that is among them, else the first.
+        # Among equally old pods it keeps the one that it starts with, if that is one of them, else the first.
         begins_with = here[-1] if self._by_number else pods[0]
         return min((begins_with, *here), key=lambda pod: _time(_notes(pod)))
 
@@ -140,7 +140,7 @@ class VolcanoPlugin(Ecosystem):
         await self._client.merge(path, {"metadata": {"annotations": notes}})
 
     async def _release_lock(self, node: str) -> None:
-        """Take away the lock that Volcano's scheduler has taken, if it takes one."""
+        """Remove the lock of Volcano's scheduler, if there is one."""
         path = f"/api/v1/nodes/{node}"
         if _LOCK in _notes(await self._client.request("GET", path)):
             await self._annotate(path, {_LOCK: None})
@@ -151,7 +151,7 @@ def _notes(thing: Object) -> Mapping[str, str]:
 
 
 def _count(left: str) -> int:
-    """Return how many cards a pod has left to allocate, of whatever type."""
+    """Return how many cards, of any type, a pod has left to allocate."""
     return sum("," in item for item in left.replace(";", ":").split(":"))
 
 
@@ -160,12 +160,12 @@ def _items(entry: str) -> list[str]:
 
 
 def _cards(entry: str) -> list[tuple[str, int, int]]:
-    """Return the cards of its type in the entry of a container: UUID, memory, cores."""
+    """Return the cards of the plugin's type in a container's entry: UUID, memory, cores."""
     fields = [item.split(",") for item in _items(entry)]
     return [(uuid, int(memory), int(cores)) for uuid, _, memory, cores, *_ in fields]
 
 
 def _time(notes: Mapping[str, str]) -> int:
-    """Return the time by which pods are ordered; one that is missing or unreadable is the last."""
+    """Return the time by which pods are ordered; a missing or unreadable one sorts last."""
     text = notes.get(_TIME, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) <= _NEVER else _NEVER

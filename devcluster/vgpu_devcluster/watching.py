@@ -1,4 +1,4 @@
-"""WATCH: initial state, what was missed, then what happens, with bookmarks, until the client or its timeout ends it."""
+"""WATCH: sends the initial state or missed changes, then events and bookmarks, until the client or a timeout ends."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class WatchOptions:
     Attributes
     ----------
     revision
-        Where to continue; ``None`` starts with the present state as ADDED events.
+        The revision to continue from; None starts with the current state as ADDED events.
     end_of_state
-        Whether a bookmark tells where the present state ends (``sendInitialEvents``).
+        Whether a bookmark marks the end of the current state (``sendInitialEvents``).
     convert
-        Brings whole lines into the form that the client asked for.
+        Converts lines to the form that the client asked for.
     """
 
     revision: int | None
@@ -46,10 +46,10 @@ class WatchOptions:
 
 
 def subscribe(store: Store, resource: Resource, selector: Selector, options: WatchOptions, limit: int) -> Watcher:
-    """Register a watcher whose queue holds what it has to see first.
+    """Register a watcher, with the events in its queue that it has to see first.
 
-    Its queue has room for ``limit`` events beyond those. A revision that is forgotten makes a watcher that is closed
-    with the 410 already: the API server says so inside the stream.
+    Its queue has room for ``limit`` more events. If the revision was dropped, the watcher is closed with a 410 inside
+    the stream, as on the API server.
     """
     table = store.table(resource)
     watcher = Watcher(resource, selector, limit, options.revision or 0)
@@ -85,7 +85,7 @@ async def stream(request: web.BaseRequest, store: Store, watcher: Watcher, optio
         while True:
             if data := watcher.take():
                 await response.write(convert(data))
-                continue  # more may have come while the client took its time
+                continue  # more may have been queued while the client was reading
             if watcher.closed or loop.time() >= end:
                 break
             if loop.time() >= next_bookmark:
@@ -110,7 +110,7 @@ def _line(kind: str, raw: bytes) -> bytes:
 
 
 def bookmark(resource: Resource, revision: int, annotations: dict[str, str] | None = None) -> bytes:
-    """Return an object of the kind that carries nothing but a revision."""
+    """Return an object of the kind that contains only a revision."""
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     if annotations:
         metadata["annotations"] = annotations

@@ -14,6 +14,7 @@ from tests.engine.builders import make_engine
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
+from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.model import ClaimDefaults
 
 Obj = dict[str, Any]
@@ -98,12 +99,12 @@ def test_what_is_refused(given: Obj, message: str) -> None:
 def test_a_quota_is_asked_about_the_namespace_of_the_request() -> None:
     asked = []
 
-    def over_quota(namespace: str, claims: Any) -> bool:
+    def over_quota(namespace: str, claims: Any) -> str:
         asked.append((namespace, sum(claim.amounts[1] for c in claims for claim in c.claims)))
-        return True
+        return "by 5"
 
     verdict = review(pod(container({GPU: "1", MEM: "500"})), "team-a", RULES, over_quota)
-    assert (verdict.allowed, verdict.message) == (False, "exceeding resource quota")
+    assert (verdict.allowed, verdict.message) == (False, "exceeding resource quota: by 5")
     assert asked == [("team-a", 500)]
 
 
@@ -226,7 +227,30 @@ def test_a_second_review_changes_nothing(given_pod: Obj, rules: AdmissionRules) 
         return
     assert verdict.changed == (verdict.pod != before)
     again = review(verdict.pod, "team-a", rules)
+    if again.message == "vNPU not supported for multiple devices":  # HAMi gives a part of one chip as parts of two
+        assert _asks_for_part_of_module(given_pod)
+        return
     assert (again.pod, again.changed) == (verdict.pod, False)
+
+
+def _asks_for_part_of_module(pod: Obj) -> bool:
+    """Tell whether a container asks for one chip, and for memory, of chips that come in modules of two."""
+    containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    amounts = [each.get("resources", {}).get(part, {}) for each in containers for part in ("limits", "requests")]
+    return any("huawei.com/Ascend910C" in each for each in amounts) and any(
+        "huawei.com/Ascend910C-memory" in each for each in amounts
+    )
+
+
+def test_a_part_of_a_chip_that_comes_in_modules_is_refused_by_a_second_review() -> None:
+    """HAMi checks the memory before it doubles the count, and so refuses the doubled count in a later review."""
+    limits = {"huawei.com/Ascend910C-memory": "16384", "huawei.com/Ascend910C": "1"}
+    given_pod = {"metadata": {}, "spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}
+    verdict = review(given_pod, "team-a", RULES)
+    assert verdict.pod is not None
+    assert verdict.pod["spec"]["containers"][0]["resources"]["limits"]["huawei.com/Ascend910C"] == "2"
+    again = review(verdict.pod, "team-a", RULES)
+    assert (again.pod, again.message) == (None, "vNPU not supported for multiple devices")
 
 
 PARTS = [
@@ -261,9 +285,9 @@ def test_no_json_is_too_much(anything: Obj) -> None:
 @pytest.mark.parametrize(
     ("limits", "annotations", "says"),
     [
-        ({"nvidia.com/gpumem-percentage": "0"}, {}, "container c: nvidia.com/gpumem-percentage: 0 is no amount"),
+        ({"nvidia.com/gpumem-percentage": "0"}, {}, "container c: nvidia.com/gpumem-percentage: 0 is not an amount"),
         ({MEM: "1000", "nvidia.com/gpumem-percentage": "5"}, {}, "gpumem-percentage has no effect beside"),
-        ({}, {"nvidia.com/numa-bind": "yes"}, "annotation nvidia.com/numa-bind: 'yes' is no boolean"),
+        ({}, {"nvidia.com/numa-bind": "yes"}, "annotation nvidia.com/numa-bind: 'yes' is not a boolean"),
         ({}, {"nvidia.com/vgpu-mode": "mgi"}, "ModeNotFit: annotation nvidia.com/vgpu-mode: 'mgi' names no mode"),
         ({}, {"hami.io/node-scheduler-policy": "binpak"}, "'binpak' is unknown, binpack is used"),
         ({}, {"nvidia.com/use-gputyp": "A100"}, "annotation nvidia.com/use-gputyp has no effect, did you mean"),
@@ -285,3 +309,30 @@ def test_nobody_is_warned_of_a_pod_that_means_what_it_says_or_asks_for_no_card()
     assert review(pod(container({GPU: "1", MEM: "1000"})), "team-a", rules).warnings == ()
     plain = pod(container({"cpu": "1"}), annotations={"hami.io/node-scheduler-policy": "binpak"})
     assert review(plain, "team-a", rules).warnings == ()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("name", ["nvida.com/gpu", "nvidia.com/gpus", "vastaitech.com/v", "nvidia.com/gpumen"])
+def test_misspelt_resources_are_warned_of_whether_or_not_the_pod_asks_for_cards(name: str, *, asks: bool) -> None:
+    dialects = Dialects([hami_dialect()])
+    found = UsageWarnings(dialects)
+    rules = AdmissionRules(
+        dialects, ("vgpu-scheduler",), usage_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
+    )
+    limits = {name: "1", **({GPU: "1"} if asks else {})}
+    verdict = review(pod(container(limits)), "team-a", rules)
+    assert verdict.allowed
+    (text,) = [each for each in verdict.warnings if "there is no device resource" in each]
+    assert f"there is no device resource {name}, did you mean " in text
+
+
+@pytest.mark.parametrize(
+    "name", ["cpu", "memory", "example.com/gpu", "mthreads.com/gpu", "nvidia.com/gpu.shared", "rdma/hca"]
+)
+def test_pods_of_others_are_not_warned_of(name: str) -> None:
+    dialects = Dialects([hami_dialect()])
+    found = UsageWarnings(dialects)
+    rules = AdmissionRules(
+        dialects, ("vgpu-scheduler",), usage_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
+    )
+    assert review(pod(container({name: "1"})), "team-a", rules).warnings == ()

@@ -22,8 +22,6 @@ from tests.apiserver.binaries import job_controllers
 from tests.apiserver.certificates import Authority
 from tests.apiserver.control_plane import ControlPlane, free_ports, poll
 
-__all__ = ["JOB_SET", "LEADER_WORKER_SET", "JobController", "are_served", "controller", "is_ready"]
-
 
 @dataclass(frozen=True, slots=True)
 class JobController:

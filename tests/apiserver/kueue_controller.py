@@ -21,8 +21,6 @@ from tests.apiserver.binaries import kueue
 from tests.apiserver.control_plane import ControlPlane, free_ports, poll
 from tests.apiserver.job_controllers import are_served, controller, is_ready
 
-__all__ = ["KUEUE_ACCOUNT", "running_kueue"]
-
 KUEUE_ACCOUNT: Final = "system:serviceaccount:kueue-system:kueue-controller-manager"
 _SERVICE: Final = "kueue-webhook-service"
 _SECRET: Final = "/api/v1/namespaces/kueue-system/secrets/kueue-webhook-server-cert"

@@ -28,6 +28,7 @@ def lines(found: Iterator[Step]) -> Iterator[str]:
     return map(json.dumps, found)
 
 
+@pytest.mark.long
 def test_what_is_described_as_data_is_replayed_in_a_process_of_its_own() -> None:
     turns = replayed(steps(3, 7), [OURS], 4)
     (samples,) = turns[OURS.name]  # one that is alone has one turn

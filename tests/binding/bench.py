@@ -15,17 +15,18 @@ from tests.engine.builders import OURS, allocation, make_engine, pod_object
 from vgpu_devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
 from vgpu_scheduler.binding import (
-    BindAttempt,
     BindContext,
     Binder,
     BinderHooks,
     BindingAnswer,
-    BindStep,
+    BindTask,
     EventSource,
+    HookPoint,
     Reporter,
 )
+from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.engine import Engine, ObservationSignals
+from vgpu_scheduler.engine import Engine, ObservationSignals, TakenLock
 from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
@@ -40,6 +41,11 @@ PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate
 KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, POD_KIND, NODES)}
 
 Object = dict[str, Any]
+
+
+def taken_lock(value: str) -> TakenLock:
+    """Return HAMi's lock with a value."""
+    return TakenLock(NodeLock(LOCK), value)
 
 
 class ShiftedClock:
@@ -86,15 +92,15 @@ class Bench:
         chosen = replace(binder_options(Settings(), label_first=False), **{**quick, **options})
         self.engine = engine or make_engine(bind_timeout=chosen.timeout)
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
-        self.steps: list[tuple[BindStep, str]] = []
-        self.on_step: Callable[[BindStep, Pod], None] = lambda *_: None
-        self.on_attempt: Callable[[BindAttempt], None] = lambda _: None
+        self.steps: list[tuple[HookPoint, str]] = []
+        self.at_point: Callable[[HookPoint, Pod], None] = lambda *_: None
+        self.on_attempt: Callable[[BindTask], None] = lambda _: None
         self.on_answer: Callable[[Pod, BindingAnswer], None] = lambda *_: None
         self.heard: list[tuple[str, str, str, float]] = []
-        self.attempts: list[BindAttempt] = []
+        self.attempts: list[BindTask] = []
         self.withdrawn: list[str] = []
         hooks = BinderHooks(
-            on_step=self._step,
+            at_point=self._step,
             on_attempt=self._attempted,
             on_answer=self._answered,
         )
@@ -115,25 +121,25 @@ class Bench:
         signals.decide_again.listen(self.wake.set)
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _attempted(self, attempt: BindAttempt) -> None:
-        self.attempts.append(attempt)
-        self.heard.append(("attempt", attempt.pod.name, attempt.answer.value, attempt.ended - attempt.decided))
-        self.on_attempt(attempt)
+    def _attempted(self, task: BindTask, pod: Pod, answer: BindingAnswer) -> None:
+        self.attempts.append(task)
+        self.heard.append(("attempt", pod.name, answer.value, task.ended_at - task.decided_at))
+        self.on_attempt(task)
 
     def _answered(self, pod: Pod, answer: BindingAnswer, took: float) -> None:
         self.heard.append(("answer", pod.name, answer.value, took))
         self.on_answer(pod, answer)
 
-    async def _step(self, step: BindStep, pod: Pod) -> None:
+    async def _step(self, step: HookPoint, pod: Pod) -> None:
         self.steps.append((step, pod.name))
-        self.on_step(step, pod)
+        self.at_point(step, pod)
 
     # The cluster -----------------------------------------------------------------------------------------------------
 
     async def learn(self) -> None:
         """Bring the engine up to date once."""
         for kind in KINDS.values():
-            await self.observer.sweep(kind, await list_all(self.api, kind))
+            await self.observer.resync(kind, await list_all(self.api, kind))
 
     def watch(self, unwatched: str = "") -> None:
         """Keep the engine up to date from now on, but for a kind."""
@@ -223,7 +229,7 @@ class Bench:
                 placed += len(decisions)
         return placed
 
-    async def until(self, condition: Callable[[], object | Awaitable[object]], within: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], object | Awaitable[object]], within: float = 30.0) -> None:
         """Wait for a condition."""
         async with asyncio.timeout(within):
             while True:

@@ -15,7 +15,7 @@ from tests.engine.builders import allocation, asks, cards, make_engine, node_obj
 from tests.policy.resources import policy
 
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import Evictor, evictor
+from vgpu_scheduler.binding import Evictor, evictor, victim_eviction
 from vgpu_scheduler.intake import NODES, PODS
 from vgpu_scheduler.model import Decision
 
@@ -184,8 +184,9 @@ class EvictorBench(QuickBench):
 @asynccontextmanager
 async def bench(monkeypatch: pytest.MonkeyPatch, **rules: Any) -> AsyncIterator[EvictorBench]:
     """Set a bench up whose evictor looks after what is under way."""
-    for name in ("_PACE", "_LEAVES_LANE_AFTER"):
-        monkeypatch.setattr(evictor, name, PACE)
+    monkeypatch.setattr(evictor, "_PACE", PACE)
+    for name in ("_RETRY_AFTER", "_LEAVES_LANE_AFTER"):
+        monkeypatch.setattr(victim_eviction, name, PACE)
     made = EvictorBench(**rules)
     made.reporter.start()
     looking = asyncio.create_task(made.evictor.run())

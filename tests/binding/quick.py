@@ -13,7 +13,7 @@ from typing import Any, cast
 from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BindStep, EventSource, Reporter
+from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, EventSource, HookPoint, Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Kind, Observer
 from vgpu_scheduler.kube import Pod, decode_event
@@ -119,7 +119,7 @@ class QuickBench:
     def __init__(
         self,
         nodes: int = 2,
-        on_step: Callable[[BindStep], None] | None = None,
+        at_point: Callable[[HookPoint], None] | None = None,
         api: QuickApi | None = None,
         engine: Engine | None = None,
         **options: Any,
@@ -137,14 +137,14 @@ class QuickBench:
             client, self.engine, self.reporter, self.clock, self._may_write,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.signals,
         )  # fmt: skip
-        hooks = BinderHooks(on_attempt=lambda _: self.ended.set())
-        if on_step is not None:
-            told = on_step
+        hooks = BinderHooks(on_attempt=lambda *_: self.ended.set())
+        if at_point is not None:
+            told = at_point
 
-            async def step(reached: BindStep, _: Pod) -> None:
+            async def step(reached: HookPoint, _: Pod) -> None:
                 told(reached)
 
-            hooks = replace(hooks, on_step=step)
+            hooks = replace(hooks, at_point=step)
         defaults = binder_options(Settings(), label_first=False)
         self.binder = Binder(context, replace(defaults, **{"timeout": 5.0, **options}), hooks)
         for number in range(nodes):
@@ -189,6 +189,6 @@ class QuickBench:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition."""
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(30.0):
             while not condition():
                 await asyncio.sleep(0)

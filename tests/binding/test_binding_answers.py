@@ -13,7 +13,7 @@ from tests.engine.builders import allocation, asks, pod_object
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import BindingAnswer, BindStep, classify
+from vgpu_scheduler.binding import BindingAnswer, HookPoint, classify
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import decode_pod
@@ -74,7 +74,7 @@ async def unlocked(bench: Bench, node: str = "node-a") -> bool:
 
 
 async def test_bound(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
+    async with bench(tmp_path, timeout=30.0) as b:  # a Binding without an answer in time is followed by a look
         await b.create("p")
         await b.learn()
         before = b.sent("list", "pods") + b.sent("list", "nodes")
@@ -97,7 +97,7 @@ async def test_bound(tmp_path: Path) -> None:
         assert node[LOCK].endswith(",default,p")
         assert allocated_pod(node[LAST_ALLOCATED]) == uid
         assert await b.events() == [("Scheduled", "Successfully assigned default/p to node-a")]
-        assert [step for step, _ in b.steps] == list(BindStep)
+        assert [step for step, _ in b.steps] == list(HookPoint)
         # Two writes, one event, no read.
         assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding"), b.sent("create", "events")) == (1, 1, 1)
         assert b.sent("list", "pods") + b.sent("list", "nodes") == before
@@ -130,7 +130,7 @@ async def test_the_lease_is_asked_again_between_the_label_and_the_binding(tmp_pa
         await b.learn()
         b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=0.2))
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.LOCKED, "p") in b.steps)
+        await b.until(lambda: (HookPoint.LOCKED, "p") in b.steps)
         b.leads = False  # while the label is written
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 0)
@@ -142,11 +142,29 @@ async def test_a_label_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         await b.learn()
         slow = b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=60.0))
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF, within=4.0)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF, within=50.0)
         assert b.sent("create", "pods/binding") == 0
         b.cluster.heal(slow)
         await b.until(lambda: b.submit() == 1)
         await b.until(lambda: b.binder.stats.bound)
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"drop": True}, {"lose_answer": True}], ids=str)
+async def test_a_label_without_a_clear_answer_leaves_no_doubt_that_the_pod_is_not_bound(
+    tmp_path: Path, fault: dict[str, Any]
+) -> None:
+    async with bench(tmp_path, label_first=True) as b:
+        made = await b.create("p")
+        await b.learn()
+        broken = b.cluster.inject(Fault(verb="patch", resource="pods/status", **fault))
+        assert b.submit() == 1
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
+        assert (b.sent("create", "pods/binding"), b.sent("get", "pods"), b.sent("list", "pods")) == (0, 0, 1)
+        assert b.engine.state.ledger() == {}
+        await b.until(lambda: unlocked(b))
+        b.cluster.heal(broken)
+        await b.until(lambda: (b.submit(), b.binder.stats.bound)[1])
+        assert (await b.read("p"))["metadata"]["labels"]["hami.io/vgpu-node"] == "node-a"
 
 
 async def test_404_the_pod_is_gone(tmp_path: Path) -> None:
@@ -213,7 +231,7 @@ async def test_409_gated(tmp_path: Path) -> None:
         without = pod_object("p", uid=gated.uid, version=gated.resource_version - 1)
         b.engine.observe_pod(decode_pod(without), 0.0)
         await send(b)
-        await b.until(lambda: b.engine.gated == 1)
+        await b.until(lambda: b.engine.unscheduled_pods.gated == 1)
         assert gated.uid not in b.engine.queue
         assert b.engine.state.ledger() == {}
         await b.until(lambda: unlocked(b))
@@ -304,7 +322,7 @@ async def test_bound_and_deleted_before_anybody_could_tell(tmp_path: Path) -> No
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.SENT, "p") in b.steps)
+        await b.until(lambda: (HookPoint.ANSWERED, "p") in b.steps)
         await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
         await b.until(lambda: b.engine.state.was_removed(made.uid))
         await b.until(lambda: unlocked(b))
@@ -394,7 +412,7 @@ async def test_attempts_and_answers_are_told(tmp_path: Path) -> None:
         ]
         assert all(0 < seconds < 5 for *_, seconds in b.heard)
         refused, bound = b.attempts
-        assert (refused.attempts, bound.attempts, bound.node) == (1, 2, "node-a")
-        assert refused.came == bound.came < bound.ended - 10
+        assert (refused.attempts, bound.attempts, bound.chosen_node) == (1, 2, "node-a")
+        assert refused.queued_at == bound.queued_at < bound.ended_at - 10
         for told in b.attempts:
-            assert told.came <= told.decided <= told.turn_at <= told.sent <= told.ended
+            assert told.queued_at <= told.decided_at <= told.lane_head_at <= told.sent_at <= told.ended_at

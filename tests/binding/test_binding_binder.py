@@ -6,14 +6,15 @@ import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.binding.bench import LOCK, Bench, bench
+from tests.binding.bench import LOCK, Bench, bench, taken_lock
 from tests.engine.builders import asks, cards, node
 from tests.policy.resources import policy
 
 from vgpu_devcluster import BEHAVIOUR, WRITES, Fault
-from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import ClosureCause, NodeClosure, QueueName
+from vgpu_scheduler.binding import HookPoint
+from vgpu_scheduler.engine import ClosedByLock, ClosureCause, QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 
@@ -22,7 +23,7 @@ ON_A = {"kubernetes.io/hostname": "node-a"}
 
 
 def bound(b: Bench) -> list[str]:
-    return [name for step, name in b.steps if step is BindStep.BOUND]
+    return [name for step, name in b.steps if step is HookPoint.BOUND]
 
 
 def writes(b: Bench) -> int:
@@ -42,7 +43,7 @@ async def test_one_node_goes_by_priority_then_by_age(tmp_path: Path) -> None:
             made = await b.create(f"p{number}", nodeSelector=ON_A, **urgent)
             await b.until(lambda uid=made.uid: b.engine.state.pod(uid))
             assert b.submit() == 1
-            await b.until(lambda: (BindStep.CHECKED, "p0") in b.steps)
+            await b.until(lambda: (HookPoint.CHECKED, "p0") in b.steps)
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: b.binder.stats.bound == 5)
         first, *rest = bound(b)  # the first had the node to itself when it came
@@ -93,13 +94,13 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         assert b.submit() == 2
         await b.until(lambda: bound(b) == ["silent"])
         await b.until(lambda: b.binder.depth == 1)
-        assert b.engine.queue.place(waiting.uid) is QueueName.TRYING
+        assert b.engine.queue.place(waiting.uid) is QueueName.IN_FLIGHT
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(waiting.uid) is QueueName.ACTIVE or b.binder.stats.expired)
         assert b.engine.state.reservation(waiting.uid) is None
         assert b.wake.is_set()
         [closure] = b.engine.closed_nodes.closures("node-a")
-        assert (closure.cause, closure.lock) == (ClosureCause.PLUGIN_SILENT, LOCK)
+        assert (closure.cause, closure.lock.kind.annotation) == (ClosureCause.PLUGIN_SILENT, LOCK)
         await b.until(lambda: b.tells("BindingFailed", "node-a has not answered for 30 s"))
         await b.until(
             lambda: b.tells("DevicePluginSilent", "the device plugin of NVIDIA does not answer pod default/silent")
@@ -120,11 +121,34 @@ async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.CHECKED, "p") in b.steps)
+        await b.until(lambda: (HookPoint.CHECKED, "p") in b.steps)
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
         assert b.sent("patch", "nodes") == 0
-        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (
+            ClosedByLock(ClosureCause.PLUGIN_SILENT, taken_lock(value)),
+        )
+
+
+async def test_a_lock_that_is_malformed_by_the_time_that_nobody_waits_any_more_is_reported_as_that(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, node_side_timeout=30.0) as b:
+        await b.occupy("node-a")
+        made = await b.create("p", nodeSelector=ON_A)
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: (HookPoint.CHECKED, "p") in b.steps)
+        b.clock.ahead += 31.0
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        annotations = {**seen.annotations, LOCK: "somebody was here"}
+        version = seen.resource_version + 1
+        b.engine.observe_node(msgspec.structs.replace(seen, annotations=annotations, resource_version=version), 0.0)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
+        assert b.engine.closed_nodes.closures("node-a") == (
+            ClosedByLock(ClosureCause.LOCK_MALFORMED, taken_lock("somebody was here")),
+        )
 
 
 async def test_who_waits_at_a_node_whose_lock_a_stranger_takes_goes_elsewhere_at_once(tmp_path: Path) -> None:
@@ -159,7 +183,7 @@ async def test_nodes_with_garbage_in_their_locks_hold_nobody_up(tmp_path: Path) 
         before = b.clock.monotonic()
         assert b.submit() == 100
         await b.until(lambda: b.binder.stats.bound == 100)
-        assert b.clock.monotonic() - before < 5.0
+        assert b.clock.monotonic() - before < 30.0
         assert b.binder.stats.expired == 0
         assert not b.nodes.violations
 
@@ -169,13 +193,13 @@ async def test_a_placement_is_checked_at_the_head_and_again_under_the_lock(tmp_p
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()
 
-        def cordon(step: BindStep, _: Pod) -> None:
+        def cordon(step: HookPoint, _: Pod) -> None:
             known = b.engine.state.node("node-a")
-            if step is BindStep.LOCKED and known is not None:
+            if step is HookPoint.LOCKED and known is not None:
                 later = node("node-a", cards("other", 0), uid=known.uid, version=known.resource_version + 9)
                 b.engine.observe_node(later, 0.0)
 
-        b.on_step = cordon
+        b.at_point = cordon
         assert b.submit() == 1
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.sent("create", "pods/binding") == 0
@@ -188,11 +212,11 @@ async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path
         await b.learn()
         b.watch()
 
-        def come(step: BindStep, _: Pod) -> None:
-            if step is BindStep.LOCKED:
+        def come(step: HookPoint, _: Pod) -> None:
+            if step is HookPoint.LOCKED:
                 b.engine.policy_tracker.observe(policy("late", {"devices": {"exclusive": True}}))
 
-        b.on_step = come
+        b.at_point = come
         assert b.submit() == 1
         await b.until(lambda: bound(b) == ["p"])
         notes = (await b.read("p"))["metadata"]["annotations"]
@@ -249,10 +273,10 @@ async def test_a_lease_that_is_lost_under_the_lock_stops_the_binding(tmp_path: P
         made = await b.create("p")
         await b.learn()
 
-        def lose(step: BindStep, _: Pod) -> None:
-            b.leads = b.leads and step is not BindStep.LOCKED
+        def lose(step: HookPoint, _: Pod) -> None:
+            b.leads = b.leads and step is not HookPoint.LOCKED
 
-        b.on_step = lose
+        b.at_point = lose
         assert b.submit() == 1
         await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.sent("create", "pods/binding") == 0
@@ -274,7 +298,7 @@ async def test_the_node_side_that_fails_frees_the_node(tmp_path: Path) -> None:
 
 
 async def test_many_pods_on_few_nodes(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
+    async with bench(tmp_path, timeout=30.0) as b:  # a Binding without an answer in time is followed by a look
         await b.nodes.start()
         for number in range(20):
             await b.create(f"p{number:02}", asks(1, 3000, 20))
@@ -303,7 +327,7 @@ async def test_it_stops_within_seconds_whatever_it_waits_for(tmp_path: Path, gra
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", delay=60.0))
         assert b.submit() == 4
-        await b.until(lambda: (BindStep.LOCKED, "slow") in b.steps and b.binder.depth == 1)
+        await b.until(lambda: (HookPoint.LOCKED, "slow") in b.steps and b.binder.depth == 1)
         async with asyncio.timeout(grace + 1.0):
             await b.binder.stop(grace)
         if grace:

@@ -60,7 +60,7 @@ async def test_a_pod_to_which_nothing_may_be_written_waits_and_others_go_on(
         b.evictor.submit(second)
         await b.until(lambda: [one for one in b.eviction_api.wrote if one.endswith("/eviction")])
         assert b.engine.attempt(b.clock.monotonic() + 50.0) is None, "it is not tried again and again"
-        b.engine.queue.tick(b.clock.monotonic() + 61.0)
+        b.engine.queue.flush_due(b.clock.monotonic() + 61.0)
         again = b.engine.attempt(b.clock.monotonic() + 61.0)
         assert again is not None
         assert again.uid == "uid-first"

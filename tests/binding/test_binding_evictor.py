@@ -143,6 +143,21 @@ async def test_a_victim_that_waits_in_a_lane_is_taken_out_of_it(monkeypatch: pyt
             assert b.engine.state.reservation("uid-low") is None
 
 
+async def test_a_victim_of_which_nobody_says_whether_it_was_bound_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.victim_eviction._MOST_TRIES", 3)
+    async with bench(monkeypatch) as b:
+        b.decided("low", 0)
+        b.may_leave = False
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        assert len(b.left) == 3
+        assert "POST low/eviction" not in b.eviction_api.wrote
+        b.clock.seconds += 120.0
+        assert b.tried().preemption is None, "it is not chosen again"
+
+
 @pytest.mark.parametrize(
     ("after", "rules", "wrote"),
     [

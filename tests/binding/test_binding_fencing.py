@@ -14,8 +14,9 @@ from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordina
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
+from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time
-from vgpu_scheduler.engine import ANY_CARD, ClosureCause, LockStatus, QueueName
+from vgpu_scheduler.engine import ClosedByUnreadablePod, LockStatus, QueueName
 from vgpu_scheduler.kube import Pod, Versioned, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 from vgpu_scheduler.model import allocated_pod, allocation_token
@@ -147,7 +148,7 @@ async def test_what_is_read_before_a_node_is_claimed_is_observed_as_all_else_is(
         assert await bind_late(b, frozen, "node-a") == 201
         heard = b.observer.listener = Heard()
         if lock:
-            assert await b.binder.locker.status(b.binder.locker.find("node-a", LOCK)) is LockStatus.HELD
+            assert await b.binder.locker.status(b.binder.locker.find("node-a", NodeLock(LOCK))) is LockStatus.HELD
         else:
             assert await b.binder.locker.make_sure("node-a")
         assert heard.pods == [("frozen", "node-a")]
@@ -216,7 +217,8 @@ async def test_a_lock_that_names_nobody_is_that_of_the_pod_that_was_never_bound(
         assert seen is not None
         taken, _ = await b.binder.locker.try_take(seen, wants)
         assert taken is not None
-        assert (await b.node("node-a"))[MLU_LOCK] == taken != value
+        assert taken.lock is not None
+        assert (await b.node("node-a"))[MLU_LOCK] == taken.lock.value != value
         assert await bind_late(b, frozen, "node-a") == 409
 
 
@@ -247,8 +249,8 @@ async def test_a_lock_that_seems_to_come_from_the_future_is_as_old_as_it_has_bee
         assert seen is not None
         assert await b.binder.locker.try_take(seen, wants) == (None, True)
         b.clock.ahead += 60.0
-        value, _ = await b.binder.locker.try_take(seen, wants)
-        assert value is not None
+        turn, _ = await b.binder.locker.try_take(seen, wants)
+        assert turn is not None
         assert await bind_late(b, frozen, "node-a") == 409
 
 
@@ -314,12 +316,7 @@ async def test_a_token_of_a_pod_that_cannot_be_read_closes_the_node_until_it_is_
         assert (await b.node("node-a"))[TOKEN] == token
         b.clock.ahead += 10.0
         assert b.submit() == 0
-        [closure] = b.engine.closed_nodes.closures("node-a")
-        assert (closure.cause, closure.lock, closure.value) == (
-            ClosureCause.POD_UNREADABLE,
-            ANY_CARD,
-            "default/odd",
-        )
+        assert b.engine.closed_nodes.closures("node-a") == (ClosedByUnreadablePod("default/odd"),)
         await b.until(lambda: b.tells("PodUnreadable", "pod default/odd cannot be read"))
         listed = b.sent("list", "pods")
         if ended == "deleted":

@@ -46,7 +46,7 @@ class Bench(EvictorBench):
     async def look(self, seconds: float) -> None:
         """Let time pass, and look."""
         self.clock.seconds += seconds
-        await self.follow_up.look()
+        await self.follow_up.reconcile()
         await self.reporter.flush()
 
 
@@ -149,12 +149,12 @@ async def test_how_long_a_group_took_is_recorded(told: Any) -> None:
 
 async def test_it_looks_again_whatever_happens(told: Any, caplog: pytest.LogCaptureFixture) -> None:
     bench = told()
-    looked = bench.engine.group_progress.look
-    bench.engine.group_progress.look = lambda _: 1 / 0
+    looked = bench.engine.group_progress.update
+    bench.engine.group_progress.update = lambda _: 1 / 0
     task = asyncio.create_task(bench.follow_up.run())
     while not caplog.records:
         await asyncio.sleep(0)
-    bench.engine.group_progress.look = lambda now: (bench.took.append(-1.0), looked(now))[1]
+    bench.engine.group_progress.update = lambda now: (bench.took.append(-1.0), looked(now))[1]
     while not bench.took:
         await asyncio.sleep(0)
     task.cancel()

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.binding.bench import LOCK, Bench, bench
+from tests.binding.bench import LOCK, Bench, bench, taken_lock
 from tests.engine.builders import asks, in_group
 
 from vgpu_devcluster import BEHAVIOUR, Fault
-from vgpu_scheduler.binding import BindStep
-from vgpu_scheduler.engine import ClosureCause, NodeClosure, QueueName
+from vgpu_scheduler.binding import HookPoint
+from vgpu_scheduler.engine import ClosedByLock, ClosureCause, QueueName
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Placement
 
 ON_A = {"kubernetes.io/hostname": "node-a"}
 ON_B = {"kubernetes.io/hostname": "node-b"}
@@ -20,7 +21,7 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def bound(b: Bench) -> list[str]:
-    return [name for step, name in b.steps if step is BindStep.BOUND]
+    return [name for step, name in b.steps if step is HookPoint.BOUND]
 
 
 async def member(b: Bench, name: str, group: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
@@ -41,13 +42,13 @@ async def test_eight_members_on_one_node_follow_each_other(tmp_path: Path) -> No
         assert b.submit() == 8
         await b.until(lambda: b.binder.depth >= 7)
 
-        def urgent_comes(step: BindStep, pod: Pod) -> None:
-            if step is BindStep.LOCKED and pod.name == "p0":
-                b.on_step = lambda *_: None
+        def urgent_comes(step: HookPoint, pod: Pod) -> None:
+            if step is HookPoint.LOCKED and pod.name == "p0":
+                b.at_point = lambda *_: None
                 asked = asks(1, 1000)
                 b.late = b.create("late", asked, nodeSelector=ON_A, priorityClassName="urgent")  # type: ignore[attr-defined]
 
-        b.on_step = urgent_comes
+        b.at_point = urgent_comes
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: "p0" in bound(b))
         late = await b.late  # type: ignore[attr-defined]
@@ -85,7 +86,7 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         await b.create("head", asks(1, 1000), nodeSelector=ON_A, priorityClassName="urgent")
         await b.until(lambda: b.engine.queue.counts()[QueueName.ACTIVE] == 3)
         assert b.submit() == 3
-        await b.until(lambda: (BindStep.CHECKED, "head") in b.steps)
+        await b.until(lambda: (HookPoint.CHECKED, "head") in b.steps)
         low = await b.create("low", asks(1, 1000), nodeSelector=ON_B)
         await b.until(lambda: b.engine.state.pod(low.uid))
         assert b.submit() == 1
@@ -101,7 +102,7 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         await b.until(lambda: b.binder.depth == 3)  # both of the group, and the lower one behind it
         assert bound(b) == ["high"]
         assert LOCK not in await b.node("node-b")
-        assert all(b.engine.queue.place(made.uid) is QueueName.TRYING for made in [*group, low])
+        assert all(b.engine.queue.place(made.uid) is QueueName.IN_FLIGHT for made in [*group, low])
         await b.nodes.start()
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: len(bound(b)) == 5)
@@ -140,13 +141,13 @@ async def test_a_unit_whose_lock_cannot_be_taken_binds_none(tmp_path: Path) -> N
         await b.learn()
         b.watch()
 
-        def lose(step: BindStep, pod: Pod) -> None:
-            if step is BindStep.CHECKED and pod.name == "u1":
+        def lose(step: HookPoint, pod: Pod) -> None:
+            if step is HookPoint.CHECKED and pod.name == "u1":
                 known = b.engine.state.node("node-b")
                 assert known is not None
                 b.engine.remove_node("node-b", known.resource_version)
 
-        b.on_step = lose
+        b.at_point = lose
         b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.1))
         assert b.submit() == 2
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
@@ -171,11 +172,11 @@ async def test_a_member_that_fails_after_the_first_write_is_tried_until_it_is_bo
         await b.learn()
         b.watch()
 
-        def break_it(step: BindStep, pod: Pod) -> None:
-            if step is BindStep.BOUND and pod.name == "p1":
+        def break_it(step: HookPoint, pod: Pod) -> None:
+            if step is HookPoint.BOUND and pod.name == "p1":
                 b.cluster.inject(Fault(verb="create", resource="pods/binding", dry_run=False, status=status, times=2))
 
-        b.on_step = break_it
+        b.at_point = break_it
         assert b.submit() == 4
 
         def again() -> bool:
@@ -279,13 +280,14 @@ async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where
         await b.learn()
         b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.4, times=1))
 
-        def close(step: BindStep, pod: Pod) -> None:
-            if step is BindStep.CHECKED and pod.name == "p1":
-                b.on_step = lambda *_: None
+        def close(step: HookPoint, pod: Pod) -> None:
+            if step is HookPoint.CHECKED and pod.name == "p1":
+                b.at_point = lambda *_: None
                 for name in ("a1", "b1"):
-                    b.engine.closed_nodes.close(name, NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, "held"))
+                    held = taken_lock("held")
+                    b.engine.closed_nodes.close(name, ClosedByLock(ClosureCause.PLUGIN_SILENT, held))
 
-        b.on_step = close
+        b.at_point = close
         assert b.submit() == 2
         await b.until(lambda: b.submit() == 2)  # decided anew, on the other nodes
         await b.until(lambda: set(bound(b)) == {"p0", "p1"})
@@ -304,11 +306,11 @@ async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path
         elif fate == "deleted":
             await b.call("DELETE", "/api/v1/namespaces/default/pods/p0", {"gracePeriodSeconds": 0})
 
-        def lose(step: BindStep, _: Pod) -> None:
-            b.leads = step is not BindStep.LOCKED
+        def lose(step: HookPoint, _: Pod) -> None:
+            b.leads = step is not HookPoint.LOCKED
 
         if fate == "without the lease":
-            b.on_step = lose
+            b.at_point = lose
         assert b.submit() == 3
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
         await b.until(lambda: _is_free(b, "node-a"))
@@ -326,3 +328,37 @@ async def test_a_lock_that_cannot_be_taken_keeps_nobody_for_good(tmp_path: Path)
         b.clock.ahead += 30.0
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in pods))
         assert b.binder.depth == 0
+
+
+@pytest.mark.parametrize("places", [(ON_A, ON_B), None], ids=["in lanes", "without lanes"])
+async def test_an_error_before_the_turn_of_a_unit_concerns_that_unit_alone(
+    tmp_path: Path, places: tuple[dict[str, str], ...] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        notes = in_group("team", 2)
+        group = [
+            await b.create(f"u{number}", asks(0, cpu="1"), annotations=notes)
+            if places is None
+            else await member(b, f"u{number}", "team/2", places[number])
+            for number in range(2)
+        ]
+        await b.learn()
+        b.watch()
+        recheck = b.engine.assumed.recheck
+
+        def broken(uid: str) -> Placement | None:
+            if uid == group[1].uid:
+                raise ZeroDivisionError("a mistake of ours")
+            return recheck(uid)
+
+        b.engine.assumed.recheck = broken  # type: ignore[method-assign]
+        assert b.submit() == 2
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
+        assert {b.engine.queue.place(made.uid) for made in group} == {QueueName.BACKOFF}
+        assert "the turn of pod default/u0 could not begin" in caplog.messages
+        await b.until(lambda: b.tells("BindingFailed", "internal error: ZeroDivisionError('a mistake of ours')"))
+        alone = await b.create("alone", asks(1, 1000), nodeSelector=ON_A)
+        await b.until(lambda: b.engine.state.pod(alone.uid))
+        b.submit()
+        await b.until(lambda: "alone" in bound(b))

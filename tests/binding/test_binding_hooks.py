@@ -11,13 +11,13 @@ from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
 ON_A = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
-POINTS = (*(step.value for step in BindStep), "answer", "attempt")
+POINTS = (*(step.value for step in HookPoint), "answer", "attempt")
 
 
 def fail(*_: object) -> NoReturn:
@@ -32,7 +32,7 @@ def make_fail(b: Bench, point: str) -> list[str]:
         raised.append(point)
         fail()
 
-    def step_told(step: BindStep, _: Pod) -> None:
+    def step_told(step: HookPoint, _: Pod) -> None:
         if step.value == point:
             told()
 
@@ -41,7 +41,7 @@ def make_fail(b: Bench, point: str) -> list[str]:
     elif point == "attempt":
         b.on_attempt = told
     else:
-        b.on_step = step_told
+        b.at_point = step_told
     return raised
 
 
@@ -54,7 +54,7 @@ async def test_a_hook_that_fails_takes_nothing_from_a_pod_that_is_bound(tmp_path
         raised = make_fail(b, point)
         assert b.submit() == 1
         await b.until(lambda: not b.engine.state.in_flight(made.uid))
-        if point != BindStep.LOCKED.value or gpu:
+        if point != HookPoint.LOCKED.value or gpu:
             await b.until(lambda: raised)
         held = b.engine.state.reservation(made.uid)
         assert held is not None
@@ -108,13 +108,13 @@ async def test_a_bind_that_is_cancelled_within_a_hook_is_given_up(tmp_path: Path
         await b.create("p")
         await b.learn()
 
-        def cancel(step: BindStep, _: Pod) -> None:
-            if step is BindStep.LOCKED:
+        def cancel(step: HookPoint, _: Pod) -> None:
+            if step is HookPoint.LOCKED:
                 raise asyncio.CancelledError
 
-        b.on_step = cancel
+        b.at_point = cancel
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.LOCKED, "p") in b.steps)
+        await b.until(lambda: (HookPoint.LOCKED, "p") in b.steps)
         await b.until(lambda: not b.binder._tasks)
         assert b.sent("create", "pods/binding") == 0
 

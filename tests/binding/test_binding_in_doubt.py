@@ -13,7 +13,7 @@ from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
 from tests.engine.builders import asks
 
 from vgpu_devcluster import MTHREADS, Fault, made_cards
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.engine import ClosureCause, QueueName
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, podspecs
@@ -98,7 +98,7 @@ async def test_a_lock_that_names_the_pod_lets_its_node_go_on(tmp_path: Path, sta
         b.watch(unwatched="Pod")
         b.observer.observe(POD_KIND, await b.create("next", asks(1, 2000), **ON_A))
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)  # the plugin has found the first one by its lock
+        await b.until(lambda: (HookPoint.BOUND, "next") in b.steps)  # the plugin has found the first one by its lock
         await b.nodes.until(lambda: b.nodes.counts["running"] == 2)
         assert phase(b, made) is Phase.IN_DOUBT
         assert not b.engine.state.over_capacity()
@@ -156,10 +156,10 @@ async def test_what_was_not_carried_out_is_given_back_once_a_read_tells(tmp_path
         await b.until(lambda: b.binder.stats.bound)
 
 
-@pytest.mark.parametrize("fate", ["read", "watch", "sweep", "deleted", "elsewhere", "not carried out"])
+@pytest.mark.parametrize("fate", ["read", "watch", "resync", "deleted", "elsewhere", "not carried out"])
 async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path: Path, fate: str) -> None:
     """A plugin that goes by time would take the next pod for this one."""
-    carried_out = fate in {"read", "watch", "sweep"}
+    carried_out = fate in {"read", "watch", "resync"}
     async with doubted(tmp_path, MTT, carried_out=carried_out, **ON_M) as (b, made, refused):
         assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [
             ClosureCause.BINDING_IN_DOUBT
@@ -168,12 +168,12 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
         for pod in (follower, await b.create("other", **ON_A)):
             b.observer.observe(POD_KIND, pod)
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.BOUND, "other") in b.steps)
-        await b.until(lambda: b.tells("BindingInDoubt", "whether pod default/doubted was bound here is not known"))
-        if fate in {"read", "sweep", "not carried out"}:
-            for fault in refused if fate != "sweep" else refused[1:]:
+        await b.until(lambda: (HookPoint.BOUND, "other") in b.steps)
+        await b.until(lambda: b.tells("BindingInDoubt", "it is not known whether pod default/doubted was bound here"))
+        if fate in {"read", "resync", "not carried out"}:
+            for fault in refused if fate != "resync" else refused[1:]:
                 b.cluster.heal(fault)
-        if fate == "sweep":
+        if fate == "resync":
             await b.learn()
         if fate in {"watch", "deleted", "elsewhere"}:
             seen = b.observer.stats.observed["Pod"]
@@ -205,10 +205,10 @@ async def test_a_pod_that_needs_no_turn_leaves_its_place_to_the_next(tmp_path: P
         lose(b, carried_out=False)
         refuse_reads(b)
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.SENT, "doubted") in b.steps)
+        await b.until(lambda: (HookPoint.ANSWERED, "doubted") in b.steps)
         b.observer.observe(POD_KIND, await b.create("next", asks(0, cpu="1")))
         assert b.submit() == 1
-        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "next") in b.steps)
         assert phase(b, made) is Phase.IN_DOUBT
         assert not b.engine.closed_nodes
 
@@ -222,6 +222,25 @@ async def test_a_node_that_is_made_anew_takes_no_pod_that_might_be_mistaken(tmp_
 
 async def test_it_ends_at_once_and_gives_nothing_back(tmp_path: Path) -> None:
     async with doubted(tmp_path, None, carried_out=True, **ON_A) as (b, made, _):
-        async with asyncio.timeout(2.0):
-            await b.binder.stop(10.0)
+        async with asyncio.timeout(20.0):
+            await b.binder.stop(60.0)
         assert phase(b, made) is Phase.IN_DOUBT
+
+
+async def test_a_pod_that_waits_for_a_place_among_the_binds_without_a_turn_leaves_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path, max_unlocked_binds=1, timeout=5.0) as b:
+        await b.create("first", asks(0, cpu="1"))
+        await b.learn()
+        slow = Fault(verb="create", resource="pods/binding", delay=1.0, times=1)
+        b.cluster.inject(slow)
+        assert b.submit() == 1
+        await b.until(lambda: slow.times == 0)
+        made = await b.create("second", asks(0, cpu="1"))
+        b.observer.observe(POD_KIND, made)
+        assert b.submit() == 1
+        await asyncio.sleep(0)
+        assert b.binder.leave(made.uid)
+        assert b.engine.state.reservation(made.uid) is None
+        await b.until(lambda: (HookPoint.BOUND, "first") in b.steps)
+        await b.until(lambda: not b.binder._tasks)
+        assert b.sent("create", "pods/binding") == 1

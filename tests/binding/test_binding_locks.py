@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.binding.bench import LOCK, PODS, Bench, bench, taken_lock
 from tests.engine.builders import OURS, allocation
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
+from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
-from vgpu_scheduler.engine import ClosureCause, LockStatus, NodeClosure
+from vgpu_scheduler.engine import ClosedByLock, ClosureCause, LockStatus
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node
@@ -60,7 +61,7 @@ async def test_a_lock_of_another_schedulers_pod_closes_the_node_until_that_pod_i
         value = await wants_the_node_of_an_allocating_pod(b, "another")
         assert b.submit() == 0
         await b.until(lambda: b.sent("get", "pods") >= 2)
-        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(ClosureCause.LOCK_HELD, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (ClosedByLock(ClosureCause.LOCK_HELD, taken_lock(value)),)
         await b.until(lambda: b.tells("DeviceLockHeld", _held(value)))
         await b.call("DELETE", f"{PODS}/occupant", {"gracePeriodSeconds": 0})
         await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))
@@ -112,7 +113,7 @@ async def test_a_lock_that_an_earlier_leader_took_for_the_pod_is_no_longer_its_t
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
         assert b.binder.locker.fenced_pods == 1
-        await b.binder.locker.release("node-a", earlier)
+        await b.binder.locker.release("node-a", taken_lock(earlier))
         left = (await b.node("node-a"))[LOCK]
         assert left != earlier
         assert left.endswith(",default,p")
@@ -182,7 +183,7 @@ async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: P
             await b.learn()
             before = b.sent("list", "pods")
             assert b.submit() == 1
-            await b.until(lambda name=name: (BindStep.BOUND, name) in b.steps)
+            await b.until(lambda name=name: (HookPoint.BOUND, name) in b.steps)
             assert b.sent("list", "pods") == before + 1
             assert set(b.binder.locker._fence._verified) == {"node-a"}
             await b.call("DELETE", "/api/v1/nodes/node-a")
@@ -233,25 +234,26 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         bare = b.engine.state.node("bare")
         assert bare is not None
         assert bare.annotations == {}
-        value, held = await b.binder.locker.try_take(bare, made)
-        assert (value.endswith(",default,p"), held) == (True, False)
+        turn, held = await b.binder.locker.try_take(bare, made)
+        first = turn.lock
+        assert (first.value.endswith(",default,p"), held) == (True, False)
         found = await b.node("bare")
         assert found.keys() == {LOCK, LAST_ALLOCATED}
-        assert (found[LOCK], allocated_pod(found[LAST_ALLOCATED])) == (value, made.uid)
+        assert (found[LOCK], allocated_pod(found[LAST_ALLOCATED])) == (first.value, made.uid)
         # Seen as it was before, the map is no longer missing: refused, read, and taken again.
         assert await b.binder.locker.try_take(bare, made) == (None, False)
         current = b.engine.state.node("bare")
         assert current is not None
         b.clock.ahead += 10.0
-        again, held = await b.binder.locker.try_take(current, made)
-        assert (again != value, again.endswith(",default,p"), held) == (True, True, False)
-        await b.binder.locker.release("bare", value)
-        value = again
-        await b.binder.locker.release("bare", "another value")
-        assert (await b.node("bare"))[LOCK] == value
-        await b.binder.locker.release("bare", value)
+        turn, held = await b.binder.locker.try_take(current, made)
+        again = turn.lock
+        assert (again != first, again.value.endswith(",default,p"), held) == (True, True, False)
+        await b.binder.locker.release("bare", first)
+        await b.binder.locker.release("bare", taken_lock("another value"))
+        assert (await b.node("bare"))[LOCK] == again.value
+        await b.binder.locker.release("bare", again)
         assert LOCK not in await b.node("bare")
-        await b.binder.locker.release("no such node", value)
+        await b.binder.locker.release("no such node", again)
 
 
 async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
         seen = b.engine.state.node("node-a")
         assert seen is not None
         answers = await asyncio.gather(*(b.binder.locker.try_take(seen, wants) for wants in pods))
-        assert sorted(bool(value) for value, _ in answers) == [False] * 7 + [True]
+        assert sorted(turn is not None for turn, _ in answers) == [False] * 7 + [True]
 
 
 MLU_LOCK = "cambricon.com/dsmlu.lock"
@@ -274,19 +276,52 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         await b.learn()
         seen = b.engine.state.node("node-a")
         assert seen is not None
-        value, held = await b.binder.locker.try_take(seen, made)
-        assert (parse_lock(value).owner, held) == ("", False)
-        assert (await b.node("node-a")).get(MLU_LOCK) == value
+        turn, held = await b.binder.locker.try_take(seen, made)
+        assert (parse_lock(turn.lock.value).owner, held) == ("", False)
+        assert (await b.node("node-a")).get(MLU_LOCK) == turn.lock.value
         assert LOCK not in await b.node("node-a")
         locked = b.engine.state.node("node-a")
         assert locked is not None
-        value, held = await b.binder.locker.try_take(locked, made)  # a lost answer
-        assert (parse_lock(value).owner, held) == ("", False)
-        assert (await b.node("node-a")).get(MLU_LOCK) == value
+        turn, held = await b.binder.locker.try_take(locked, made)  # a lost answer
+        assert (parse_lock(turn.lock.value).owner, held) == ("", False)
+        assert (await b.node("node-a")).get(MLU_LOCK) == turn.lock.value
         other = await b.create("q", containers=[{"name": "main", "resources": mlu}])
         assert await b.binder.locker.try_take(locked, other) == (None, True)
-        await b.binder.locker.release("node-a", value)
+        await b.binder.locker.release("node-a", turn.lock)
         assert MLU_LOCK not in await b.node("node-a")
+
+
+async def test_an_orphaned_lock_is_counted_once_when_it_is_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(tmp_path) as b:
+        stale = format_lock(datetime.now(UTC) - timedelta(minutes=9), "default", "gone")
+        await b.annotate_node("node-a", {LOCK: stale})
+        made = await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(verb="patch", resource="nodes", status=500, times=3))
+        taken = []
+        while not taken:
+            locked = b.engine.state.node("node-a")
+            assert locked is not None
+            turn, _ = await b.binder.locker.try_take(locked, made)
+            taken = [turn] if turn is not None else []
+        assert b.binder.locker.stats.orphans == 1
+        assert [line for line in caplog.messages if "orphan" in line] == [
+            f"node node-a: lock {stale!r} was orphaned, and is replaced"
+        ]
+
+
+@pytest.mark.parametrize(("owner", "orphans"), [("p", 0), ("gone", 1)])
+async def test_a_lock_of_the_pod_itself_is_cleared_and_no_orphan(tmp_path: Path, owner: str, orphans: int) -> None:
+    async with bench(tmp_path) as b:
+        old = format_lock(datetime.now(UTC) - timedelta(minutes=9), "default", owner)
+        await b.annotate_node("node-a", {LOCK: old})
+        made = await b.create("p")
+        await b.learn()
+        await b.binder.locker.clear("node-a", NodeLock(LOCK), made)
+        assert LOCK not in await b.node("node-a")
+        assert b.binder.locker.stats.orphans == orphans
 
 
 async def test_two_locks_of_a_node_grow_old_each_by_itself(tmp_path: Path) -> None:
@@ -297,7 +332,9 @@ async def test_two_locks_of_a_node_grow_old_each_by_itself(tmp_path: Path) -> No
 
         async def statuses() -> list[LockStatus]:
             locker = b.binder.locker
-            return [await locker.status(locker.find("node-a", annotation)) for annotation in (LOCK, MLU_LOCK)]
+            kinds = b.engine.dialects.node_side.locks
+            assert [kind.annotation for kind in kinds] == [LOCK, MLU_LOCK]
+            return [await locker.status(locker.find("node-a", kind)) for kind in kinds]
 
         assert await statuses() == [LockStatus.HELD, LockStatus.HELD]
         b.clock.ahead += 3600.0
@@ -340,7 +377,7 @@ async def test_a_nameless_lock_of_ours_that_was_seen_before_its_pod_opens_again(
         mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
         made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
         await b.annotate_node("node-a", {MLU_LOCK: format_time(datetime.now(UTC)), LAST_ALLOCATED: made.uid})
-        await b.observer.sweep(NODES, await list_all(b.api, NODES))
+        await b.observer.resync(NODES, await list_all(b.api, NODES))
         assert b.engine.closed_nodes.closures("node-a")
-        await b.observer.sweep(POD_KIND, await list_all(b.api, POD_KIND))
+        await b.observer.resync(POD_KIND, await list_all(b.api, POD_KIND))
         await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))

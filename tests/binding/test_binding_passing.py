@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.binding.quick import QuickBench
 from tests.engine.builders import asks, in_group, pod_object
+from tests.engine.test_engine_preemption_whole_groups import pod_group
 from tests.seeds import seeds
 
 from vgpu_scheduler.intake import PODS
@@ -100,6 +101,28 @@ async def test_lower_ranks_pass_a_group_that_holds_up_their_lane() -> None:
         await b.binder.stop(0.0)
 
 
+async def test_the_turn_at_a_node_comes_by_the_priority_of_the_group_as_in_the_queue() -> None:
+    b = Lanes(1)
+    b.engine.groups.observe_object(pod_group("urgent", minimum=1, priority=9))
+    b.engine.groups.observe_object(pod_group("patient", minimum=1, priority=-9))
+    try:
+        b.come("head", "n0")
+        b.submit()
+        await b.turns()
+        b.come("patient", "n0", priority=1000, schedulingGroup={"podGroupName": "patient"})
+        b.come("alone", "n0", priority=5)
+        b.submit()
+        b.come("urgent", "n0", schedulingGroup={"podGroupName": "urgent"})
+        b.submit()
+        for served in ("head", "urgent", "alone"):
+            await b.turns()
+            b.answer(served)
+        await b.turns()
+        assert b.order == ["head", "urgent", "alone", "patient"]
+    finally:
+        await b.binder.stop(0.0)
+
+
 async def test_a_group_passes_another_one_that_cannot_go() -> None:
     b = Lanes(3)
     try:
@@ -118,6 +141,7 @@ async def test_a_group_passes_another_one_that_cannot_go() -> None:
         await b.binder.stop(0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", seeds(1, 10))
 async def test_groups_that_cross_and_single_pods_always_end(part: int) -> None:
     for seed in range(part * 100, part * 100 + 100):
@@ -166,6 +190,7 @@ _COMING = 80.0
 """Seconds for which single pods come."""
 
 
+@pytest.mark.long
 async def test_groups_that_cross_at_most_double_how_long_single_pods_wait() -> None:
     alone = [waited for seed in range(3) for waited in await waits(seed, {})]
     beside = [waited for seed in range(3) for waited in await waits(seed, _CROSSING)]

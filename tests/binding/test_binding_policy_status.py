@@ -13,9 +13,9 @@ import pytest
 from tests.engine.builders import make_engine
 from tests.policy.resources import policy
 
-from vgpu_devcluster import DevCluster
+from vgpu_devcluster import DevCluster, Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, connect
-from vgpu_scheduler.binding import PolicyStatusWriter
+from vgpu_scheduler.binding import BindContext, EventSource, PolicyStatusWriter, Reporter
 from vgpu_scheduler.binding.policy_status import status_body
 from vgpu_scheduler.engine import ConditionReport, PolicyReport
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds, decode_policy
@@ -62,11 +62,13 @@ class Bench:
         self.cluster, self.api = cluster, api
         self.reports: list[PolicyReport] = []
         self.generation = 1
-        self.time = Time()
+        self.time, self.leads = Time(), True
         self.writer = self.another()
 
     def another(self) -> PolicyStatusWriter:
-        return PolicyStatusWriter(self.api, self.time, self.report, lambda: self.generation, 10.0)
+        reporter = Reporter(self.api, EventSource("s", "i"), self.time)
+        context = BindContext(self.api, make_engine(), reporter, self.time, lambda _: self.leads, lambda *_: None)
+        return PolicyStatusWriter(context, self.report, lambda: self.generation, 10.0, 5.0)
 
     def report(self) -> list[PolicyReport]:
         return self.reports
@@ -142,6 +144,35 @@ async def test_it_looks_when_a_policy_changed_and_goes_on_after_errors(
         task.cancel()
 
 
+async def test_a_policy_that_cannot_be_asked_keeps_no_other_from_its_status_and_is_asked_again_soon(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.policy_status._PACE", 0.01)
+    bench.reports = [await bench.create("a"), await bench.create("b")]
+    fault = bench.cluster.inject(Fault(verb="patch", name="a", drop=True))
+    task = asyncio.create_task(bench.another().run())
+    try:
+        async with asyncio.timeout(10):
+            while not await bench.status("b"):
+                await asyncio.sleep(0.01)
+            assert not await bench.status("a")
+            bench.cluster.heal(fault)
+            while not await bench.status("a"):  # though no time passes by the clock that intervals go by
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+
+
+async def test_nothing_is_written_where_the_lease_may_end_before_the_answer(bench: Bench) -> None:
+    bench.reports = [await bench.create("a")]
+    bench.leads = False
+    assert not await bench.writer.write()
+    assert not await bench.status("a")
+    bench.leads = True
+    assert await bench.writer.write()
+    assert await bench.status("a")
+
+
 async def test_the_longest_report_is_one_that_the_schema_takes(bench: Bench) -> None:
     resource = await bench.create("a")
     arguments = {f"binpack.resources.{'x' * 400}{n}": "y" * 4096 for n in range(38)}
@@ -208,4 +239,4 @@ async def test_records_of_evictions_that_cannot_be_read_are_told(
     body = {"status": {"evictions": [entry]}}
     assert (await bench.api.request("PATCH", path, body, content_type=MERGE_PATCH)).ok
     await bench.writer.write()
-    assert "ClusterVGPUPolicy p: status.evictions[0].time: is no time, and does not count" in caplog.text
+    assert "ClusterVGPUPolicy p: status.evictions[0].time: is not a time, and does not count" in caplog.text

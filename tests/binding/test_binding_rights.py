@@ -12,7 +12,7 @@ from tests.binding.claims import selected, wanting
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.rights import VolumeRights
-from vgpu_scheduler.engine.storage import VOLUME_CLAIMS as CLAIM_RESOURCE
+from vgpu_scheduler.engine.storage import VOLUME_CLAIM_RESOURCE as CLAIM_RESOURCE
 from vgpu_scheduler.model import Outcome, VolumePlan
 
 ALLOWED, DENIED = True, False

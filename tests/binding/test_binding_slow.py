@@ -15,7 +15,7 @@ from tests.engine.builders import allocation, asks
 
 from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.apiclient import connect
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
@@ -67,7 +67,7 @@ async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, o
         assert b.binder.stats.moved == 0
         b.clock.ahead += 2.0
         await b.nodes.start()
-        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
+        await b.until(lambda: [(HookPoint.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
         assert [await node_of(b, name) for name in ("head", "next")] == ["node-b", "node-b"]
         assert await told(b) == []
         assert (b.binder.stats.moved, b.binder.stats.expired) == (2, 0)
@@ -84,7 +84,7 @@ async def test_of_many_that_wait_all_go_elsewhere(tmp_path: Path) -> None:
         await b.learn()
         b.watch()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("vgpu_scheduler.binding.turns._MOST_GONE", 2)
+            patched.setattr("vgpu_scheduler.binding.lanes._MOST_GONE", 2)
             assert b.submit() == 9
             waiting = len(list(b.engine.state.reservations("node-a"))) - 1
             assert waiting == len(names)
@@ -114,7 +114,7 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         assert await told(b) == [held, held]
         await serve(b, "node-a")
         await b.nodes.start()
-        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
+        await b.until(lambda: [(HookPoint.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
 
 
 async def _message_of(b: Bench, count: int) -> bool:
@@ -129,7 +129,7 @@ async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_a
         await b.learn()
         b.watch()
         assert b.submit() == 2
-        await b.until(lambda: (BindStep.REPORTED, "silent") in b.steps)
+        await b.until(lambda: (HookPoint.REPORTED, "silent") in b.steps)
         b.clock.ahead += 11.0
         await b.until(lambda: _message_of(b, 1))
         assert await told(b) == [
@@ -147,11 +147,11 @@ async def test_a_pod_whose_binding_was_sent_is_not_decided_anew(tmp_path: Path) 
         b.watch()
         assert b.submit() == 2
         (node,) = {held.node for held in b.engine.state.reservations()}
-        await b.until(lambda: (BindStep.LOCKED, "first") in b.steps)
+        await b.until(lambda: (HookPoint.LOCKED, "first") in b.steps)
         await some_looks(b)
         b.clock.ahead += 11.0
-        await b.until(lambda: (BindStep.BOUND, "next") in b.steps)
-        await b.until(lambda: (BindStep.BOUND, "first") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "next") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "first") in b.steps)
         assert [await node_of(b, name) for name in ("first", "next")] == [node, "node-b"]
 
 
@@ -211,12 +211,12 @@ async def test_a_pod_does_not_go_back_to_a_slow_node_that_it_has_left(tmp_path: 
         for _ in range(3):
             await some_looks(b)
             b.clock.ahead += 11.0
-        await b.until(lambda: (BindStep.BOUND, "moved") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "moved") in b.steps)
         assert (await node_of(b, "moved"), b.binder.stats.moved) == ("node-c", 2)
 
 
 async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.occupy("node-a")
@@ -237,15 +237,19 @@ async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
         b.clock.ahead += 11.0
         await b.until(lambda: _message_of(b, 2))
         assert (b.binder.stats.failed, b.binder.depth) == (0, 1)
+        for _ in range(4):
+            await some_looks(b)
+        logged = [line for line in caplog.messages if line.startswith("pod default/odd could not be decided")]
+        assert 1 <= len(logged) <= 5
         monkeypatch.undo()
         await serve(b, "node-a")
         await b.nodes.start()
-        await b.until(lambda: [(BindStep.BOUND, name) in b.steps for name in ("head", "odd")] == [True, True])
+        await b.until(lambda: [(HookPoint.BOUND, name) in b.steps for name in ("head", "odd")] == [True, True])
 
 
 async def test_each_pod_of_a_long_lane_is_asked_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that fit nowhere else do not keep one from being asked that does."""
-    monkeypatch.setattr("vgpu_scheduler.binding.turns._MOST_FRUITLESS", 2)
+    monkeypatch.setattr("vgpu_scheduler.binding.lanes._MOST_FRUITLESS", 2)
     async with bench(tmp_path, node_side_timeout=600.0) as b:
         await b.occupy("node-a")
         for number in range(7):

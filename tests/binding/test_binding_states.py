@@ -11,8 +11,9 @@ import pytest
 from tests.binding.quick import QuickBench
 from tests.engine.builders import asks, pod
 
-from vgpu_scheduler.binding import BindStep, lanes, sender
-from vgpu_scheduler.binding.lanes import TRANSITIONS, BindState, BindStateError, checked
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding import HookPoint, bind_tasks, sender
+from vgpu_scheduler.binding.bind_tasks import TRANSITIONS, BindState, BindStateError, checked
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
 from vgpu_scheduler.intake import NODES, PODS
@@ -98,7 +99,7 @@ async def slow_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def lease_is_lost(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1, on_step=lambda _: setattr(bench, "leads", False))
+    bench = QuickBench(1, at_point=lambda _: setattr(bench, "leads", False))
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.engine.state.reservation("uid-p") is None)
 
@@ -115,7 +116,7 @@ async def slow_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def does_not_hold_with_the_lock(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1, on_step=lambda step: cordon(bench, "n0") if step is BindStep.LOCKED else None)
+    bench = QuickBench(1, at_point=lambda step: cordon(bench, "n0") if step is HookPoint.LOCKED else None)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.engine.state.reservation("uid-p") is None)
 
@@ -178,7 +179,7 @@ async def test_a_bind_takes_the_steps_of_its_story(story: Story, monkeypatch: py
         taken.append((now, then))
         return checked(now, then)
 
-    monkeypatch.setattr(lanes, "checked", noted)
+    monkeypatch.setattr(bind_tasks, "checked", noted)
     await story(monkeypatch)
     expected = STORIES[story]
     assert taken[: len(expected)] == expected or set(expected) <= set(taken), taken
@@ -200,3 +201,34 @@ def test_what_is_not_in_the_table_raises(now: BindState, then: BindState) -> Non
 
 def test_what_is_over_stays_over() -> None:
     assert {now for now, _ in TRANSITIONS} == {D, Q, C, K, L, S, DOUBT, F}
+
+
+async def test_a_pod_is_unsent_until_its_binding_may_be_carried_out() -> None:
+    bench = QuickBench(1)
+    for name in ("first", "second"):
+        bench.binder.submit(bench.decide(name, GPU))
+    await bench.until(lambda: bench.binder.stats.bound)
+    assert [bench.binder.is_unsent(f"uid-{name}") for name in ("first", "second", "third")] == [False, True, False]
+    item = bench.binder._binds["uid-second"]
+    for state in BindState:
+        item.state = state
+        assert bench.binder.is_unsent("uid-second") is (state in {D, Q, C, K, L, F}), state
+    item.state = Q
+    await bench.binder.stop(0.0)
+
+
+async def test_a_pod_whose_binding_failed_does_not_leave_while_it_gives_back_what_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    b = QuickBench()
+    monkeypatch.setattr(b.api, "_bind", lambda _: ApiResponse(429, b"{}", retry_after=700.0))
+    decision = b.decide("p")
+    b.binder.submit(decision)
+    await b.ended.wait()
+    assert not b.binder.leave(decision.uid)
+    await b.until(lambda: b.engine.state.reservation(decision.uid) is None)
+    now = b.clock.monotonic()
+    due = b.engine.queue.flush_due(now)
+    assert due is not None
+    assert due >= now + 700.0, "the pause that the answer asked for is kept"
+    await b.binder.stop(1.0)

@@ -8,7 +8,7 @@ import pytest
 from tests.binding.bench import Bench, bench
 
 from vgpu_devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Vendor, equip, made_cards
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.engine import ClosureCause
 
 GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
@@ -49,13 +49,13 @@ async def test_a_pod_waits_until_the_one_before_has_started(
         if waits:
             await b.create("elsewhere", {"limits": GPU}, nodeSelector={"kubernetes.io/hostname": "node-a"})
             await b.until(lambda: b.submit() == 1)
-            await b.until(lambda: (BindStep.BOUND, "elsewhere") in b.steps)
-            assert (BindStep.CHECKED, "after") not in b.steps
+            await b.until(lambda: (HookPoint.BOUND, "elsewhere") in b.steps)
+            assert (HookPoint.CHECKED, "after") not in b.steps
             status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
             path = "/api/v1/namespaces/default/pods/before/status"
             answer = await b.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
             assert answer.ok, answer.message
-        await b.until(lambda: (BindStep.BOUND, "after") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "after") in b.steps)
 
 
 async def test_a_pod_that_has_its_devices_and_starts_slowly_closes_its_node_until_it_has(tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ async def test_a_pod_that_has_its_devices_and_starts_slowly_closes_its_node_unti
         await b.until(lambda: not b.engine.closed_nodes.closures("node-m"))
         b.clock.ahead += 31.0
         await b.until(lambda: b.submit() == 1)
-        await b.until(lambda: (BindStep.BOUND, "after") in b.steps)
+        await b.until(lambda: (HookPoint.BOUND, "after") in b.steps)

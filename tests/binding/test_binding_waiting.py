@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from tests.engine.builders import pod, pod_object
 
 from vgpu_scheduler.binding.reports import ConditionText, WaitingPods
+from vgpu_scheduler.engine import ClosureCause
 from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.model import ConditionReason
+from vgpu_scheduler.model import CardReason, ClusterEvent, ConditionReason
+from vgpu_scheduler.predicates import Reason, unschedulable_message
+from vgpu_scheduler.predicates import reasons as filters
 
 FULL, ERROR = ConditionReason.UNSCHEDULABLE, ConditionReason.SCHEDULER_ERROR
 HEAD = "0/3 nodes are available"
@@ -41,8 +44,27 @@ def saying(message: str, status: str = "False") -> Pod:
     ],
 )
 def test_what_is_left_of_a_message_without_its_numbers(one: str, other: str, *, same: bool) -> None:
-    assert (ConditionText(FULL, one).kind == ConditionText(FULL, other).kind) is same
-    assert ConditionText(FULL, one).kind != ConditionText(ERROR, one).kind
+    assert (ConditionText(FULL, one).without_numbers == ConditionText(FULL, other).without_numbers) is same
+    assert ConditionText(FULL, one).without_numbers != ConditionText(ERROR, one).without_numbers
+
+
+def rejection(**counts: int) -> ConditionText:
+    """Return the condition of a pod that so many nodes rejected for each reason."""
+    reasons = {Reason("Any", text, ClusterEvent.NONE): count for text, count in counts.items()}
+    return ConditionText(FULL, unschedulable_message(sum(counts.values()), reasons))
+
+
+def test_every_reason_of_a_node_is_told_from_every_other_whatever_the_numbers() -> None:
+    texts = {
+        *(each.text for each in vars(filters).values() if isinstance(each, filters.Reason)),
+        *(cause.text for cause in ClosureCause),
+        *(reason.text for reason in CardReason),
+        *(filters.insufficient(name).text for name in ("cpu", "hugepages-2Mi", "example.com/v1", "example.com/v2")),
+    }
+    assert len(texts) > 40
+    known = {rejection(**{text: 2, "x": 1}).without_numbers for text in texts}
+    assert known == {rejection(**{text: 31, "x": 4}).without_numbers for text in texts}
+    assert len(known) == len(texts)
 
 
 def test_numbers_wait_for_their_minute_and_reasons_do_not() -> None:
@@ -58,7 +80,7 @@ def test_numbers_that_come_back_need_no_write() -> None:
     waiting, asking = WaitingPods(), pod("p")
     waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
     for text in ("2 x", "1 x"):
-        assert waiting.is_news(asking, FULL, text, 10.0)
+        assert waiting.adopt_unless_new(asking, FULL, text, 10.0)
         assert not waiting.report(asking, ConditionText(FULL, text), 10.0)
     assert waiting.due(3299.0, 10) == []
     assert waiting.due(3300.0, 10) == ["uid-p"]
@@ -76,7 +98,7 @@ def test_few_are_due_at_a_time_and_none_is_left_out() -> None:
 
 def test_what_a_pod_says_is_taken_over_and_told_again_within_five_minutes() -> None:
     waiting, asking = WaitingPods(), saying("1 x")
-    assert not waiting.is_news(asking, FULL, "1 x", 1000.0)
+    assert not waiting.adopt_unless_new(asking, FULL, "1 x", 1000.0)
     assert waiting.is_false("uid-p")
     assert waiting.due(1300.0, 10) == ["uid-p"]
     assert waiting.catch_up("uid-p", 1300.0) == (ConditionText(FULL, "1 x"), False)
@@ -86,9 +108,9 @@ def test_what_a_pod_says_is_taken_over_and_told_again_within_five_minutes() -> N
 
 def test_an_old_observation_is_not_mistaken_for_what_was_said_since() -> None:
     waiting, asking = WaitingPods(), saying("1 x")
-    assert waiting.is_news(asking, FULL, "1 y", 0.0)
+    assert waiting.adopt_unless_new(asking, FULL, "1 y", 0.0)
     waiting.report(asking, ConditionText(FULL, "1 y"), 0.0)
-    assert waiting.is_news(asking, FULL, "1 x", 1.0)  # the watch is late: it says 1 y by now
+    assert waiting.adopt_unless_new(asking, FULL, "1 x", 1.0)  # the watch is late: it says 1 y by now
     assert waiting.report(asking, ConditionText(FULL, "1 x"), 1.0)
 
 
@@ -105,11 +127,11 @@ def test_what_was_lost_is_news_and_tried_again() -> None:
     waiting, asking = WaitingPods(), pod("p")
     waiting.report(asking, ConditionText(FULL, "1 x"), 0.0)
     waiting.was_lost("uid-p", 5.0)
-    assert waiting.is_news(asking, FULL, "1 x", 6.0)
+    assert waiting.adopt_unless_new(asking, FULL, "1 x", 6.0)
     assert waiting.due(64.0, 10) == []
     assert waiting.due(65.0, 10) == ["uid-p"]
     assert waiting.catch_up("uid-p", 65.0) == (ConditionText(FULL, "1 x"), True)
-    assert not waiting.is_news(asking, FULL, "1 x", 66.0)
+    assert not waiting.adopt_unless_new(asking, FULL, "1 x", 66.0)
 
 
 def test_who_waits_no_more_is_silent() -> None:
@@ -137,7 +159,9 @@ def test_the_condition_is_true_within_a_minute_and_seldom_written(moves: list[tu
                     writes.append((float(second), found[0].message))
 
     for message, pause in moves:
-        if waiting.is_news(asking, FULL, message, now) and waiting.report(asking, ConditionText(FULL, message), now):
+        if waiting.adopt_unless_new(asking, FULL, message, now) and waiting.report(
+            asking, ConditionText(FULL, message), now
+        ):
             writes.append((now, message))
         catch_up(now + pause)
         now += pause

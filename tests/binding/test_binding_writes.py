@@ -13,9 +13,9 @@ from tests.engine.builders import pod
 from vgpu_scheduler.binding import EventSource, LockChange, TokenPatch, binding_body, decision_record
 from vgpu_scheduler.binding.reports import Event, Occurrences, Regarding
 from vgpu_scheduler.binding.writes import (
-    condition_body,
     event_body,
     event_path,
+    not_scheduled_condition,
     pointer,
     release_operations,
     series_patch,
@@ -140,7 +140,7 @@ def test_the_record_is_written_as_the_standard_library_does(score: float, raw: f
 
 
 def test_the_condition() -> None:
-    [condition] = condition_body("Unschedulable", "why", NOW)["status"]["conditions"]
+    condition = not_scheduled_condition("Unschedulable", "why", NOW)
     said = {
         "type": "PodScheduled",
         "status": "False",
@@ -150,9 +150,7 @@ def test_the_condition() -> None:
     }
     assert condition == {**said, "lastTransitionTime": "2026-03-04T03:06:07Z"}
     # A condition that was false already keeps its time, and says of which generation it is where that is known.
-    assert condition_body("Unschedulable", "why", None, 3)["status"]["conditions"] == [
-        {**said, "observedGeneration": 3}
-    ]
+    assert not_scheduled_condition("Unschedulable", "why", None, 3) == {**said, "observedGeneration": 3}
 
 
 SOURCE = EventSource("vgpu-scheduler", "host_1")

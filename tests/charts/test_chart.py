@@ -168,12 +168,13 @@ def test_the_page_is_what_values_say() -> None:
         "hosts": ["gpus.example"],
         "certificate": "wildcard",
         "prometheus": "http://p:9090",
+        "prometheusLabels": ["cluster=west"],
         "resources": {"limits": {"memory": "3Gi"}},
     }
     found = chart({"ui": ui, "nodeSelector": {"role": "system"}, "image": {"tag": "edge"}}, namespace="gpus")
     spec = found["Deployment", "vgpu-scheduler-ui"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert container["args"][-1] == "--prometheus=http://p:9090"
+    assert container["args"][-2:] == ["--prometheus=http://p:9090", "--prometheus-label=cluster=west"]
     hosts = [argument for argument in container["args"] if argument.startswith("--host")]
     assert hosts == ["--host=vgpu-scheduler-ui.gpus.svc", "--host=gpus.example"]
     assert "--scheduler-namespace=gpus" in container["args"]

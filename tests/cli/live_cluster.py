@@ -18,6 +18,7 @@ from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
 Object = dict[str, Any]
 KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}
 _WITHIN = re.compile(r"(?P<group>/apis?/.*)/namespaces/(?P<namespace>[^/]+)/(?P<resource>[^/]+)")
+_INSIDE = re.compile(r".*/namespaces/(?P<namespace>[^/]+)/")
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
 SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
 
@@ -32,6 +33,8 @@ class Api:
         Kinds that may not be listed in the whole cluster.
     refused_everywhere
         Kinds that may not be listed in any namespace either.
+    homes
+        The namespaces in which anything may be listed; None for all.
     deletable
         Tells whether pods of a namespace may be deleted.
     """
@@ -39,6 +42,7 @@ class Api:
     objects: list[Object]
     refused: frozenset[str] = frozenset()
     refused_everywhere: frozenset[str] = frozenset()
+    homes: frozenset[str] | None = None
     settings: str | None = None
     deletable: Callable[[str], bool] = lambda _: True
     conflicts: int = 0
@@ -79,6 +83,8 @@ class Api:
         if kind is None and (within := _WITHIN.fullmatch(path)):
             namespace, kind = within["namespace"], KINDS.get(f"{within['group']}/{within['resource']}")
         if (kind in self.refused and namespace is None) or kind in self.refused_everywhere:
+            return FORBIDDEN
+        if self.homes is not None and (inside := _INSIDE.match(path)) and inside["namespace"] not in self.homes:
             return FORBIDDEN
         if kind is not None:
             listed = [obj for obj in self.objects if obj["kind"] == kind]

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from vgpu_scheduler.cli import main
 
-ASSUMED = "settings: assumed (the defaults; --config gives others)"
+ASSUMED = "settings: assumed (the defaults; use --config for others)"
 
 
 def run(*arguments: str) -> Result:

@@ -55,10 +55,10 @@ def test_it_says_first_whether_decisions_come_out_the_same(log: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].startswith("1 file, 60 min from 2027-01-15 08:00 to 2027-01-15")
     assert lines[0].endswith(": 30 pods arrived, 20 were placed.")
-    assert lines[1] == "Asked again, 20 of 20 decisions come out the same (100.00 %)."
+    assert lines[1] == "Decided again, 20 of 20 decisions come out the same (100.00 %)."
     assert "new (ClusterVGPUPolicy pack):" in lines
     assert any(line.startswith("MEASURE") and "WITH NEW" in line for line in lines)
-    assert any(line.startswith("cards given out") and "points" in line for line in lines)
+    assert any(line.startswith("cards allocated") and "points" in line for line in lines)
 
 
 @pytest.mark.long
@@ -67,9 +67,10 @@ def test_pods_that_were_there_already_are_counted_apart(log: Path) -> None:
     past = replace(past, first=(*past.first, Changed(BEGAN, "Pod", waiting("early"))))
     written(Path("other"), past, HEADER).close()
     first = run("--log", "other").stdout.splitlines()[0]
-    assert first.endswith(": 0 pods arrived, 0 were placed, and 1 of those that were there already.")
+    assert first.endswith(": 0 pods arrived, 0 were placed, and 1 of those that existed at the beginning.")
 
 
+@pytest.mark.long
 def test_several_processes_come_to_the_same_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("--log", str(log), "--policy", "new.yaml", "-o", "json")
     alone = run(*asked)
@@ -87,7 +88,7 @@ def test_scripts_get_plain_values(log: Path) -> None:
     row = found["policies"][0]["measures"][0]
     assert row["measure"] == "given"
     assert row["difference"][1] <= row["difference"][0] <= row["difference"][2]
-    assert found["history"]["problems"] == ["it has no Namespace default: taken to have no labels but the name"]
+    assert found["history"]["problems"] == ["it has no Namespace default: assumed to have no labels but the name"]
     assert {each["verdict"] for each in found["policies"][0]["measures"]} <= {"better", "worse", "open"}
 
 
@@ -100,14 +101,14 @@ def test_a_team_gets_a_page(log: Path) -> None:
     assert "\n## new\n" in page
     assert "| measure | pods | log's policies | with new | difference |  |\n|---|---|---|---|---|---|\n" in page
     assert "## What this rests on" in page
-    assert "over 2 replays of arrivals that were drawn again" in page
+    assert "over 2 replays with arrivals resampled in blocks of time" in page
 
 
 def test_without_policies_it_says_what_the_replay_came_to(log: Path) -> None:
     result = run("--log", str(log))
     assert result.exit_code == 0
     assert "REPLAYED" in result.stdout
-    assert "cards given out" in result.stdout
+    assert "cards allocated" in result.stdout
 
 
 def test_other_settings_than_those_of_the_log_are_told_apart(log: Path) -> None:
@@ -128,8 +129,8 @@ def test_what_is_torn_or_missing_is_said(log: Path) -> None:
     result = run("--log", str(log))
 
     assert result.exit_code == 0
-    assert "warning: log/0.parquet: it cannot be read: its end is missing: it is left out" in result.stderr
-    assert ".arrows was torn: it is read up to there" in result.stderr
+    assert "warning: log/0.parquet: it cannot be read: its end is missing: it is ignored" in result.stderr
+    assert ".arrows is truncated: it is read up to there" in result.stderr
     assert "nothing was written for" in result.stderr
 
 
@@ -138,7 +139,7 @@ def test_what_lacks_is_said(log: Path) -> None:
     written(Path("other"), history(fleet(1), events), HEADER).close()
     result = run("--log", "other")
     assert "there are decisions about pods that are not in the log" in result.stdout
-    assert "It has no decisions of this scheduler" in result.stdout
+    assert "It contains no decisions of this scheduler" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -147,13 +148,13 @@ def test_what_lacks_is_said(log: Path) -> None:
         ([], "name either --log or --snapshot"),
         (["--log", "log", "--snapshot", "new.yaml"], "name either --log or --snapshot"),
         (["--log", "nowhere"], "Path 'nowhere' does not exist"),
-        (["--log", "empty"], "empty: there is no file of a log in it (*.parquet, *.arrows)"),
+        (["--log", "empty"], "empty: it contains no file of a history log (*.parquet, *.arrows)"),
         (["--log", "new.yaml"], "new.yaml: it cannot be read"),
         (["--log", "log", "--policy", "broken.yaml"], "broken.yaml: ClusterVGPUPolicy pack: spec.nodes.policy:"),
-        (["--log", "log", "--policy", "settings.yaml"], "is no policy"),
-        (["--log", "log", "--policy", "new.yaml", "--policy", "more/new.yaml"], "two are called new"),
+        (["--log", "log", "--policy", "settings.yaml"], "is not a policy"),
+        (["--log", "log", "--policy", "new.yaml", "--policy", "more/new.yaml"], "two files are called new"),
         (["--log", "log", "--config", "settings.yaml"], "settings.yaml"),
-        (["--snapshot", "nodes.yaml"], "nodes.yaml: nothing in it tells when it was made"),
+        (["--snapshot", "nodes.yaml"], "nodes.yaml: it does not say when it was made"),
     ],
 )
 def test_mistakes_are_named(log: Path, arguments: list[str], told: str) -> None:
@@ -201,8 +202,8 @@ def test_of_a_log_that_spans_no_time_nothing_is_measured(log: Path) -> None:
         result = run("--snapshot", "snapshot.json", *told)
         assert result.exit_code == 0, result.output
         assert "1 pod arrived, 1 was placed." in result.stdout
-        assert "It spans no time: there is nothing to measure" in result.stdout
-        assert "cards given out" not in result.stdout
+        assert "It spans no time, so neither allocated cards nor waiting times" in result.stdout
+        assert "cards allocated" not in result.stdout
     found = json.loads(run("--snapshot", "snapshot.json", "--policy", "new.yaml", "-o", "json").stdout)
     assert found["replayed"] == {}
     assert found["policies"][0]["measures"] == []
@@ -224,7 +225,7 @@ def test_a_snapshot_stands_for_a_log(log: Path) -> None:
     assert found["agreement"] is None
     assert found["history"]["from"] == at(0)
     assert (found["history"]["arrived"], found["history"]["placed"]) == (3, 2)
-    assert "1 pod was still running: nobody knows for how long, so it stays to the end" in found["history"]["problems"]
+    assert "1 pod was still running: when pods end is not known, so it stays to the end" in found["history"]["problems"]
     assert found["replayed"]["never"] == 0.0
     assert "warning: pods that were deleted before the snapshot are not in it" in result.stderr
 
@@ -247,8 +248,8 @@ def test_namespaces_that_a_snapshot_leaves_out_are_taken_to_have_no_labels(log: 
     never = [each["after"] for each in found["policies"][0]["measures"] if each["measure"] == "never"]
     assert never
     assert all(each == [0.0, 0.0, 0.0] for each in never)
-    assert "it has no Namespace default: taken to have no labels but the name" in result.stderr
-    assert "warning: ClusterVGPUPolicy pack is about no pod of the log" in result.stderr
+    assert "it has no Namespace default: assumed to have no labels but the name" in result.stderr
+    assert "warning: ClusterVGPUPolicy pack applies to no pod of the log" in result.stderr
 
 
 SELECTORS: list[tuple[dict[str, Any], bool]] = [
@@ -261,6 +262,7 @@ SELECTORS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("selector", "is_about_all"), SELECTORS)
 @pytest.mark.parametrize("seed", seeds(2, 8))
 def test_namespaces_that_a_log_leaves_out_are_taken_to_have_no_labels(
@@ -278,7 +280,7 @@ def test_namespaces_that_a_log_leaves_out_are_taken_to_have_no_labels(
     bare, whole = (run("--log", folder, *asked) for folder in ("bare", "whole"))
 
     assert (bare.exit_code, whole.exit_code) == (0, 0), bare.output
-    lacks = "it has no Namespace default: taken to have no labels but the name"
+    lacks = "it has no Namespace default: assumed to have no labels but the name"
     assert (lacks in bare.stderr, lacks in whole.stderr) == (True, False)
     found, wanted = json.loads(bare.stdout), json.loads(whole.stdout)
     assert found["history"]["problems"].count(lacks) == 1
@@ -287,7 +289,7 @@ def test_namespaces_that_a_log_leaves_out_are_taken_to_have_no_labels(
     assert found == wanted
     chosen, everybody = (each["measures"] for each in found["policies"])
     assert (chosen == everybody) is is_about_all or not is_about_all
-    assert ("is about no pod of the log" in bare.stderr) is not is_about_all
+    assert ("applies to no pod of the log" in bare.stderr) is not is_about_all
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_a_policy_that_may_evict_nobody_while_the_setting_is_off_is_told(
     Path("settings.yaml").write_text(json.dumps(setting or {}))
     result = run("--log", "log", "--policy", "asked.yaml", "--resamples", "0", "-o", "json", *config)
     assert result.exit_code == 0, result.output
-    told = "ClusterVGPUPolicy x: spec.preemption evicts nobody here, for the setting preemption is off"
+    told = "ClusterVGPUPolicy x: spec.preemption evicts no pods here, because the setting preemption is off"
     assert (told in result.stderr) is is_told
     assert any(told in each for each in json.loads(result.stdout)["history"]["problems"]) is is_told
 
@@ -334,7 +336,7 @@ def test_a_policy_that_is_about_no_pod_of_the_log_is_told(
     Path("asked.yaml").write_text(json.dumps(asked))
     result = run("--log", "log", "--policy", "asked.yaml", "--resamples", "0")
     assert result.exit_code == 0, result.output
-    assert ("is about no pod of the log" in result.stderr) is is_told
+    assert ("applies to no pod of the log" in result.stderr) is is_told
 
 
 def test_what_is_replayed_is_what_the_log_says(log: Path) -> None:

@@ -85,7 +85,7 @@ CASES = [
     Case(
         "a resource one letter off",
         SUSPICIOUS,
-        "container main: no device resource is called nvidia.com/gpumen, did you mean nvidia.com/gpumem?",
+        "container main: there is no device resource nvidia.com/gpumen, did you mean nvidia.com/gpumem?",
         {**GPU, "nvidia.com/gpumen": "1024"},
     ),
     Case(
@@ -97,7 +97,7 @@ CASES = [
     Case(
         "a resource as annotation",
         SUSPICIOUS,
-        "annotation nvidia.com/gpumem has no effect: it is a resource, and belongs into the limits of a container",
+        "annotation nvidia.com/gpumem has no effect: it is a resource, and belongs in the limits of a container",
         annotations={"nvidia.com/gpumem": "1024"},
     ),
     Case(
@@ -109,7 +109,8 @@ CASES = [
     Case(
         "none of the memory of a card in percent",
         SUSPICIOUS,
-        "container main: nvidia.com/gpumem-percentage: 0 is no amount, so it gets a whole card, unless a policy has",
+        "container main: nvidia.com/gpumem-percentage: 0 is not an amount, so it gets a whole card, unless a "
+        "policy has",
         {**GPU, "nvidia.com/gpumem-percentage": "0"},
     ),
     Case(
@@ -121,13 +122,13 @@ CASES = [
     Case(
         "a priority of the plugin that there is not",
         SUSPICIOUS,
-        "container main: nvidia.com/priority: 5 is none of 0, 1: only the plugin knows its meaning",
+        "container main: nvidia.com/priority: 5 is not one of 0, 1: only the plugin knows its meaning",
         {**GPU, "nvidia.com/priority": "5"},
     ),
     Case(
         "a boolean that is none",
         WARNING,
-        "annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false: write true or false",
+        "annotation nvidia.com/numa-bind: 'yes' is not a boolean, and counts as false: write true or false",
         annotations={"nvidia.com/numa-bind": "yes"},
     ),
     Case(
@@ -145,13 +146,14 @@ CASES = [
     Case(
         "a gang",
         SUSPICIOUS,
-        "annotation scheduling.k8s.io/group-name names a PodGroup, and the API server serves none: pods of this",
+        "annotation scheduling.k8s.io/group-name names a PodGroup, a kind that the API server does not serve: "
+        "pods of this",
         annotations={"scheduling.k8s.io/group-name": "g"},
     ),
     Case(
         "an amount of twenty digits",
         REFUSED,
-        'container "main": nvidia.com/gpumem: 12345678901234567890 is more than anything has',
+        'container "main": nvidia.com/gpumem: 12345678901234567890 is too large',
         {**GPU, "nvidia.com/gpumem": "12345678901234567890"},
     ),
     Case(
@@ -179,7 +181,7 @@ class ConditionRemedies:
     def submit(self, *decisions: Decision) -> None:
         """Take a placement."""
 
-    def is_news(self, *_: object) -> bool:
+    def adopt_unless_new(self, *_: object) -> bool:
         return True
 
     def tick(self, _: object) -> None:
@@ -229,7 +231,7 @@ async def test_what_is_hardly_meant_is_said_in_a_cluster_and_offline(tmp_path: P
         (
             "limits.nvidia.com/gpumen",
             "1024",
-            "no limit of devices is called so, did you mean limits.nvidia.com/gpumem?",
+            "there is no such limit on devices, did you mean limits.nvidia.com/gpumem?",
         ),
         ("limits.nvidia.com/gpumem", "8Gi", "8Gi counts as 8589934592 MiB, as HAMi reads it: write 8192"),
         ("limits.nvidia.com/gpucores", "1Ki", "1Ki counts as 1024 percent, as HAMi reads it: write 1024"),

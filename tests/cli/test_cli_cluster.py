@@ -25,7 +25,7 @@ def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
 def test_what_may_not_be_seen_is_told(api: Api) -> None:
     api.refused = frozenset({"ResourceQuota"})
     told = run("top").stderr
-    assert "objects of kind ResourceQuota could not be seen (list resourcequotas in all namespaces)" in told
+    assert "objects of kind ResourceQuota could not be read (list resourcequotas in all namespaces)" in told
     api.refused = frozenset({"Pod"})
     result = run("top")
     assert result.exit_code == 2
@@ -50,7 +50,7 @@ def test_simulate_on_the_live_cluster(api: Api, tmp_path: Path) -> None:
         (("--count", "many"), "'many' is neither a number"),
         (("--count", "0"), "'0' is neither a number"),
         (("--add-node", "b"), "there is neither such a node nor such a file"),
-        (("--add-node", "a=x"), "'x' is no number"),
+        (("--add-node", "a=x"), "'x' is not a number"),
         (("--without", "node/b"), "there is no such pod or node"),
         (("--without", "a"), "there is no such pod or node"),
     ],
@@ -80,7 +80,7 @@ def test_services_and_controllers_are_read_only_where_nodes_are_ranked_by_them(a
     assert any(request.endswith("/services") for request in api.requests)
     api.refused = frozenset({"Service"})
     told = run("top").stderr
-    assert "objects of kind Service could not be seen (list services in all namespaces): the answer assumes" in told
+    assert "objects of kind Service could not be read (list services in all namespaces): the answer assumes" in told
 
 
 def test_a_snapshot_has_of_controllers_only_what_they_select(api: Api) -> None:
@@ -236,4 +236,4 @@ def test_explain_warns_where_a_policy_asks_for_labels_of_a_namespace_that_is_not
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump_all([node("a"), waiting, {**limit, "spec": spec}]))
     told = run("explain", "default/asked", "--cluster", str(file)).stderr
-    assert "warning: Namespace default is not there: it is taken to have no labels" in told
+    assert "warning: Namespace default does not exist: it is assumed to have no labels" in told

@@ -52,7 +52,7 @@ def test_a_conflict_reads_the_node_alone_again(api: Api) -> None:
     api.conflicts = 9
     result = run("uncordon", "GPU-a-0")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "node a: it is written too often; try again" in result.stderr
+    assert "node a: it changes too often; try again" in result.stderr
 
 
 def test_a_name_that_is_no_card_keeps_everything_from_being_written(api: Api) -> None:
@@ -76,7 +76,7 @@ def test_cards_of_koordinator_are_found_by_the_name_that_is_shown(api: Api, monk
 
 def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
     assert "there is no card GPU-x" in run("cordon", "GPU-x").stderr
-    card = "x,10,8192,NVIDIA-T4,true,hami-core:"
+    card = "x,10,8192,NVIDIA-T4,true,hami-core:y,10,8192,NVIDIA-T4,true,hami-core:"
     advertised = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "8192", "volcano.sh/vgpu-cores": "100"}
     api.objects.append(
         {
@@ -88,7 +88,10 @@ def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
     api.settings = "dialects: [hami, volcano]\n"
     result = run("cordon", "x")
     assert (result.exit_code, api.patches) == (2, [])
-    assert "has no annotation that cordons it; cordon node v" in result.stderr
+    assert "card x has no annotation that cordons it; cordon node v\n" in result.stderr
+    both = run("cordon", "x", "GPU-a-0", "y")
+    assert (both.exit_code, api.patches) == (2, [])
+    assert "cards x, y have no annotation that cordons them; cordon node v\n" in both.stderr
 
 
 @pytest.mark.parametrize("command", ["cordon", "uncordon"])
@@ -115,11 +118,26 @@ def test_what_a_copy_can_be_asked(command: str, dry_run: list[str], told: str, a
 def test_who_names_the_node_already_is_told_to_write_more_of_the_card(api: Api, nodes: int, cards: int) -> None:
     api.objects[:] = [node(name, cards) for name in ("a", "b")[:nodes]]
     named = run("cordon", "card", "a/GPU", "--dry-run")
-    assert ("may be a/GPU-a-0, a/GPU-a-1: write more of it\n" in named.stderr) is (cards == 2)
+    assert ("may be a/GPU-a-0, a/GPU-a-1: write a longer part of its name\n" in named.stderr) is (cards == 2)
     alone = run("cordon", "card", "GPU", "--dry-run")
-    assert (": write more of it, or NODE/CARD\n" in alone.stderr) is (nodes == 2)
+    assert (": write a longer part of its name, or NODE/CARD\n" in alone.stderr) is (nodes == 2)
     of_node = run("top", "cards", "a")
-    assert ("may be a/GPU-a-0, a/GPU-a-1: write more of it; a is a node, too\n" in of_node.stderr) is (cards == 2)
+    assert ("may be a/GPU-a-0, a/GPU-a-1: write a longer part of its name; a is a node" in of_node.stderr) is (
+        cards == 2
+    )
+
+
+@pytest.mark.parametrize("name", ["node-x", "GPU"])
+@pytest.mark.parametrize("hostname", ["", "x.example"])
+def test_who_names_a_node_is_told_how_to_list_its_cards(api: Api, name: str, hostname: str) -> None:
+    there = node("a", 2)
+    there["metadata"] |= {"name": name, "labels": {"kubernetes.io/hostname": hostname} if hostname else {}}
+    api.objects[:] = [there]
+    said = run("top", "cards", name).stderr
+    how = "`vgpu-scheduler top cards -l kubernetes.io/hostname=x.example` lists its cards"
+    assert f"; {name} is a node{f': {how}' if hostname else ''}\n" in said
+    if hostname:
+        assert "GPU-a-1" in run("top", "cards", "-l", f"kubernetes.io/hostname={hostname}").stdout
 
 
 @pytest.mark.parametrize("without", [0, 1, 2])

@@ -98,7 +98,7 @@ def test_of_two_pods_one_at_most_is_told_that_the_other_is_served_first(seed: in
         plain = json.loads(run("defrag", "--for", name, "--cluster", path, "-o", "json").stdout)
         assert (f"default/{other} takes it, which waits, too, and is served first" in told) == (theirs < mine)
         assert (f"default/{other} may take it" in told) == (theirs == mine)
-        assert ("nobody can say which of them is served first" in told) == (theirs == mine)
+        assert ("which of them is served first is not known" in told) == (theirs == mine)
         assert plain.get("asOld", []) == [f"default/{other}"] * (theirs == mine)
 
 
@@ -112,7 +112,7 @@ def test_pods_that_fit_now_and_have_the_room_are_named(tmp_path: Path) -> None:
     ]
     result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
     first, second = result.stdout.splitlines()
-    assert (result.exit_code, "even if all pods that can be moved were gone" in first) == (1, True)
+    assert (result.exit_code, "even without all pods that can be moved" in first) == (1, True)
     assert second == "All moves leave its place to default/fits, which waits, too, and fits now."
     again = run("defrag", "--for", "new", "--cluster", write(objects[:-1], tmp_path))
     assert "All moves leave" not in again.stdout
@@ -123,7 +123,7 @@ def test_why_pods_stay_is_said_where_no_move_helps(number: int, said: str, tmp_p
     objects = [node("a", cards=3), *(running(f"p{n}", "a", f"GPU-a-{n}", 4000) for n in range(number))]
     objects.append(pod("new", {GPU: 3, MEMORY: 16000}, schedulerName="vgpu-scheduler"))
     asked = ("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
-    why = "has no controller that would make it anew"
+    why = "has no controller that would recreate it"
     assert run(*asked).stdout.splitlines()[1:] == [f"{said} {why}."]
     assert json.loads(run(*asked, "-o", "json").stdout)["stay"] == {why: number}
 
@@ -147,7 +147,7 @@ def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(
     result = run("defrag", "--cluster", write(objects, tmp_path))
     assert (result.exit_code, result.stdout) == (1, "No card can be freed: 4 are idle already.\n")
     assert "1 card keeps its pods (its node takes no pods)." in result.stderr
-    assert "1 card keeps its pods (no annotation takes single cards of its vendor out of service" in result.stderr
+    assert "1 card keeps its pods (single cards of its vendor cannot be cordoned" in result.stderr
 
 
 def test_a_card_out_of_service_keeps_its_pods(tmp_path: Path) -> None:
@@ -157,4 +157,4 @@ def test_a_card_out_of_service_keeps_its_pods(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "No card can be freed.\n")
     assert "1 card keeps its pods (the card is out of service)." in result.stderr
     result = run("defrag", "--cluster", write([{**ill, "metadata": {"name": "a"}}], tmp_path))
-    assert result.stdout == "No card can be freed: no pod is on any.\n"
+    assert result.stdout == "No card can be freed: no card has pods.\n"

@@ -174,7 +174,7 @@ async def test_a_page_that_cannot_be_served_says_why(tmp_path: Path) -> None:
         ((*PAGE, "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
         (PAGE, "none"),
         (("/nonexistent/command",), "No such file or directory"),
-        ((sys.executable, "-c", ""), "it ended without a word"),
+        ((sys.executable, "-c", ""), "it ended without any output"),
         ((sys.executable, "-c", "import signal; signal.pause()"), "it has not started within 2 s"),
     ):
         within = 2.0 if "pause" in command[-1] else 60.0
@@ -201,7 +201,7 @@ def test_a_file_of_somebody_is_not_overwritten(tmp_path: Path) -> None:
     mine.write_text("mine")
     refused = CliRunner().invoke(main, ["demo", "--keep", "--kubeconfig", str(mine)])
     assert (refused.exit_code, mine.read_text()) == (2, "mine")
-    assert "there is such a file already" in refused.output
+    assert "the file exists already" in refused.output
     for arguments in (["--kubeconfig", "new"], ["--keep", "--kubeconfig", str(tmp_path / "none" / "new")]):
         assert CliRunner().invoke(main, ["demo", *arguments]).exit_code == 2
 

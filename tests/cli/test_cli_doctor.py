@@ -16,13 +16,13 @@ from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, ClusterSnapshot, ListedKind, Report, examine
+from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, DoctorInput, ListedKind, Report, examine
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
     UnauthorizedError,
-    facts_beside_view,
     read_facts,
+    read_facts_with_view,
     settings_from_file,
 )
 from vgpu_scheduler.reading.lists import MissingList
@@ -131,7 +131,7 @@ def config_map(**settings: Any) -> dict[str, Obj]:
     return {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": yaml.safe_dump(settings)}}}
 
 
-async def look(server: Server, config: Path | None = None) -> tuple[ClusterSnapshot, Report]:
+async def look(server: Server, config: Path | None = None) -> tuple[DoctorInput, Report]:
     seen = await read_facts(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
     report = examine(seen)
     assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped
@@ -231,13 +231,13 @@ async def beside(server: Server) -> Report:
     known = [kind for kind in ALREADY if kind not in server.refused]
     objects = [{"kind": kind, **obj} for kind in known for obj in server.objects[kind]]
     missing = {
-        kind: MissingList(f"list {BY_KIND[kind].resource}", None, where_listed(kind))
+        kind: MissingList(BY_KIND[kind].resource, None, where_listed(kind))
         for kind in ALREADY
         if kind in server.refused
     }
     settings = settings_from_file(None)
     view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
-    return examine(await facts_beside_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
+    return examine(await read_facts_with_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ async def test_names_of_resources_are_those_of_volcanos_device_configuration() -
     assert "nvidia.gpuMemoryFactor" in finding.message
 
 
-def cards_of(seen: ClusterSnapshot, name: str) -> list[str]:
+def cards_of(seen: DoctorInput, name: str) -> list[str]:
     volcano = seen.expected.options.dialects[1]
     [node] = [node for node in seen.nodes if node.name == name]
     return [device.uuid for device in volcano.inventory.devices(node)]
@@ -429,5 +429,5 @@ def test_a_right_says_in_which_namespaces_it_is_needed_where_that_makes_a_differ
 @pytest.mark.parametrize("kind", sorted(ALL_LISTED))
 def test_a_list_that_is_refused_says_in_which_namespaces_it_was_asked_for(kind: str) -> None:
     expected = "" if kind in IN_NO_NAMESPACE else " in all namespaces"
-    assert str(MissingList("list x", None, where_listed(kind))) == f"list x{expected}"
-    assert str(MissingList("list x", "502", where_listed(kind))) == f"list x{expected}: 502"
+    assert str(MissingList("x", None, where_listed(kind))) == f"list x{expected}"
+    assert str(MissingList("x", "502", where_listed(kind))) == f"list x{expected}: 502"

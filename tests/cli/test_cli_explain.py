@@ -50,7 +50,7 @@ def test_explain_says_what_of_a_pod_counts_otherwise_than_it_looks(api: Api) -> 
     odd["metadata"]["annotations"] = {"nvidia.com/numa-bind": "yes"}
     api.objects.append(odd)
     found = run("explain", "odd")
-    assert "  warning: annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false" in found.stdout
+    assert "  warning: annotation nvidia.com/numa-bind: 'yes' is not a boolean, and counts as false" in found.stdout
     assert "container main: nvidia.com/gpumem-percentage has no effect beside nvidia.com/gpumem" in found.stderr
 
 
@@ -144,7 +144,7 @@ def test_explain_says_that_three_changes_at_once_were_not_searched(api: Api) -> 
     result = run("explain", "odd")
     assert result.exit_code == 1
     assert (
-        "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
+        "No change or pair of changes that would help was found; not all pairs were searched, and no larger sets."
         in result.stdout
     )
 
@@ -166,7 +166,7 @@ def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatc
 def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
     result = run("explain", "plain")
     assert result.exit_code == 1
-    left = "It is left to the scheduler default-scheduler, which it names"
+    left = "It names the scheduler default-scheduler"
     first, _, condition = result.stdout.splitlines()[:3]
     assert first == f"{left}: vgpu-scheduler places pods of vgpu-scheduler only."
     assert condition == "If it named vgpu-scheduler:"
@@ -184,7 +184,7 @@ def test_explain_a_pod_that_names_no_scheduler_that_is_there(api: Api, settings:
         result = run("explain", "plain")
         meant = "" if named == "volcano" else " (is vgpu-scheduler meant?)"
         first = result.stdout.splitlines()[0]
-        assert first.startswith(f"Nobody places it here: it names the scheduler {named}{meant}, and ")
+        assert first.startswith(f"No scheduler places it here: it names the scheduler {named}{meant}, and ")
         assert (result.exit_code, "its turn comes" in result.stdout) == (1, False)
     plain["spec"]["schedulerName"] = "vgpu-scheduler"
     assert run("explain", "plain").exit_code == 0
@@ -200,11 +200,14 @@ def test_explain_says_which_claim_of_a_decided_pod_waits_for_its_volume(api: Api
         pod("decided", {GPU: 1, MEMORY: 100}, volumes=volumes, schedulerName="vgpu-scheduler"),
     ]
     text = run("explain", "decided").stdout
-    assert "Its claim default/data waits for the volume that is made for node a: the events of the claim say" in text
+    assert (
+        "Its claim default/data waits for the volume that is provisioned for node a: see the events of the claim"
+        in text
+    )
     assert "its turn comes" not in text
     plain = json.loads(run("explain", "decided", "-o", "json").stdout)
     assert plain["awaitedVolumes"] == [{"claim": "default/data", "node": "a"}]
-    why = "it waits for the volume of claim default/data, made for node a, and nobody knows when it is there"
+    why = "it waits for the volume of claim default/data, provisioned for node a, and when it is ready is not known"
     forecast = json.loads(run("explain", "decided", "--forecast", "-o", "json").stdout)["forecast"]
     assert forecast == {"unknown": why}
     found = json.loads(run("simulate", "--pending", "--forecast", "-o", "json").stdout)
@@ -242,7 +245,7 @@ def test_explain_a_bound_pod(api: Api) -> None:
         "  decided among 3 nodes, score 1.5",
         "  nodes by settings",
         "",
-        "If it were created now, without itself, it would go to the same node:",
+        "If it were created now instead, it would go to the same node:",
     ]
 
 
@@ -251,7 +254,7 @@ def test_explain_says_who_announced_a_pod_that_nobody_has_bound(api: Api) -> Non
     half["metadata"]["annotations"]["hami.io/vgpu-node"] = "a"
     api.objects.append(half)
     api.settings = "coexist_with: [hami-scheduler]\n"
-    counted = "what it announced counts as used meanwhile"
+    counted = "the announced resources count as used meanwhile"
     where = f"default/half is announced for a by hami-scheduler, which has not bound it yet: {counted}."
     for refused in ((), ("Node", "Pod")):
         api.refused = frozenset(refused)
@@ -271,14 +274,14 @@ def test_explain_says_who_announced_a_pod_that_nobody_has_bound(api: Api) -> Non
 def test_explain_says_of_a_pod_that_ends_that_it_does(api: Api, refused: tuple[str, ...]) -> None:
     api.refused = frozenset(refused)
     objects = {obj["metadata"]["name"]: obj for obj in api.objects}
-    counts = "It is being deleted: what it has counts as used until it has ended."
+    counts = "It is being deleted: its resources count as used until it has ended."
     assert counts not in run("explain", "first").stdout
     objects["first"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
     assert f"  {counts}" in run("explain", "first").stdout.splitlines()
     assert json.loads(run("explain", "first", "-o", "json").stdout)["deleting"]
     objects["large"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
     told = run("explain", "large")
-    why = "is being deleted and is bound to no node: it waits no more"
+    why = "is being deleted and is bound to no node: it no longer waits"
     assert (told.exit_code, told.stdout) == (2, "")
     assert told.stderr.endswith(f"Error: pod default/large {why}\n")
     objects["large"]["status"] = {"phase": "Failed"}
@@ -292,7 +295,7 @@ def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
     api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]
     elsewhere = run("explain", "first").stdout.splitlines()
-    assert "If it were created now, without itself, it would go to b:" in elsewhere
+    assert "If it were created now instead, it would go to b:" in elsewhere
     assert "Both fit, and b is better: hami gives 4.66 to b and 0 to a." in elsewhere
     cards = ["a     GPU-a-0", "a     GPU-a-1", "b     GPU-b-0"]
     assert [line.strip()[: len(cards[0])] for line in elsewhere[2:] if "NVIDIA-A100" in line] == cards
@@ -305,7 +308,7 @@ def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     assert run("explain", "first", "--node", "e").stderr.endswith("Error: there is no node e\n")
     api.objects += [node("f", cards=1), node("g", cards=1), running("fourth", "g", "GPU-g-0", 1000)]
     alike = run("explain", "fourth", "--node", "f").stdout
-    assert "g and f fit alike; of equals the first by name is taken." in alike
+    assert "g and f fit equally well; the first by name is chosen." in alike
 
 
 @pytest.mark.parametrize("words", [("pod/large",), ("pod", "large"), ("po/large",), ("default/large",)])
@@ -342,17 +345,17 @@ def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
         "default/large waits.",
         "  Unschedulable: 0/1 nodes: told before",
         "",
-        "What may help, by what its condition and its event say:",
-        "  whoever runs the scheduler can say more",
+        "What may help, according to its condition and event:",
+        "  ask an administrator of the scheduler",
         "",
-        "What its reasons mean: the runbook of vgpu-scheduler (the setting runbook_url has its address printed here).",
+        "Its reasons are explained in the runbook of vgpu-scheduler (set runbook_url to print its address here).",
         "",
-        "More cannot be said: you may not list nodes, list pods in all namespaces.",
+        "The explanation ends here: you may not list nodes, list pods in all namespaces.",
     ]
     assert "decided among 3 nodes" in run("explain", "first").stdout
     gone = run("explain", "xyzzy")
     assert (gone.exit_code, gone.stdout) == (2, "")
-    assert gone.stderr.endswith("the pod itself cannot be seen: not found\n")
+    assert gone.stderr.endswith("the pod itself cannot be read: not found\n")
 
 
 @pytest.mark.parametrize(
@@ -386,9 +389,9 @@ def test_pods_of_one_name_are_told_apart_by_their_namespaces(api: Api) -> None:
 def test_who_sees_one_namespace_is_told_of_its_pods_alone(api: Api) -> None:
     api.refused = frozenset({"Node", "Pod"})
     assert run("explain", "larg").stderr.endswith(
-        "the pod itself cannot be seen: not found, did you mean default/large?\n"
+        "the pod itself cannot be read: not found, did you mean default/large?\n"
     )
-    assert run("explain", "xyzzy").stderr.endswith("the pod itself cannot be seen: not found\n")
+    assert run("explain", "xyzzy").stderr.endswith("the pod itself cannot be read: not found\n")
 
 
 @pytest.mark.parametrize("words", [("pod",), ("a", "b"), ("pod", "a", "b")])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from tests.forecast.snapshots import WHOLE, dated, ended, listed
-from tests.history.recorded import BEGAN, history, picture, waiting, written
+from tests.history.recorded import BEGAN, history, known_at_start, waiting, written
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.cli import main
@@ -41,8 +41,8 @@ def test_explain_says_how_long_a_pod_waits(known: str) -> None:
     result = run("explain", "new", "--forecast", "--cluster", known)
 
     assert result.exit_code == 1, result.output
-    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
-    wanted = f"It waits about 10 minutes more, 8 of 10 {rests}."
+    rests = "(run times are those of 10 pods of the same namespace that ask for the same)"
+    wanted = f"It waits about 10 minutes more, in 8 of 10 cases {rests}."
     assert wanted in result.stdout.splitlines()
     found = json.loads(run("explain", "new", "--forecast", "--cluster", known, "-o", "json").stdout)["forecast"]
     assert found == {
@@ -58,7 +58,7 @@ def test_simulate_says_it_of_pods_that_find_no_place(known: str) -> None:
     result = run("simulate", "--pending", "--forecast", "--cluster", known)
 
     assert result.exit_code == 1, result.output
-    assert "default/new: It waits about 10 minutes more, 8 of 10" in result.stdout
+    assert "default/new: It waits about 10 minutes more, in 8 of 10 cases" in result.stdout
     (found,) = json.loads(run("simulate", "--pending", "--forecast", "--cluster", known, "-o", "json").stdout)
     assert found["forecast"]["leastSeconds"] == 600
 
@@ -66,7 +66,7 @@ def test_simulate_says_it_of_pods_that_find_no_place(known: str) -> None:
 def test_where_nothing_is_known_it_is_said_and_no_number(tmp_path: Path) -> None:
     result = run("explain", "new", "--forecast", "--cluster", snapshot(tmp_path))
 
-    assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
+    assert "How long it will wait cannot be estimated: it does not fit now, and the run time of no pod is known." in (
         result.stdout.splitlines()
     )
     found = json.loads(run("explain", "new", "--forecast", "--cluster", snapshot(tmp_path), "-o", "json").stdout)
@@ -80,6 +80,7 @@ def test_nothing_is_forecast_unless_it_is_asked(known: str) -> None:
         assert "forecast" not in run(*asked, "--cluster", known, "-o", "json").stdout
 
 
+@pytest.mark.long
 def test_the_log_knows_what_the_snapshot_does_not(tmp_path: Path) -> None:
     events = []
     for number in range(20):
@@ -89,11 +90,15 @@ def test_the_log_knows_what_the_snapshot_does_not(tmp_path: Path) -> None:
     folder = tmp_path / "history"
     folder.mkdir()
     story = history([], events)
-    written(folder, type(story)(story.began, story.ended, picture([]), story.events), Header(BEGAN, "r", 1)).close()
+    written(
+        folder, type(story)(story.began, story.ended, known_at_start([]), story.events), Header(BEGAN, "r", 1)
+    ).close()
 
     result = run("explain", "new", "--cluster", snapshot(tmp_path), "--log", str(folder))
 
-    assert "It waits about 5 minutes more, 8 of 10 (how long others run: from 20 pods" in result.stdout, result.output
+    assert "It waits about 5 minutes more, in 8 of 10 cases (run times are those of 20 pods" in result.stdout, (
+        result.output
+    )
 
 
 def test_a_log_that_is_none_ends_the_command(tmp_path: Path) -> None:
@@ -102,4 +107,4 @@ def test_a_log_that_is_none_ends_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "x.parquet" in result.stderr
     result = run("simulate", "-f", snapshot(tmp_path), "--log", str(tmp_path))
-    assert "--forecast and --log are about --pending" in result.stderr
+    assert "--forecast and --log are for --pending" in result.stderr

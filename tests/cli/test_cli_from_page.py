@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -23,7 +25,8 @@ from vgpu_scheduler.cli.from_page import simulate_from_page
 from vgpu_scheduler.cli.simulated import show_capacities
 from vgpu_scheduler.forecast import DurationClass, Forecast, NoForecast, forecast_of_json
 from vgpu_scheduler.reading import ClusterOptions, PageOptions
-from vgpu_scheduler.reading.page import OTHERS
+from vgpu_scheduler.reading.answers import bounded_body
+from vgpu_scheduler.reading.page import OTHERS, ask_page
 from vgpu_scheduler.ui.access import Certificate
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, ask
 
@@ -96,9 +99,18 @@ def given(tmp_path: Path) -> Iterator[list[str]]:
         yield [word for pair in found.items() for word in pair] + ["--kubeconfig", config]
 
 
-def test_a_tenant_learns_why_a_pod_waits_and_where_it_stands(given: list[str]) -> None:
+def test_a_tenant_learns_why_a_pod_waits_and_where_it_stands(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(page: PageOptions, cluster: ClusterOptions, path: str, form: Mapping[str, str]) -> str:
+        asked.append(path)
+        return ask_page(page, cluster, path, form)
+
+    monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", ask)
     told = run("explain", "w", *given)
     assert told.exit_code == 1
+    assert asked == ["/pods/blue/w", "/waiting"]  # the text and the exit status are of one answer
+    monkeypatch.undo()
     assert "CardInsufficientMemory" in told.stdout
     assert "ask 7384 of nvidia.com/gpumem instead of 15000" in told.stdout
     assert "Its place in the queue: 2" in told.stdout
@@ -142,9 +154,7 @@ def test_a_tenant_learns_whether_a_pod_would_fit(given: list[str], tmp_path: Pat
     counted = run("simulate", "-f", str(file), "--count", "max", "--add-node", "a=2", *given)
     assert "4 of blue/new fit." in counted.stdout
     assert "\nThe next one: 0/3 nodes are available: " in counted.stdout, counted.stdout
-    assert (
-        "you may see no pods of a namespace 'green'" in run("simulate", "-f", str(file), "-n", "green", *given).stderr
-    )
+    assert "you may not see pods of namespace 'green'" in run("simulate", "-f", str(file), "-n", "green", *given).stderr
 
 
 @pytest.mark.parametrize("quotas", ["", "the quota is full"])
@@ -171,7 +181,10 @@ def test_who_has_no_token_is_told_so(given: list[str], tmp_path: Path) -> None:
     kubeconfig(tmp_path, {})
     for words in (("explain", "w"), ("top",), ("simulate", "--pending")):
         told = run(*words, *given)
-        assert (told.exit_code, "no token that could be sent there, as with client certificates" in told.stderr) == (
+        assert (
+            told.exit_code,
+            "no token that could be sent there (client certificates cannot be used)" in told.stderr,
+        ) == (
             2,
             True,
         ), told.output
@@ -198,7 +211,7 @@ def test_a_certificate_of_nobody_known_and_a_wrong_token_are_said(given: list[st
     without = [word for word in given if word != "--ui-ca" and not word.endswith("authority.crt")]
     assert "certificate verify failed" in run("explain", "w", *without).stderr
     kubeconfig(tmp_path, {"token": "wrong"})
-    assert "the API server does not know this token" in run("explain", "w", *given).stderr
+    assert "the API server rejects this token" in run("explain", "w", *given).stderr
 
 
 @pytest.mark.parametrize(
@@ -206,12 +219,12 @@ def test_a_certificate_of_nobody_known_and_a_wrong_token_are_said(given: list[st
     [
         (("explain", "-l", "a=b"), "one pod at a time"),
         (("top", "pods"), "reads the pods themselves"),
-        (("top", "cards", "-l", "a=b"), "no labels to choose by"),
-        (("top", "-w"), "leave -w and -n out"),
-        (("simulate", "--pending", "--explain"), "nothing else"),
-        (("simulate", "--trace", "synthetic"), "it does not go with --trace"),
-        (("usage", "--since", "7d"), "the page tells of the last day: leave --since out"),
-        (("usage", "--prometheus", "http://p"), "leave --prometheus out"),
+        (("top", "cards", "-l", "a=b"), "the page cannot select by labels"),
+        (("top", "-w"), "leave out -w and -n"),
+        (("simulate", "--pending", "--explain"), "the page takes only"),
+        (("simulate", "--trace", "synthetic"), "it cannot be used with --trace"),
+        (("usage", "--since", "7d"), "the page shows only the last day: leave out --since"),
+        (("usage", "--prometheus", "http://p"), "leave out --prometheus"),
     ],
 )
 def test_what_the_page_does_not_tell_is_said(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
@@ -230,31 +243,31 @@ def test_a_page_that_the_environment_names_is_asked_where_it_has_an_answer(
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump_all(objects()))
     assert run("top", "cards", "--cluster", str(file)).exit_code == 0
-    assert "--ui asks about the live cluster" in run("top", "--cluster", str(file), "--ui", "https://h").stderr
+    assert "--ui is for the live cluster" in run("top", "--cluster", str(file), "--ui", "https://h").stderr
 
 
 def test_a_tenant_learns_how_long_a_pod_will_wait(given: list[str]) -> None:
     told = run("explain", "w", "--forecast", *given)
 
     assert told.exit_code == 1, told.output
-    assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
+    assert "How long it will wait cannot be estimated: it does not fit now, and the run time of no pod is known." in (
         told.stdout
     )
     assert json.loads(run("explain", "w", "--forecast", "-o", "json", *given).stdout)["forecast"]["unknown"]
-    assert "the page knows no log: leave out --log" in run("explain", "w", "--log", ".", *given).stderr
+    assert "the page has no history log: leave out --log" in run("explain", "w", "--log", ".", *given).stderr
 
 
 def test_a_tenant_learns_how_long_all_its_pods_will_wait(given: list[str]) -> None:
     told = run("simulate", "--pending", "--forecast", *given)
 
     assert told.exit_code == 1, told.output
-    why = "it does not fit now, and of no pod is it known how long it ran"
-    assert f"blue/w: How long it waits cannot be known: {why}.\n" in told.stdout
+    why = "it does not fit now, and the run time of no pod is known"
+    assert f"blue/w: How long it will wait cannot be estimated: {why}.\n" in told.stdout
     (plain,) = json.loads(run("simulate", "--pending", "--forecast", "-o", "json", *given).stdout)
     assert plain["forecast"] == {"unknown": why}
     (plain,) = json.loads(run("simulate", "--pending", "-o", "json", *given).stdout)
     assert "forecast" not in plain
-    assert "the page knows no log: leave out --log" in run("simulate", "--pending", "--log", ".", *given).stderr
+    assert "the page has no history log: leave out --log" in run("simulate", "--pending", "--log", ".", *given).stderr
 
 
 @pytest.mark.parametrize(
@@ -282,14 +295,14 @@ def test_a_tenant_learns_what_its_namespace_has_held(given: list[str]) -> None:
     told = run("usage", *given)
     assert told.exit_code == 0, told.output
     assert [line.split()[0] for line in told.stdout.splitlines()] == ["NAMESPACE", "blue"]
-    assert "of those that have ended only Prometheus knows\n" in told.stderr
+    assert "those that have ended are only in Prometheus\n" in told.stderr
     (row,) = json.loads(run("usage", "--models", "-o", "json", *given).stdout)
     assert (row["namespace"], row["model"], row.keys()) == (
         "blue",
         "NVIDIA-A100",
         {"namespace", "model", "gibHours", "cardHours"},
     )
-    told = "nobody in green has held any cards, or it is none of the namespaces whose pods you may list"
+    told = "no pod in green has held any cards, or you may not list its pods"
     assert told in run("usage", "-n", "green", *given).stdout
     kubeconfig(Path(given[-1]).parent, {"token": f"token-of-{ADMIN}"})
     assert [row["namespace"] for row in json.loads(run("usage", "-o", "json", *given).stdout)] == ["blue", "green"]
@@ -299,7 +312,7 @@ def test_that_nobody_has_held_any_cards_is_said_of_what_the_page_shows(monkeypat
     answer = json.dumps({"metered": True, "trouble": "", "pending": False, "hours": []})
     monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: answer)
     told = run("usage", "--ui", "https://127.0.0.1:1").stdout
-    assert told == "of the namespaces whose pods you may list none has held any cards\n"
+    assert told == "none of the namespaces whose pods you may list has held any cards\n"
 
 
 @pytest.mark.parametrize(
@@ -308,7 +321,7 @@ def test_that_nobody_has_held_any_cards_is_said_of_what_the_page_shows(monkeypat
         ([{"metered": True, "trouble": "in <other> words", "pending": True, "hours": []}, 3.0], "3.0"),
         ([{"metered": True, "trouble": "Prometheus does not answer", "hours": []}], "not known: Prometheus does not"),
         ([[]], "is not the page of vgpu-scheduler"),
-        ([{"hours": [{"namespace": "a"}]}], "is not understood"),
+        ([{"hours": [{"namespace": "a"}]}], "cannot be decoded"),
     ],
 )
 def test_hours_that_the_page_does_not_know_yet_are_asked_for_again(
@@ -319,3 +332,15 @@ def test_hours_that_the_page_does_not_know_yet_are_asked_for_again(
     monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: json.dumps(left.pop(0)))
     assert told in run("usage", "--ui", "https://127.0.0.1:1").output
     assert not left
+
+
+async def test_an_answer_in_many_small_pieces_takes_no_longer_than_one_in_few() -> None:
+    class Content:
+        async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+            for _ in range(2**13):
+                yield b"x" * 2**9
+
+    began = time.process_time()
+    body = await bounded_body(cast("Any", SimpleNamespace(content=Content())))
+    assert (type(body), len(body)) == (bytes, 2**22)
+    assert time.process_time() - began < 0.3

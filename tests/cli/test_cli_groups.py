@@ -45,9 +45,9 @@ def test_how_many_fit_is_said_to_be_asked_of_single_copies(folder: Path, by: str
     asked = asked_for()
     asked["metadata"] |= {"labels": labels, "annotations": annotations}
     result = simulate("-f", write("p.yaml", asked), "--cluster", write("n.yaml", node("a", cards=3)), "--count", count)
-    told = f"warning: Pod default/p: {by} names group default/g, which --count does not look at"
+    told = f"warning: Pod default/p: {by} names group default/g, which --count ignores"
     assert (told in result.stderr) is (by in NAMED)
-    assert ("is no number of pods" in result.stdout) is (by in MISTAKEN)
+    assert ("is not a number of pods" in result.stdout) is (by in MISTAKEN)
     assert (result.exit_code == 0) is (by in NAMED)
 
 
@@ -59,7 +59,7 @@ def test_tenants_are_told_that_a_pod_is_refused_for_its_group(api: Api, by: str,
     for more in ((), ("--count", "2")):
         told = run("simulate", "-f", str(path), "-n", "team", *more).stdout
         assert told.startswith(f"team/p: {by}: ")
-        assert "is no number of pods" in told
+        assert "is not a number of pods" in told
     api.objects.append(member("p", MISTAKEN[by], "annotation: it is refused"))
     assert f"  correct {by}: " in run("explain", "p", "-n", "team").stdout
     assert f"{by}: " in run("simulate", "--pending", "-n", "team").stdout
@@ -93,7 +93,7 @@ def test_tenants_are_told_why_others_of_a_group_do_not_count(api: Api, kept: int
     api.objects += [member("p0", NAMED[by]), *others]
     words = (("explain", "p0", "-n", "team"), ("simulate", "--pending", "-n", "team"))
     for told in (run(*each).stdout for each in words):
-        found = [each for each in told.splitlines() if "or have others count: " in each]
+        found = [each for each in told.splitlines() if "or include others: " in each]
         line = next(each for each in found if not each.startswith("team/q"))
         assert "said above" not in line
         reasons = ("is waiting for scheduling gates: [example.com/later]", "names scheduler another")
@@ -120,3 +120,27 @@ def test_tenants_are_told_what_the_condition_says_of_a_group(api: Api, message: 
     api.refused_everywhere = frozenset(kind for kind in KINDS.values() if kind.startswith("PodGroup"))
     api.objects.append(member("p", NAMED["label scheduling.x-k8s.io/pod-group"], message))
     assert f"  {told}" in run("explain", "p", "-n", "team").stdout
+
+
+@pytest.mark.parametrize("odd", [0, 1, 3])
+@pytest.mark.parametrize("by", [by for by, (_, annotations) in NAMED.items() if "4" in annotations.values()])
+def test_tenants_are_told_whether_all_pods_of_a_group_have_to_ask_otherwise(api: Api, by: str, odd: int) -> None:
+    api.refused = frozenset(KINDS.values())
+    message = "0/3 nodes are available: 3 CardInsufficientMemory."
+    members = [member(f"p{n}", NAMED[by], message) for n in range(4)]
+    for each in members[4 - odd :]:
+        each["spec"]["containers"][0]["resources"]["limits"][MEMORY] = "2000"
+    api.objects += members
+    told = run("explain", "p0", "-n", "team").stdout
+    assert "What may help" in told
+    alike = [f"p{n}" for n in range(1, 4 - odd)]
+    said = f": change the requests of {', '.join(alike)}, which are the same, in the same way."
+    if not alike:
+        said = ", which request something else: what is said of requests concerns this pod alone."
+    assert f"It is placed together with other pods of its group team/g{said}" in told
+
+
+def test_a_pod_that_is_placed_by_itself_is_not_said_to_be_of_a_group(api: Api) -> None:
+    api.refused = frozenset(KINDS.values())
+    api.objects.append(member("p0", ({}, {}), "0/3 nodes are available: 3 CardInsufficientMemory."))
+    assert "It is placed together" not in run("explain", "p0", "-n", "team").stdout

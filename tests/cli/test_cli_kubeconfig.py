@@ -16,9 +16,9 @@ COMMANDS = (["top"], ["explain", "p"], ["doctor"], ["snapshot"], ["cordon", "car
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "it is no kubeconfig"),
-        (b"[1, 2]", "it is no kubeconfig"),
-        (b"clusters: 3", "it is no kubeconfig"),
+        (b"", "it is not a kubeconfig"),
+        (b"[1, 2]", "it is not a kubeconfig"),
+        (b"clusters: 3", "it is not a kubeconfig"),
         (b"\xff\xfe", "'utf-8' codec can't decode"),
         (b"a: [", "while parsing a flow node"),
         (b"{apiVersion: v1, kind: Config}", "Invalid kube-config file. Expected key current-context"),
@@ -58,5 +58,5 @@ def test_without_a_kubeconfig_and_outside_a_cluster_the_message_says_what_to_giv
 def test_the_namespace_of_a_kubeconfig_that_is_none_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("[1]")
-    with pytest.raises(ConfigException, match="it is no kubeconfig"):
+    with pytest.raises(ConfigException, match="it is not a kubeconfig"):
         context_namespace(str(file), None)

@@ -346,6 +346,6 @@ def test_pods_that_wait_are_placed_by_their_labels(seed: int, tmp_path: Path) ->
 
 
 def test_labels_choose_among_pods_that_wait_only(api: Api) -> None:
-    assert "-l is about --pending" in run("simulate", "-f", "-", "-l", "a=b").stderr
-    assert run("simulate", "--pending", "-l", "a=b").stdout == "no pod waits that has the labels of -l\n"
+    assert "-l is for --pending" in run("simulate", "-f", "-", "-l", "a=b").stderr
+    assert run("simulate", "--pending", "-l", "a=b").stdout == "no pod with the labels of -l waits\n"
     assert "-l: " in run("simulate", "--pending", "-l", "a=(").stderr

@@ -76,10 +76,30 @@ def test_a_misspelt_command_is_told_which_is_meant() -> None:
 def test_the_demo_says_where_it_is_when_its_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vgpu_devcluster", None)
     result = CliRunner().invoke(main, ["demo", "--once"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Error: the demo runs on an embedded cluster, which is a package of its own" in result.stderr
     assert "pip install vgpu-devcluster" in result.stderr
     assert CliRunner().invoke(main, ["demo", "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["explain", "doctor", "simulate", "backtest", "cordon", "snapshot", "top"])
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("a mistake of ours"), 2)])
+def test_an_interrupted_or_broken_command_does_not_look_like_an_answer(
+    monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException, status: int
+) -> None:
+    """An answer may have the exit code 1: a pod fits nowhere, or something was found."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+
+    def end(_: click.Context) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "invoke", end)
+    arguments = {"explain": ["p"], "cordon": ["GPU-1"], "backtest": ["--log", str(PYPROJECT)]}.get(name, [])
+    result = CliRunner().invoke(main, [name, *arguments])
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert ("a mistake of ours" in result.stderr) == (status == 2)
+    assert bool(result.stderr) == (status == 2)
 
 
 def test_the_plugin_calls_itself_as_kubectl_calls_it(
@@ -121,7 +141,7 @@ def test_kubectl_completes_commands() -> None:
     *found, directive = complete("")
     assert directive == ":4"
     assert [line.partition("\t")[0] for line in found] == list(COMMANDS)
-    assert "top\tShow how much of the cards is used." in found
+    assert "top\tShow the usage of cards." in found
 
 
 @pytest.mark.parametrize(
@@ -147,6 +167,7 @@ def test_shells_complete_commands(shell: str) -> None:
     assert "_VGPU_SCHEDULER_COMPLETE" in result.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [

@@ -28,20 +28,20 @@ def test_a_plan_of_moves(api: Api) -> None:
     assert result.stdout.splitlines() == [
         "1 move frees 1 card.",
         "",
-        "1. Cordon, so that nothing else goes there:",
+        "1. Cordon, so that no other pod is placed there:",
         "   vgpu-scheduler cordon card a/GPU-a-1",
         "",
-        "2. Evict these pods, each when the one before runs again:",
+        "2. Evict these pods, each when the one before it runs again:",
         "   -  POD           FROM       TO".replace("-", " ", 1),
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
-        "   Each by this, which heeds disruption budgets:",
+        "   Evict each by this command, which respects disruption budgets:",
         f"   {evicting('NAMESPACE', 'NAME')}",
         "",
         "3. Uncordon:",
         "   vgpu-scheduler uncordon card a/GPU-a-1",
         "",
-        "Free will be:",
+        "These cards become free:",
         "   a/GPU-a-1   # taken at once by default/large, which waits",
     ]
     assert "1 pod waits for cards, and would take 1 of those that become free." in result.stderr.splitlines()
@@ -49,7 +49,7 @@ def test_a_plan_of_moves(api: Api) -> None:
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
     assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout
     more = run("defrag", "--cards", "3").stdout.splitlines()[0]
-    assert more == "1 move frees 1 card, of 3 that were asked for: no moves were found that free more."
+    assert more == "1 move frees 1 card of the 3 that were asked for: no moves that free more were found."
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
 
 
@@ -64,7 +64,7 @@ def test_a_plan_of_moves_for_one_pod(api: Api) -> None:
     result = run("defrag", "--for", "default/large")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "1 move makes room for default/large on a/GPU-a-1. Fewer do not do.",
+        "1 move makes room for default/large on a/GPU-a-1. Fewer are not enough.",
         "",
         "1. vgpu-scheduler cordon card a/GPU-a-1",
         "2. Evict default/more from a/GPU-a-1, and wait until it runs again, on a/GPU-a-0.",
@@ -85,7 +85,7 @@ def test_a_plan_of_moves_for_one_pod(api: Api) -> None:
     stays = run("defrag", "--for", "large")
     assert stays.exit_code == 1
     assert stays.stdout.startswith(
-        "No moves make room for default/large: even if all pods that can be moved were gone, 0/1 nodes are available: "
+        "No moves make room for default/large: even without all pods that can be moved, 0/1 nodes are available: "
     )
 
 

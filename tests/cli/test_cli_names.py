@@ -42,6 +42,7 @@ def beginnings(cards: dict[str, str], rng: np.random.Generator) -> Iterator[tupl
                 yield word, exact or [full for full, names in known.items() if any(n.startswith(word) for n in names)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, CLUSTERS))
 @pytest.mark.parametrize("words", [("cordon", "--dry-run"), ("uncordon", "card", "--dry-run"), ("top", "cards")])
 def test_a_beginning_that_one_card_has_names_it(seed: int, words: tuple[str, ...], tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_nothing_is_written_to_a_copy(tmp_path: Path, flags: tuple[str, ...]) ->
         if server
         else "to which nothing is written: add --dry-run"
     )
-    assert f"--cluster is a copy, {said}" in result.stderr
+    assert f"--cluster reads files, {said}" in result.stderr
 
 
 # What a shell offers ---------------------------------------------------------------------------------------------

@@ -144,7 +144,8 @@ def test_no_case_at_all(content: str | None) -> None:
     if content is not None:
         write("empty/x.yaml", content)
     result = run("empty")
-    assert (result.exit_code, lines(result)) == (2, ["0 of 0 cases as expected"])
+    where = "there are no cases in empty: a file of cases has pod and expect, steps, or cases"
+    assert (result.exit_code, lines(result)) == (2, [where, "0 of 0 cases as expected"])
 
 
 def test_what_is_not_there() -> None:
@@ -157,23 +158,23 @@ def test_what_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("x.yaml", "nodes:\n  - a\n b: [", "x.yaml:3: no YAML: "),
-        ("x.yaml", "a: b: c", "x.yaml:1: no YAML: mapping values are not allowed in this context"),
-        ("x.yaml", "a: *b", "x.yaml:1: no YAML: "),
-        ("x.yaml", "!!python/object:os.system {}", "x.yaml:1: no YAML: could not determine a constructor"),
+        ("x.yaml", "nodes:\n  - a\n b: [", "x.yaml:3: not valid YAML: "),
+        ("x.yaml", "a: b: c", "x.yaml:1: not valid YAML: mapping values are not allowed in this context"),
+        ("x.yaml", "a: *b", "x.yaml:1: not valid YAML: "),
+        ("x.yaml", "!!python/object:os.system {}", "x.yaml:1: not valid YAML: could not determine a constructor"),
         ("x.yaml", "a: \x01", "x.yaml: "),
-        ("x.json", '{"a":\n}', "x.json:2: no JSON: "),
+        ("x.json", '{"a":\n}', "x.json:2: not valid JSON: "),
         ("x.json", '{"pod": {"name": "\\ud83d"}}', "x.json: 'utf-8' codec can't encode character"),
         ("x.json", '{"expect": {"node": "\\ud83d\\ude00"}}', "pod: is missing beside expect"),
-        ("x.yaml", 'pod: {name: "\\ud83d"}', "x.yaml:1: no YAML"),
+        ("x.yaml", 'pod: {name: "\\ud83d"}', "x.yaml:1: not valid YAML"),
         ("x.yaml", "- 1", "a file of cases is a mapping"),
         ("x.yaml", "a: &a [*a]\npod: {}\nexpect: {node: a}", "there is no field 'a'"),
         ("x.yaml", "objects: &a {kind: List, items: [*a]}\npod: {}\nexpect: {node: a}", "contains itself"),
         ("x.yaml", "cases: &a [{cases: *a}]", "contains itself"),
-        ("x.json", "[" * 50_000 + "]" * 50_000, "x.json: something in it contains itself, or is nested too deeply"),
-        ("x.yaml", "[" * 100_000, "x.yaml: something in it contains itself, or is nested too deeply"),
-        ("x.yaml", "- " * 50_000 + "a", "x.yaml: something in it contains itself, or is nested too deeply"),
-        ("x.yaml", "".join(f"{' ' * n}a:\n" for n in range(3_000)), "x.yaml: something in it contains itself"),
+        ("x.json", "[" * 50_000 + "]" * 50_000, "x.json: it contains itself somewhere, or is nested too deeply"),
+        ("x.yaml", "[" * 100_000, "x.yaml: it contains itself somewhere, or is nested too deeply"),
+        ("x.yaml", "- " * 50_000 + "a", "x.yaml: it contains itself somewhere, or is nested too deeply"),
+        ("x.yaml", "".join(f"{' ' * n}a:\n" for n in range(3_000)), "x.yaml: it contains itself somewhere"),
     ],
 )
 def test_files_that_cannot_be_read(name: str, text: str, says: str) -> None:
@@ -188,7 +189,7 @@ def test_files_that_cannot_be_read(name: str, text: str, says: str) -> None:
 
 def test_a_file_in_another_encoding() -> None:
     Path("x.yaml").write_bytes("name: ö".encode("latin-1"))
-    assert "x.yaml: it is no text in UTF-8" in run("x.yaml").output
+    assert "x.yaml: it is not text in UTF-8" in run("x.yaml").output
 
 
 # Policies by file ----------------------------------------------------------------------------------------------------
@@ -217,10 +218,10 @@ def test_pods_and_objects_are_named_too() -> None:
         ("policies: no.yaml", "policies: no.yaml is not there"),
         ("cases: [{policies: [no.yaml]}]", "cases[0].policies: no.yaml is not there"),
         ("objects: [empty.yaml]", "objects: empty.yaml holds no object"),
-        ("policies: broken.yaml", "policies: broken.yaml:2: no YAML"),
+        ("policies: broken.yaml", "policies: broken.yaml:2: not valid YAML"),
         ("pod: two.yaml", "pod: two.yaml holds 2 objects, not one"),
         ("policies: text.yaml", "policies[0]: "),
-        ("policies: secret.yaml", "Secret means nothing here"),
+        ("policies: secret.yaml", "Secret cannot be used here"),
         ("policies: wrong.yaml", "ClusterVGPUPolicy x: spec.nodes.policy: "),
     ],
 )
@@ -231,7 +232,8 @@ def test_files_that_make_no_policy(fields: str, says: str) -> None:
     write("text.yaml", "text")
     write("secret.yaml", "kind: Secret\nmetadata: {name: s}")
     write("wrong.yaml", "kind: ClusterVGPUPolicy\nmetadata: {name: x}\nspec: {nodes: {policy: sideways}}")
-    write("x.yaml", f"{GOOD}{fields}\n")
+    kept = [line for line in GOOD.splitlines() if not line.startswith(f"{fields.partition(':')[0]}:")]
+    write("x.yaml", "\n".join([*kept, fields, ""]))
     result = run("x.yaml")
     assert result.exit_code == 2
     assert says in result.output

@@ -1,4 +1,4 @@
-"""What commands say about who would have to go, and to whom."""
+"""What commands say about who would be evicted, and to whom."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(*arguments: str) -> Any:
 
 def test_explain_names_the_victims_to_those_alone_who_may_delete_them(preempting: Api) -> None:
     text = run("explain", "mine/high").stdout
-    assert "For it 2 pods would have to go, on node a (ClusterVGPUPolicy house allows it):" in text
+    assert "For it 2 pods would be evicted, on node a (ClusterVGPUPolicy house allows it):" in text
     assert "theirs-1" not in text
     assert "secret" not in text
     assert f"  {HIDDEN}  2         GPU-a-0  (a budget of its namespace)" in text
@@ -49,7 +49,7 @@ def test_explain_names_the_victims_to_those_alone_who_may_delete_them(preempting
 def test_explain_names_the_budgets_that_protect_to_those_alone_who_may_delete_their_pods(preempting: Api) -> None:
     preempting.objects[0] = allows()
     text = run("explain", "mine/high").stdout
-    assert "If disruption budgets allowed it, 2 pods would go on node a:" in text
+    assert "If disruption budgets allowed it, 2 pods would be evicted on node a:" in text
     assert f"  {HIDDEN}  2         GPU-a-0  (a budget of its namespace)" in text
     assert "theirs-1" not in text
     assert "secret" not in text
@@ -81,7 +81,7 @@ def test_simulate_says_who_would_have_to_go_for_all_that_wait(preempting: Api) -
     assert lines[1][:4] == ["mine/high", "preempts", "a", "GPU-a-0"]
     assert lines[2][:3] == ["mine/next", "unschedulable", "-"]
     assert ["mine/mine-1", "0", "GPU-a-0", "-", "a", "mine/high"] in lines
-    assert "Who would have to go (2 pods):" in told.stdout
+    assert "Pods that would be evicted (2 pods):" in told.stdout
     assert HIDDEN in told.stdout
     assert "theirs-1" not in told.stdout
     first, _ = found(*args, "--preempt")
@@ -103,21 +103,24 @@ def test_simulate_has_a_preemption_that_is_under_way_end(preempting: Api) -> Non
 def test_simulate_says_that_the_setting_is_off_and_goes_by_policies_all_the_same(preempting: Api) -> None:
     preempting.settings = "preemption: false"
     told = run("simulate", "--pending", "-n", "mine", "--preempt")
-    assert "the setting preemption is off: nobody is evicted until manifests/preemption is installed" in told.stderr
+    assert "the setting preemption is off: no pod is evicted until manifests/preemption is installed" in told.stderr
     assert "preempts" in told.stdout
     preempting.objects.pop(0)
     assert "preempts" not in run("simulate", "--pending", "-n", "mine", "--preempt").stdout
     refused = run("simulate", "--preempt", "--count", "3", "-f", __file__)
-    assert "--count asks how many fit, and --preempt who would have to go" in refused.stderr
+    assert "--count is for how many copies fit, and --preempt for which pods would be evicted" in refused.stderr
 
 
 def test_explain_says_from_a_pod_alone_that_room_is_made_for_it_or_that_it_goes(preempting: Api) -> None:
     preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
     terminating(preempting.objects[2])
     preempting.refused = frozenset({"Node", "Pod"})
-    assert "Room is made for it on node a: pods of lower priority leave it." in run("explain", "mine/high").stdout
+    assert (
+        "Room is made for it on node a: pods of lower priority are evicted from it."
+        in run("explain", "mine/high").stdout
+    )
     assert found("explain", "mine/high")["nominatedNode"] == "a"
-    assert "  It is going: its condition DisruptionTarget says EvictionByEvictionAPI." in (
+    assert "  It is being deleted: its condition DisruptionTarget says EvictionByEvictionAPI." in (
         run("explain", "mine/mine-1").stdout
     )
     assert found("explain", "mine/mine-1")["disruption"] == "EvictionByEvictionAPI"
@@ -130,7 +133,9 @@ def test_explain_of_a_victim_and_of_its_preemptor_says_of_each_what_it_says_of_i
         terminating(obj)["metadata"]["name"] = name  # before high by name, and after it
     for obj in (*preempting.objects[2:4], preempting.objects[-1]):
         obj["metadata"] |= {"namespace": "mine", "labels": {"app": "x"}}
+    preempting.requests.clear()
     told = run("explain", "-l", "app=x", "-n", "mine").stdout
+    assert sum("accessreviews" in asked for asked in preempting.requests) == 1  # it is one namespace
     assert "mine/away is bound to a." in told
     assert "2 of 2 pods still there." in told
     assert told.count("and mine/high, of priority 5, is nominated to its node") == 2

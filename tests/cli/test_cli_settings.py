@@ -75,7 +75,7 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("bind: {timeout: 0}", "bind.timeout: "),
         ("nvidia: {memory_factor: 0}", "nvidia.memory_factor: "),
         ("nvidia: {resource_count_name: a/b, resource_memory_name: a/b}", "nvidia: two resources have the same name"),
-        ("nvidia: {resource_count_name: gpu}", "nvidia.resource_count_name: 'gpu' is no name of a resource"),
+        ("nvidia: {resource_count_name: gpu}", "nvidia.resource_count_name: 'gpu' is not a resource name"),
         ("profile: HAMi29", "profile: "),
         ("scheduler_names: []", "scheduler_names: "),
         ("node_policy: middle", "node_policy: "),
@@ -141,7 +141,7 @@ def test_a_setting_that_is_there_twice_is_refused_with_its_line(tmp_path: Path, 
         load(file, {})
     second = 3 + max(len(path) - 1, 1)
     assert str(caught.value) == (
-        f"settings file {file}: line {second}: not valid YAML: {path[-1]} is there already, in line {second - 1}"
+        f"settings file {file}: line {second}: not valid YAML: {path[-1]} is set already, in line {second - 1}"
     )
 
 
@@ -172,8 +172,8 @@ def check(file: Path) -> tuple[int, str, list[str]]:
 
 def test_a_file_that_is_elsewhere_is_not_said_to_be_understood(tmp_path: Path) -> None:
     file = written(tmp_path, "hami_device_config: /etc/no/such/device-config.yaml\n")
-    elsewhere = "/etc/no/such/device-config.yaml is not on this machine: what is in it was not looked at"
-    understood = f"{file}: all settings are understood, with 1 warning\n"
+    elsewhere = "/etc/no/such/device-config.yaml is not on this machine: its content was not checked"
+    understood = f"{file}: all settings are valid, with 1 warning\n"
     assert check(file) == (0, understood, [f"warning: hami_device_config: {elsewhere}"])
     there = tmp_path / "device-config.yaml"
     there.write_text("nvidia: {resourceCountName: 5}\n")
@@ -263,8 +263,8 @@ def test_what_is_no_name_of_a_resource_is_refused_whatever_it_names(tmp_path: Pa
     for field in (field for field in NvidiaSettings.model_fields if field.startswith("resource_")):
         status, _, said = check(written(tmp_path, f"nvidia: {{{field}: {name!r}}}\n"))
         assert status == 2
-        assert f"nvidia.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]
+        assert f"nvidia.{field}: {name!r} is not a resource name, such as example.com/gpu" in said[-1]
     for vendor, field in vendors.items():
         status, _, said = check(written(tmp_path, f"hami_devices: {{{vendor}: {{{field}: {name!r}}}}}\n"))
         assert status == 2
-        assert f"{vendor}.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]
+        assert f"{vendor}.{field}: {name!r} is not a resource name, such as example.com/gpu" in said[-1]

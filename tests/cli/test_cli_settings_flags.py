@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
         (["--http-port", "70000"], {}, "http_port: "),
         ([], {"VGPU_LEASE__DURATION": "soon"}, "lease.duration: "),
         (["--config", "none.yaml"], {}, "settings file none.yaml: "),
-        (["--kubeconfig", "none"], {}, "no way to the API server: "),
+        (["--kubeconfig", "none"], {}, "the API server cannot be reached: "),
     ],
 )
 def test_bad_settings_end_it_with_one_line(arguments: list[str], environment: dict[str, Any], says: str) -> None:
@@ -61,11 +61,11 @@ def test_settings_are_shown_as_a_file_that_changes_nothing(tmp_path: Path) -> No
         ("profil: HAMi210\n", "profil: there is no such setting, did you mean profile?"),
         ("lease: {durations: 3}\n", "lease.durations: there is no such setting, did you mean duration?"),
         ("zebra: 1\n", "zebra: there is no such setting\n"),
-        ("kind: ConfigMap\nmetadata: {name: x}\n", "a ConfigMap; give what is in its data, under settings.yaml"),
+        ("kind: ConfigMap\nmetadata: {name: x}\n", "a ConfigMap; give the text in its data, under settings.yaml"),
         ("http_port: many\n", "http_port: "),
-        ("5: x\n", "5: the name of a setting is a text"),
-        ("lease: {1: x}\n", "lease.1: the name of a setting is a text"),
-        ("apiVersion: v1\nkind: Pod\n", "a Kubernetes object, and no settings"),
+        ("5: x\n", "5: the name of a setting is a string"),
+        ("lease: {1: x}\n", "lease.1: the name of a setting is a string"),
+        ("apiVersion: v1\nkind: Pod\n", "a Kubernetes object, not settings"),
         ("a: b\n c: [", "settings.yaml: line 2: not valid YAML: mapping values are not allowed here\n"),
     ],
 )

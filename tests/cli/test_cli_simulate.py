@@ -163,7 +163,7 @@ def test_other_dialects() -> None:
     arguments = ("-f", write("p.yaml", asked), "--cluster", write("n.yaml", node), "--dialect")
     assert "default/p  placed   n     x" in run(*arguments, "volcano").stdout
     result = run(*arguments, "hamy")
-    assert (result.exit_code, result.stderr) == (2, "Error: dialect: 'hamy' is none of hami, volcano, koordinator\n")
+    assert (result.exit_code, result.stderr) == (2, "Error: dialect: 'hamy' is not one of hami, volcano, koordinator\n")
 
 
 def test_folders_and_json_files() -> None:
@@ -223,7 +223,7 @@ def test_malformed_labels_of_a_workload_are_named(labels: Any) -> None:
     ("arguments", "says"),
     [
         (("--cluster", "no.yaml"), "'no.yaml' does not exist"),
-        (("--cluster", "broken.yaml"), "broken.yaml:2: no YAML: "),
+        (("--cluster", "broken.yaml"), "broken.yaml:2: not valid YAML: "),
         (("--config", "broken.yaml"), "settings file broken.yaml: "),
         (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
         (("--device-policy", "middle"), "device_policy: 'middle' is not one of binpack"),
@@ -260,9 +260,9 @@ def test_policies_may_come_from_a_folder_and_nothing_else_may() -> None:
     write("policies/quota.yaml", {"kind": "ResourceQuota", "metadata": {"name": "q"}})
     result = simulate("--policy", "policies")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "Error: policies/quota.yaml: ResourceQuota q is no policy: --policy takes VGPUPolicy and" in result.stderr
+    assert "Error: policies/quota.yaml: ResourceQuota q is not a policy: --policy takes VGPUPolicy and" in result.stderr
     write("empty.yaml")
-    assert "Error: empty.yaml: there is no policy in it" in simulate("--policy", "empty.yaml").stderr
+    assert "Error: empty.yaml: it contains no policy" in simulate("--policy", "empty.yaml").stderr
 
 
 def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:

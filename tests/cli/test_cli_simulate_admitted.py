@@ -59,8 +59,8 @@ def test_where_a_pod_goes_is_said_of_what_is_stored(seed: int, tmp_path: Path) -
     found, told = placed(tmp_path, there, asked, ADMISSION)
     wanted, _ = placed(tmp_path, there, dict(stored), {})
     assert found == wanted
-    said = f"which asks {limits.get(CORES)} of {CORES}"
-    assert (f"placed as the admission webhook completes it, {said}" in told) is changes
+    said = f"it asks for {limits.get(CORES)} of {CORES}"
+    assert (f"placed as the admission webhook changes it: {said}" in told) is changes
     _, told = placed(tmp_path, there, asked, {})
     assert ("placed as it is written; an admission webhook" in told) is changes
 
@@ -101,7 +101,7 @@ def test_the_webhook_is_not_asked_about_what_its_configuration_leaves_out(
     lease = {"lease": {"namespace": home}}
     for settings in (lease, {**lease, **ADMISSION}):
         assert "admission webhook" not in told_of(tmp_path, settings, where, schedulerName="vgpu-scheduler")
-    assert "write that name, for the admission webhook leaves it alone" in told_of(
+    assert "write that name, because the admission webhook does not set it" in told_of(
         tmp_path, {**lease, **ADMISSION}, where
     )
     assert "placed as if it were vgpu-scheduler; write that name\n" in told_of(tmp_path, lease, where)
@@ -118,7 +118,7 @@ def test_the_webhook_is_not_asked_about_what_its_configuration_leaves_out(
 def test_the_webhook_is_asked_about_all_others(where: tuple[str, Object, Object], home: str, tmp_path: Path) -> None:
     lease = {"lease": {"namespace": home}}
     told = told_of(tmp_path, {**lease, **ADMISSION}, where)
-    assert "placed as the admission webhook completes it" in told
+    assert "placed as the admission webhook changes it" in told
     assert "the admission webhook writes that name" in told
     assert "or have the admission webhook do so" in told_of(tmp_path, lease, where)
 
@@ -145,5 +145,5 @@ def test_what_the_webhook_does_is_decided_once_for_the_pods_of_a_template(
     count("review")
     answers, told = answered(tmp_path, [node(cards, {COUNT: 99})], {**several, "apiVersion": "apps/v1"}, ADMISSION)
     assert [bool(each["node"]) for each in answers] == [True, True, False, False]  # each takes two whole cards
-    assert told.count(f"completes it, which asks 200 of {CORES}") == (not cores)
+    assert told.count(f"changes it: it asks for 200 of {CORES}") == (not cores)
     assert calls == {"review": 1 if cores else 4, "_claims": 2}

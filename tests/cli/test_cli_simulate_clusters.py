@@ -65,7 +65,7 @@ def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
     write("empty.yaml")
     Path("nothing").mkdir()
     assert "there is no Node among the objects" in run("-f", "one.yaml", "--cluster", "empty.yaml").stderr
-    assert "nothing: there is no YAML or JSON file in it" in run("-f", "one.yaml", "--cluster", "nothing").stderr
+    assert "nothing: it contains no YAML or JSON file" in run("-f", "one.yaml", "--cluster", "nothing").stderr
 
 
 # Size ----------------------------------------------------------------------------------------------------------------
@@ -73,6 +73,7 @@ def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
 NODES, RUNNING, WAITING, SHAPES = 1000, 8000, 2000, 14
 
 
+@pytest.mark.long
 def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes are looked at once for pods that are alike, and then only those that have changed."""
     objects = [node(f"n{number}", cards=8) for number in range(NODES)]
@@ -130,8 +131,8 @@ def test_pods_go_with_their_node_and_what_is_assumed_of_them_is_said(seed: int) 
     asked = ("--pending", "-n", "limited", "-o", "json")
     without = run(*asked, "--cluster", "all.yaml", "--without", "node/a")
     assert json.loads(without.stdout) == json.loads(run(*asked, "--cluster", "rest.yaml").stdout)
-    assert (f"what {held} pod" in without.stderr) == bool(held)
-    assert ("of quotas counts as free" in without.stderr) == bool(held)
-    assert (f"controllers make {again} pod" in without.stderr) == bool(again)
+    assert (f"the quota that {held} pod" in without.stderr) == bool(held)
+    assert ("left out used counts as free" in without.stderr) == bool(held)
+    assert (f"controllers recreate {again} pod" in without.stderr) == bool(again)
     assert ("and count in quotas once they are bound" in without.stderr) == bool(count)
     assert ("the new ones are not placed here" in without.stderr) == bool(again)

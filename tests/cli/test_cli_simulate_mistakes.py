@@ -44,12 +44,12 @@ BAD_POD["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1 core"
     ("pods", "cluster", "says"),
     [
         ([BAD_POD], [NODE], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core' is not a quantity"),
-        ([{"kind": "Node", "metadata": {"name": "n"}}], [NODE], "there is no pod to place"),
+        ([{"kind": "Node", "metadata": {"name": "n"}}], [NODE], "it contains no pod to place"),
         ([pod()], [], "there is no Node among the objects of the cluster"),
         ([{"kind": "Pod"}], [NODE], "Pod: metadata is missing"),
-        ([5], [NODE], "p.yaml: '5' is no Kubernetes object"),
+        ([5], [NODE], "p.yaml: '5' is not a Kubernetes object"),
         ([pod()], [[pod()]], "c.yaml: "),
-        ([], [NODE], "there is no pod to place"),
+        ([], [NODE], "it contains no pod to place"),
     ],
 )
 def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any], says: str) -> None:
@@ -83,7 +83,7 @@ def test_a_bad_object_of_a_cluster_is_told_and_left_out(bad: Any, says: str) -> 
     assert result.exit_code == 0
     told = next(line for line in result.stderr.splitlines() if says in line)
     assert told.startswith("warning: ")
-    assert told.endswith(": it is left out, as the scheduler leaves it out")
+    assert told.endswith(": it is ignored, as by the scheduler")
 
 
 TOO_LARGE = pod("large")
@@ -112,7 +112,7 @@ def test_an_amount_of_twenty_digits_is_refused_as_too_large() -> None:
     asked["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "12345678901234567890"
     result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
     assert result.exit_code == 1
-    assert "nvidia.com/gpumem: 12345678901234567890 is more than anything has" in result.stdout
+    assert "nvidia.com/gpumem: 12345678901234567890 is too large" in result.stdout
 
 
 def test_values_of_annotations_that_are_not_understood_are_told() -> None:
@@ -138,7 +138,7 @@ def test_requests_that_the_api_server_would_refuse_are_told(resources: dict[str,
     odd = pod("odd")
     odd["spec"]["containers"][0]["resources"] = resources
     stderr = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml").stderr
-    assert ("resources.requests[nvidia.com/gpu] is not what resources.limits says" in stderr) == told
+    assert ("resources.requests[nvidia.com/gpu] differs from resources.limits" in stderr) == told
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_names_of_resources_that_the_api_server_would_refuse_are_told(place: str
     odd = pod("odd")
     odd["spec"]["containers"][0]["resources"] = {place: {name: 1, "cpu": 1}}
     stderr = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml").stderr
-    assert stderr.count(f"resources.{place}[{name}] is none of Kubernetes' own resources") == told
+    assert stderr.count(f"resources.{place}[{name}] is not one of Kubernetes' own resources") == told
     assert "resources.limits[cpu]" not in stderr
 
 
@@ -203,7 +203,7 @@ def test_a_file_without_pods_is_named_with_what_is_in_it(how_many: list[str]) ->
     small = {"kind": "pod", "metadata": {"name": "c"}}
     result = run("-f", write("jobs.yaml", job, small), "--cluster", "cluster.yaml", *how_many)
     assert result.exit_code == 2
-    assert "jobs.yaml: there is no pod to place in it" in result.stderr
+    assert "jobs.yaml: it contains no pod to place" in result.stderr
     assert "CronJob (write its spec.jobTemplate as a Job), pod, did you mean Pod?" in result.stderr
 
 
@@ -217,7 +217,7 @@ def test_a_namespace_that_is_not_there_is_told(namespace: str, *, known: bool) -
     made = {"kind": "Namespace", "metadata": {"name": "made"}}
     own = [made] if namespace == "made" else []
     result = run("-f", write("p.yaml", *own, asked), "--cluster", write("nodes.yaml", node("a"), *there))
-    assert ("Namespace nowhere is not there" in result.stderr) is (known and namespace == "nowhere"), result.stderr
+    assert ("Namespace nowhere does not exist" in result.stderr) is (known and namespace == "nowhere"), result.stderr
 
 
 @pytest.mark.parametrize("suspend", [True, False, None])
@@ -244,7 +244,7 @@ def test_settings_of_the_environment_are_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("VGPU_NODE_POLICY", "spread")
     monkeypatch.setenv("VGPU_NODE_POLICI", "spread")
     lines = simulate().stderr.splitlines()
-    with_it = "settings: assumed (the defaults, with VGPU_NODE_POLICY of the environment; --config gives others)"
+    with_it = "settings: assumed (the defaults, with VGPU_NODE_POLICY of the environment; use --config for others)"
     assert with_it in lines
     unknown = "environment variable VGPU_NODE_POLICI: there is no such setting, did you mean VGPU_NODE_POLICY?"
     assert f"warning: {unknown}" in lines
@@ -254,7 +254,7 @@ def test_settings_of_the_environment_are_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_that_kernels_are_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpu_scheduler.cli.cluster.world.compiles_first", lambda: True)
-    assert simulate().stderr.startswith("the kernels are compiled now, once after an install")
+    assert simulate().stderr.startswith("the kernels are compiled once after an installation")
     monkeypatch.undo()
 
 
@@ -292,7 +292,7 @@ def test_what_has_no_effect_in_a_pod_is_told() -> None:
             *of_each,
             *of_each,
             f"Job j: spec.restartpolicy: {none} restartPolicy?",
-            "Pod default/odd is there 2 times: each is placed",
+            "Pod default/odd is defined 2 times: each is placed",
             f"Pod default/odd and 1 more: annotation {ANNOTATION}p has no effect, did you mean {ANNOTATION}pe?",
         ]
     )
@@ -340,7 +340,7 @@ def test_it_is_said_whether_the_webhook_would_name_this_scheduler() -> None:
             assert said.endswith(
                 "; the admission webhook writes that name"
                 if written
-                else "; write that name, for the admission webhook leaves it alone"
+                else "; write that name, because the admission webhook does not set it"
             )
 
 

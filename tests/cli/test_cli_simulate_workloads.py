@@ -143,7 +143,7 @@ def test_one_pod_of_each_template_is_counted(kind: str) -> None:
     counted = [each["pod"] for each in json.loads(result.stdout)]
     of_each = {"JobSet": 2, "LeaderWorkerSet": 1, "TFJob": 3, "JAXJob": 1, "PaddleJob": 1, "RayJob": 3}
     assert len(counted) == of_each.get(kind, 2)
-    assert ("which --count does not look at" in result.stderr) == (kind not in {"JobSet", "RayCluster", "RayJob"})
+    assert ("which --count ignores" in result.stderr) == (kind not in {"JobSet", "RayCluster", "RayJob"})
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -183,10 +183,10 @@ def test_kinds_that_are_not_taken_are_named_with_what_to_write_instead(version: 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"kind": "JobSet", "spec": {"replicatedJobs": 5}}, "JobSet w: spec.replicatedJobs is no list"),
+        ({"kind": "JobSet", "spec": {"replicatedJobs": 5}}, "JobSet w: spec.replicatedJobs is not a list"),
         ({"kind": "RayCluster", "spec": {}}, "RayCluster w: spec.headGroupSpec is missing"),
         ({"kind": "LeaderWorkerSet"}, "LeaderWorkerSet w: spec is missing"),
-        ({"kind": "MPIJob", "spec": {"mpiReplicaSpecs": []}}, "MPIJob w: spec.mpiReplicaSpecs is no mapping"),
+        ({"kind": "MPIJob", "spec": {"mpiReplicaSpecs": []}}, "MPIJob w: spec.mpiReplicaSpecs is not a mapping"),
     ],
 )
 def test_what_is_malformed_is_named(change: dict[str, Any], says: str) -> None:

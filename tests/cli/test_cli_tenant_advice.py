@@ -158,7 +158,7 @@ def test_that_a_piece_is_more_than_is_asked_is_told_where_a_quota_has_room_for_t
     api.objects[0]["spec"]["unschedulable"] = True
     assert not decided(api, "p")
     less, raised = told(api, "p")
-    why = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
+    why = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
     assert less == f"ask for less than {asked} of {MEMORY} in container main{why}"
     are_used = f"raised (of {left + used}, {used} are used), or end pods of the namespace"
     assert raised == f"have limits.{MEMORY} {are_used}{why}"
@@ -313,7 +313,7 @@ def test_containers_that_name_no_memory_are_told_amounts_that_a_limit_allows_tog
 def test_a_quota_on_compute_that_a_policy_gives_leaves_an_amount_to_name(
     api: Api, seed: int, *, quotas_seen: bool
 ) -> None:
-    """Nothing else can keep a pod that names no compute: an amount goes before what is given."""
+    """Beside it, only a card that is given out in pieces can keep a pod that names no compute: that is told, too."""
     rng = np.random.default_rng(seed)
     count, given = int(rng.integers(1, 3)), int(rng.integers(5, 100))
     left = int(rng.integers(0, count * given))
@@ -331,8 +331,9 @@ def test_a_quota_on_compute_that_a_policy_gives_leaves_an_amount_to_name(
     api.refused_everywhere = frozenset() if quotas_seen else frozenset({"ResourceQuota"})
     remedies = told(api, "p")
     amounts = [text for text in remedies if text.startswith("ask ")]
-    (raised,) = [text for text in remedies if text not in amounts]
+    raised, *of_pieces = [text for text in remedies if text not in amounts]
     assert raised.startswith(f"have limits.{CORES} raised (of {left}, 0 are used)")
+    assert all(text.endswith("a whole piece counts, which may be more than is requested") for text in of_pieces)
     assert any(f"ask {left // count} of {CORES} (it asks for none, and is given some)" in text for text in amounts) is (
         left >= count
     )
@@ -371,8 +372,8 @@ def test_what_keeps_all_nodes_closed_is_told_with_all_that_is_said_of_quotas(api
     assert not decided(api, "p")
     remedies = told(api, "p")
     for each in remedies:  # who can say more of it is said where that is said, and not of the quota
-        assert ": whoever" not in each, each
-        before, told_of, _ = each.partition(" (whoever runs ")
+        assert ": an administrator of" not in each, each
+        before, told_of, _ = each.partition(" (an administrator of ")
         assert not told_of or " and have " not in before, each
     assert ("unmanaged node" in hows) is any("have more nodes managed" in each for each in remedies)
     assert remedies
@@ -431,4 +432,10 @@ def test_what_keeps_another_pod_of_the_group_is_said_of_that_pod(api: Api, seed:
         assert [each.removeprefix(kept) for each in remedies] == own
         assert all(each.startswith(kept) for each in remedies)
     else:
-        assert remedies == ["see what keeps pod team/bad waiting: this one is placed together with it, or not at all"]
+        assert remedies == ["find out what keeps pod team/bad waiting: this one is placed only together with it"]
+
+
+def test_by_how_much_a_quota_is_raised_for_a_pod_that_does_not_say_its_memory(api: Api) -> None:
+    api.objects[:] = [quota(gpumem=3000), held(4000), asking(gpu=1)]
+    (raised,) = [text for text in told(api, "p") if "raised to" in text]
+    assert f"limits.{MEMORY} raised to more than 4000, by what the pod is to have (it is 3000)" in raised

@@ -12,7 +12,7 @@ from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import asking, explained, waiting
 from tests.seeds import seeds
-from tests.whatif.test_whatif_remedies import MEMORY
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
 EVERYTHING = frozenset(KINDS.values())
@@ -55,7 +55,7 @@ def test_less_of_cards_is_advised_without_events(api: Api, seed: int) -> None:
     answer = explained(api, "p")
     assert answer["remedies"] == [f"ask for less than {amount} of nvidia.com/{what} in container main"]
     text = run("explain", "p", "-n", "team").stdout
-    (last,) = (line for line in text.splitlines() if line.startswith("More cannot be said: "))
+    (last,) = (line for line in text.splitlines() if line.startswith("The explanation ends here: "))
     for right in ("list nodes", "list events", "list resourcequotas", "in namespace team"):
         assert right in last
         assert right in answer["missing"]
@@ -73,7 +73,9 @@ def test_a_quota_that_may_not_be_seen_is_named_all_the_same(api: Api, seed: int)
     remedies = explained(api, "p")["remedies"]
     assert f"ask for less than {amount} of nvidia.com/{what} in container main" in remedies
     assert any(each.startswith("have the quota of the namespace raised, or end pods") for each in remedies)
-    assert "Its quota keeps it waiting: how far is in its ResourceQuotas" in run("explain", "p", "-n", "team").stdout
+    assert (
+        "Its quota keeps it waiting: the amounts are in its ResourceQuotas" in run("explain", "p", "-n", "team").stdout
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -169,9 +171,9 @@ def test_what_may_be_seen_of_a_namespace_is_said_as_it_is(api: Api, tmp_path: Pa
     api.refused, api.refused_everywhere = EVERYTHING, EVERYTHING if nothing else PODS_ONLY
     copies = ("--count", str(count)) if count else ()
     told = run("simulate", "-f", asking(tmp_path, made), "-n", "team", *copies).stderr
-    assert ("you may see nothing of namespace team: nodes, " in told) is nothing
-    assert ("you may see namespace team only: nodes, " in told) is not nothing
-    assert ("which --count does not look at: it counts copies one by one" in told) is (of_group and count > 0)
+    assert ("you may read nothing of namespace team: nodes, " in told) is nothing
+    assert ("you may read namespace team only: nodes, " in told) is not nothing
+    assert ("which --count ignores: it counts copies one by one" in told) is (of_group and count > 0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -187,3 +189,45 @@ def test_of_an_amount_that_a_limit_and_a_quota_bound_the_smaller_one_is_told_alo
     first, *others = explained(api, "p")["remedies"]
     assert first.startswith(f"ask {min(most * 1024, left)} of {MEMORY} instead of {amount} in container main")
     assert not [text for text in (first, *others) if text.count(f"of {MEMORY} instead of") > 1]
+
+
+@pytest.mark.parametrize("refused_at", ["", "2026-01-01T10:00:00Z", "2026-01-01T10:02:00Z"])
+def test_who_waits_for_its_turn_at_a_node_is_told_so(api: Api, refused_at: str) -> None:
+    """An event about the turn is later than the condition, which is not written while the pod has a node."""
+    asked = pod("p", {GPU: 1, MEMORY: 1000}, schedulerName="vgpu-scheduler")
+    asked["metadata"]["namespace"] = "team"
+    turn, message = (
+        "waits for its turn on node a: the lock is held",
+        "0/1 nodes are available: 1 CardInsufficientMemory.",
+    )
+    said = [(turn, "WaitingForNode", "2026-01-01T10:01:00Z"), (message, "FailedScheduling", refused_at)]
+    api.objects[:] = [asked]
+    for text, reason, when in said if refused_at else said[:1]:
+        event = {"involvedObject": {"uid": "uid-p"}, "reason": reason, "message": text, "lastTimestamp": when}
+        api.objects.append({"kind": "Event", "metadata": {"name": reason, "namespace": "team"}, **event})
+    if refused_at:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        asked["status"] = {"phase": "Pending", "conditions": [condition]}
+    asked["metadata"]["uid"] = "uid-p"
+    api.refused = frozenset(KINDS.values())
+    result, answer = run("explain", "p", "-n", "team"), explained(api, "p")
+    is_over = refused_at > said[0][2]
+    assert (f"  WaitingForNode: {turn}\n" in result.stdout) is not is_over
+    assert (message in result.stdout) is is_over
+    assert "No scheduler has tried it yet" not in result.stdout
+    assert answer.get("waitsForTurn", "") == ("" if is_over else turn)
+    assert (answer["remedies"] == ["wait: its turn comes, or another node is looked for"]) is not is_over
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("refused", [frozenset(), EVERYTHING])
+def test_an_annotation_that_had_no_effect_is_told_of_a_bound_pod(api: Api, refused: frozenset[str]) -> None:
+    bound = pod("p", {GPU: 1, MEMORY: 1000}, schedulerName="vgpu-scheduler", nodeName="a")
+    notes = {"hami.io/node-scheduler-policy": "binpak"}
+    bound["metadata"] |= {"namespace": "team", "uid": "uid-p", "annotations": notes}
+    bound["status"] = {"phase": "Running"}
+    api.objects[:] = [node("a", 2), bound]
+    api.refused = refused
+    result = run("explain", "p", "-n", "team")
+    assert "warning: Pod team/p: " in result.stderr
+    assert "binpak" in result.stderr

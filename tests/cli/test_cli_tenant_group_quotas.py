@@ -77,6 +77,15 @@ def test_what_explain_says_of_a_quota_is_about_the_whole_group(api: Api, seed: i
         assert all_placed(tmp_path, api, [quota(gpumem=limit), held(used)], shares)
 
 
+def test_a_quota_that_keeps_another_member_is_advised_about_once(api: Api) -> None:
+    other = f"pod team/p1, which is placed together with this one: {KEPT}"
+    waits = (that_waits(member(name, 3000, 2), told) for name, told in (("p0", other), ("p1", KEPT)))
+    api.objects[:] = [quota(gpumem=8000), held(4000), *waits]
+    less, raised = explained(api, "p0")["remedies"]
+    assert less.startswith(f"ask 1000 of {MEMORY} instead of 3000")
+    assert raised == f"have limits.{MEMORY} raised to 10000 (it is 8000), or end pods of the namespace"
+
+
 def failed_scheduling(told: str) -> dict[str, Any]:
     """Return the event of pod p that says how its quota stands."""
     return {

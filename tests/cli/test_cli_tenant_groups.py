@@ -49,3 +49,20 @@ def test_a_group_of_which_the_quota_lets_too_few_in_waits_whole(api: Api, tmp_pa
         if notes := each["metadata"].get("annotations"):
             groups.setdefault(" ".join(sorted(notes.values())), []).append(f"team/{each['metadata']['name']}" in get_in)
     assert all(not any(there) or sum(there) >= int(words.split()[0]) for words, there in groups.items())
+
+
+POD_GROUP = "PodGroup.scheduling.x-k8s.io"
+
+
+@pytest.mark.parametrize("may_list", [False, True])
+def test_who_may_not_list_pod_groups_is_not_told_that_there_are_none(api: Api, *, may_list: bool) -> None:
+    waiting = pod("p", {GPU: 1}, schedulerName="vgpu-scheduler")
+    waiting["metadata"] |= {"namespace": "team", "labels": {"scheduling.x-k8s.io/pod-group": "ga"}}
+    api.objects[:] = [waiting]
+    api.refused = EVERYTHING
+    api.refused_everywhere = frozenset() if may_list else frozenset({POD_GROUP})
+    said = run("explain", "p", "-n", "team").stderr
+    label = "label scheduling.x-k8s.io/pod-group names a PodGroup, a kind that"
+    unknown = f"warning: Pod team/p: {label} may not be listed here: unless it exists, pods of this group are placed"
+    assert (unknown in said) is not may_list
+    assert f"{label} the API server does not serve" not in said

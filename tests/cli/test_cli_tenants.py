@@ -35,9 +35,9 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         result = run("top", "pods", "-n", space, "-o", "json")
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout) == everything
-        (warning,) = (line for line in result.stderr.splitlines() if line.startswith("warning: you may see"))
-        assert f"you may see namespace {space} only: nodes, " in warning
-        assert "could not be seen" not in result.stderr
+        (warning,) = (line for line in result.stderr.splitlines() if line.startswith("warning: you may read"))
+        assert f"you may read namespace {space} only: nodes, " in warning
+        assert "could not be read" not in result.stderr
         assert "kernels are compiled" not in result.stderr
         assert "there is no node" not in result.stderr
         others = [name for name in spaces if name != space]
@@ -55,7 +55,7 @@ def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(ap
     api.refused = EVERYTHING
     (row,) = json.loads(run("top", "pods", "-n", "default", "-o", "json").stdout)
     assert row["cores"] == (40 if vendor == "NVIDIA" else None)
-    told = "cores: not known of 1 pod: only its node tells how much of a card the compute is, and was not seen"
+    told = "cores: not known of 1 pod: only its node says how much of a card the compute is, and was not seen"
     for output in ("table", "wide", "json"):
         shown = run("top", "pods", "-n", "default", *(() if output == "table" else ("-o", output)))
         assert (told in shown.stderr.splitlines()) is (vendor == "AMD"), shown.stderr
@@ -108,7 +108,7 @@ def test_what_quotas_and_policies_say_is_told_without_nodes(api: Api, seed: int,
     Path(path).write_text(yaml.safe_dump_all([_without_namespace(each) for each in pods]))
     result = run("simulate", "-f", path, "-n", "team", "-o", "json")
     assert result.exit_code == 2
-    assert "you may not list nodes, list pods in all namespaces: where pods go cannot be told" in result.stderr
+    assert "you may not list nodes, list pods in all namespaces: placements cannot be computed" in result.stderr
     before = 0
     for (count, memory), found in zip(amounts, json.loads(result.stdout), strict=True):
         assert found["pod"].startswith("team/")
@@ -162,11 +162,23 @@ def explained(api: Api, name: str) -> dict[str, Any]:
     """Return what somebody with rights in the namespace team is told about a pod, as both forms have it."""
     api.refused = EVERYTHING
     result = run("explain", name, "-n", "team", "-o", "json")
-    assert result.exit_code == 1, result.stderr
+    assert result.exit_code in {1, 2}, result.stderr  # 2 for a pod that no scheduler has tried
     answer: dict[str, Any] = json.loads(result.stdout)
     text = run("explain", name, "-n", "team").stdout
     assert all(remedy in text for remedy in answer["remedies"])
     return answer
+
+
+def test_whether_an_untried_pod_fits_is_not_determined(api: Api) -> None:
+    api.refused = EVERYTHING
+    gated = waiting("gated", "Scheduling is blocked due to non-empty scheduling gates", schedulingGates=[{"name": "g"}])
+    elsewhere = waiting("elsewhere")
+    elsewhere["spec"]["schedulerName"] = "other"
+    api.objects += [waiting("untried"), gated, elsewhere, waiting("tried", "0/1 nodes are available.")]
+    statuses = {
+        name: run("explain", name, "-n", "team").exit_code for name in ("untried", "gated", "elsewhere", "tried")
+    }
+    assert statuses == {"untried": 2, "gated": 2, "elsewhere": 1, "tried": 1}
 
 
 def random_policy(rng: np.random.Generator, name: str) -> tuple[dict[str, Any], str, str]:
@@ -277,7 +289,7 @@ def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_pat
     assert meant in run("explain", "p", "-n", "team").stdout
     pending = run("simulate", "--pending", "-n", "team")
     assert meant in pending.stdout
-    assert "nothing that is known" not in pending.stdout
+    assert "nothing known" not in pending.stdout
     result = run("simulate", "-f", asking(tmp_path, asked), "-n", "team")
     assert ("is vgpu-scheduler meant?" in result.stderr) == alike
 
@@ -285,14 +297,14 @@ def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_pat
 def test_that_nothing_can_be_forecast_without_nodes_is_said(api: Api) -> None:
     api.objects += [waiting("p")]
     api.refused = EVERYTHING
-    why = "that takes the nodes and the pods of all namespaces, which may not be listed"
+    why = "a forecast needs the nodes and the pods of all namespaces, which you may not list"
     told = run("explain", "team/p", "--forecast")
-    assert f"How long it waits cannot be known: {why}." in told.stdout
+    assert f"How long it will wait cannot be estimated: {why}." in told.stdout
     plain = json.loads(run("explain", "team/p", "--forecast", "-o", "json").stdout)
     assert plain["forecast"] == {"unknown": why}
     assert "forecast" not in json.loads(run("explain", "team/p", "-o", "json").stdout)
     simulated = run("simulate", "--pending", "-n", "team", "--forecast")
-    assert f"--forecast: How long it waits cannot be known: {why}." in simulated.stderr
+    assert f"--forecast: How long it will wait cannot be estimated: {why}." in simulated.stderr
 
 
 def test_a_pod_of_the_default_scheduler_is_left_to_it(api: Api) -> None:
@@ -330,7 +342,7 @@ def test_what_is_known_of_claims_and_gates_is_told_without_nodes(api: Api, seed:
         words += [f"PersistentVolumeClaim {name}"]
     if rng.random() < 0.5:
         spec["schedulingGates"] = [{"name": f"example.com/g{seed}"}]
-        words += [f"example.com/g{seed}", "whoever set it removes it"]
+        words += [f"example.com/g{seed}", "the controller or user that set it removes it"]
     message = str(rng.choice(["", f"0/{seed + 1} nodes are available: {seed + 1} Insufficient cpu."]))
     asked = waiting("p", message, **spec)
     api.objects += [asked]
@@ -339,8 +351,8 @@ def test_what_is_known_of_claims_and_gates_is_told_without_nodes(api: Api, seed:
     pending = run("simulate", "--pending", "-n", "team").stdout
     assert all(word in new and word in pending for word in words)
     assert message in pending
-    assert ("nothing that is known" in new) == (not words)
-    assert ("nothing that is known" in pending) == (not words and not message)
+    assert ("nothing known" in new) == (not words)
+    assert ("nothing known" in pending) == (not words and not message)
     (found,) = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
     assert bool(found["reasons"]) == bool(words or message)
 
@@ -351,7 +363,7 @@ def test_a_file_without_pods_is_told_whatever_the_rights(api: Api, tmp_path: Pat
         api.objects[:] = [node("a")]
         result = run("simulate", "-f", path, "-n", "team")
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"{path}: there is no pod to place in it" in result.stderr
+        assert f"{path}: it contains no pod to place" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["deployment", "deploy", "deployment.apps", "job", "sts", "ReplicaSet", "svc", "no"])
@@ -359,7 +371,7 @@ def test_a_file_without_pods_is_told_whatever_the_rights(api: Api, tmp_path: Pat
 def test_what_is_no_pod_is_not_taken_for_a_namespace(api: Api, kind: str, name: str) -> None:
     result = run("explain", f"{kind}/{name}")
     assert result.exit_code == 2
-    assert f"explain is about pods, and {kind}/{name} is none" in " ".join(result.stderr.split())
+    assert f"explain is about pods, and {kind}/{name} is not a pod" in " ".join(result.stderr.split())
     assert not api.requests
 
 
@@ -403,3 +415,11 @@ def test_doctor_looks_at_policies_and_quotas_of_a_namespace(seed: int, monkeypat
     found = {each["object"]["name"] for each in json.loads(result.stdout)["findings"]}
     assert found >= wrong["team"]
     assert found.isdisjoint(wrong["other"] - wrong["team"])
+
+
+def test_whoever_sees_no_nodes_is_told_where_usage_is_shown(api: Api) -> None:
+    api.refused = EVERYTHING
+    told = run("usage", "-n", "team")
+    assert told.exit_code == 2
+    assert "you may not list nodes" in told.stderr
+    assert "A page (--ui ADDRESS) shows the usage of the namespaces whose pods you may list" in told.stderr

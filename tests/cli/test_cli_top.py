@@ -60,7 +60,7 @@ def test_watching_ends_quietly_and_warns_once(api: Api, monkeypatch: pytest.Monk
     result = run("top", "-w")
     assert result.exit_code == 130
     assert result.stdout.count("NODE  CARDS") == 3
-    assert result.stderr == "settings: assumed (the defaults; --config gives others)\n"
+    assert result.stderr == "settings: assumed (the defaults; use --config for others)\n"
 
 
 def test_on_a_terminal_each_table_is_followed_by_its_warnings(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_watching_goes_on_after_the_cluster_did_not_answer(api: Api, monkeypatch
     result = run("top", "-w")
     assert result.exit_code == 130
     assert result.stdout.count("NODE  CARDS") == 3
-    assert "GET /api/v1/nodes: refused; it is asked again" in result.stderr
+    assert "GET /api/v1/nodes: refused; trying again" in result.stderr
 
 
 def test_a_cluster_that_does_not_answer_at_first_is_not_watched(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ small     koordinator-most  80.00    80.00    80.00    20.00       1         1  
 small     fragmentation     80.00    80.00    80.00    20.00       1         0           0
 small     learned-prices    80.00    80.00    80.00    20.00       1         0           0
 
-Percent of 2 cards on 2 nodes: allocated when so much was asked for, the other columns at 100%.
+Percent of 2 cards on 2 nodes: allocated when that share was requested, the other columns at 100%.
 """
 
 
@@ -135,7 +135,7 @@ def test_own_policies_are_compared_with_ours() -> None:
     assert [line.split()[1] for line in result.stdout.splitlines()[1:3]] == ["mine", "hami"]
     assert " 0.00 " in result.stdout.splitlines()[1]
     assert "warning: mine: " in result.stderr
-    assert "it says that it rejected 3 pods that a node had room for" in result.stderr
+    assert "it reports that it rejected 3 pods that a node had room for" in result.stderr
 
 
 def test_models_that_no_node_has_are_told() -> None:
@@ -154,8 +154,8 @@ def test_a_cluster_of_files_instead_of_the_nodes_of_the_trace() -> None:
     assert result.exit_code == 0, result.stderr
     (found,) = json.loads(result.stdout)
     assert (found["nodes"], found["cards"]) == (1, 4)
-    assert "warning: node closed is cordoned: it is left out" in result.stderr
-    assert "the models that pods of the trace ask for are not asked for" in result.stderr
+    assert "warning: node closed is cordoned: it is ignored" in result.stderr
+    assert "the card models that pods of the trace ask for are ignored" in result.stderr
     result = run("--trace", "synthetic", "--cluster", name, "--policy", "hami", "--policy", "fragmentation")
     assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == ["synthetic", "synthetic"]
     assert "Percent of 4 cards on 1 node" in result.stdout
@@ -169,6 +169,7 @@ def test_the_live_cluster_instead_of_the_nodes_of_the_trace(api: Api) -> None:
     assert api.objects  # nothing was written
 
 
+@pytest.mark.long
 def test_a_terminal_shows_how_far_it_is() -> None:
     ours, theirs = pty.openpty()
     call = [sys.executable, "-m", "vgpu_scheduler", "simulate", "--trace", "synthetic", "--policy", "hami"]
@@ -186,7 +187,7 @@ def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(command, "replay", lambda arrivals, *_: [CardLocation(0, ())] * len(arrivals.pods))
     result = run("--trace", "trace", "--workload", "small", "--policy", "hami")
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: small, hami, seed 42: the audit found what cannot be: TracePod(")
+    assert result.stderr.startswith("Error: small, hami, seed 42: the audit found an impossible state: TracePod(")
 
 
 # The picture ---------------------------------------------------------------------------------------------------------
@@ -198,18 +199,21 @@ def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--trace", "nowhere"], "nowhere: there is no such folder; synthetic stands for one where there is no trace"),
+        (["--trace", "nowhere"], "nowhere: there is no such folder; synthetic can be used where there is no trace"),
         (["--trace", "trace", "--workload", "x"], "trace: there is no workload x; there is small, whole"),
         (["--trace", "synthetic", "--workload", "x"], "synthetic: there is no workload x; there is synthetic"),
         (["--trace", "."], ".: there is no list of pods in it (*pod_list*.csv)"),
-        (["--trace", "trace", "--policy", "none"], "--policy none: there is no such file, and it is none of hami, "),
-        (["--trace", "trace", "--policy", "hami", "--policy", "hami"], "--policy: two are called hami: rename a file"),
-        (["--trace", "trace", "--policy", "trace"], "trace: there is no YAML or JSON file in it"),
-        (["--trace", "trace", "--pending"], "--pending: it does not go with --trace"),
-        (["--trace", "trace", "--node-policy", "spread"], "--node-policy: it does not go with --trace"),
-        (["--trace", "trace", "--fleet", "trace", "--cluster", "trace"], "--fleet trace goes without a cluster"),
-        (["--pending", "--seed", "0"], "--seed: it is about --trace"),
-        (["--pending", "--load", "1"], "--load: it is about --trace"),
+        (["--trace", "trace", "--policy", "none"], "--policy none: there is no such file, and it is not one of hami, "),
+        (
+            ["--trace", "trace", "--policy", "hami", "--policy", "hami"],
+            "--policy: two files are called hami: rename one",
+        ),
+        (["--trace", "trace", "--policy", "trace"], "trace: it contains no YAML or JSON file"),
+        (["--trace", "trace", "--pending"], "--pending: it cannot be used with --trace"),
+        (["--trace", "trace", "--node-policy", "spread"], "--node-policy: it cannot be used with --trace"),
+        (["--trace", "trace", "--fleet", "trace", "--cluster", "trace"], "--fleet trace cannot be used with a cluster"),
+        (["--pending", "--seed", "0"], "--seed: it is for --trace"),
+        (["--pending", "--load", "1"], "--load: it is for --trace"),
         (["--pending", "--policy", "none"], "Invalid value for '--policy': Path 'none' does not exist."),
     ],
 )
@@ -224,10 +228,10 @@ def test_malformed_lists_are_named(folder: Path) -> None:
     result = run("--trace", "trace")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: trace/openb_pod_list_small.csv:3: gpu_milli: 'x' is no whole number from 0 to 1000\n"
+        "Error: trace/openb_pod_list_small.csv:3: gpu_milli: 'x' is not a whole number from 0 to 1000\n"
     )
     (folder / "openb_pod_list_small.csv").write_bytes(b"\xff")
-    assert run("--trace", "trace").stderr == "Error: trace/openb_pod_list_small.csv: it is no text in UTF-8\n"
+    assert run("--trace", "trace").stderr == "Error: trace/openb_pod_list_small.csv: it is not text in UTF-8\n"
 
 
 def test_the_list_of_nodes_must_be_clear(folder: Path) -> None:

@@ -53,7 +53,8 @@ def test_a_dialect_that_is_not_in_use_is_named(dialect: str, words: list[str], t
         assert f"belong to dialect {dialect}, which the setting dialects does not list" in warned
     if words[0] == "explain":
         assert (
-            f"It gets no card there: whoever runs the scheduler has to add {dialect} to the setting dialects." in said
+            f"It gets no card there: an administrator of the scheduler must add {dialect} to the setting "
+            "dialects." in said
         )
 
 
@@ -66,7 +67,7 @@ def test_nothing_is_said_of_a_dialect_that_is_asked_about(words: list[str], tmp_
 
 def test_a_dialect_that_there_is_none_of(tmp_path: Path) -> None:
     _, error = ask(tmp_path, [VOLCANO], ASKS["volcano"], "explain", "asked", "--dialect", "slurm")
-    assert error == "Error: dialect: 'slurm' is none of hami, volcano, koordinator\n"
+    assert error == "Error: dialect: 'slurm' is not one of hami, volcano, koordinator\n"
 
 
 @pytest.mark.parametrize(
@@ -86,5 +87,40 @@ def test_a_plugin_that_registers_no_cards_is_named(
     resource: str, node: dict[str, Any], named: list[str], tmp_path: Path
 ) -> None:
     said, _ = ask(tmp_path, [node], {resource: "1"}, "explain", "asked")
-    what = f"its kubelet offers {resource}, and no card of it is registered"
+    what = f"its kubelet offers {resource}, but none of its cards is registered"
     assert re.findall(rf"run HAMi's device plugin on node (\S+): {re.escape(what)}", said) == named
+
+
+OFFERED = {
+    "one vendor": ({"s0": "nvidia.com/gpu", "s1": "nvidia.com/gpu"}, ["nodes s0, s1 offer nvidia.com/gpu"]),
+    "two vendors": (
+        {"s0": "nvidia.com/gpu", "s1": "huawei.com/Ascend910B4"},
+        ["node s0 offers nvidia.com/gpu", "node s1 offers huawei.com/Ascend910B4"],
+    ),
+    "no cards": ({"s0": "example.com/fpga"}, []),
+}
+
+
+@pytest.mark.parametrize("offered", OFFERED)
+@pytest.mark.parametrize("words", [["top"], ["top", "nodes", "s0"], ["top", "cards"], ["top", "models", "-o", "json"]])
+def test_top_says_why_it_shows_no_cards(offered: str, words: list[str], tmp_path: Path) -> None:
+    by_node, expected = OFFERED[offered]
+    nodes = [
+        node_object(name, allocatable={"nvidia.com/gpu": "0", resource: "8"}) for name, resource in by_node.items()
+    ]
+    _, warned = ask(tmp_path, nodes, {"cpu": "1"}, *words)
+    told = [line for line in warned.splitlines() if "no device plugin has registered" in line]
+    assert [line.partition(", but no device plugin")[0] for line in told] == [f"warning: {each}" for each in expected]
+    assert all("cards-not-registered" in line for line in told)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_beside_nodes_with_cards_only_what_a_pod_waits_for_is_told(*, waits: bool, tmp_path: Path) -> None:
+    """As the doctor does: the others may be another scheduler's."""
+    listing = node_object("c0", annotations={"hami.io/node-nvidia-register": "GPU-0,10,16384,100,NVIDIA-A100,0,true:"})
+    asks = {"huawei.com/Ascend910B4": "1"} if waits else {"cpu": "1"}
+    nodes = [listing, STOCK, node_object("s1", allocatable={"nvidia.com/gpu": "0", "huawei.com/Ascend910B4": "8"})]
+    said, warned = ask(tmp_path, nodes, asks, "top")
+    assert "c0" in said
+    assert ("node s1 offers huawei.com/Ascend910B4" in warned) is waits
+    assert "s0" not in warned

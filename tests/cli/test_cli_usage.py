@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import promql_parser as promql
 import pytest
+from tests.cli.http_server import Answer, serving
 from tests.cli.live_cluster import run
 from tests.cli.test_cli_defrag import write
 from tests.whatif.test_whatif_remedies import node, running
@@ -62,7 +60,7 @@ def test_running_pods_count_since_they_started_and_no_longer_than_asked(seed: in
     assert told.keys() == expected.keys()
     for namespace, sums in expected.items():
         assert told[namespace] == pytest.approx(sums, abs=2e-3)
-    assert "of those that have ended only Prometheus knows" in result.stderr
+    assert "those that have ended are only in Prometheus" in result.stderr
 
 
 def test_the_table_has_the_greatest_first_and_a_sum(tmp_path: Path) -> None:
@@ -81,39 +79,22 @@ def test_the_table_has_the_greatest_first_and_a_sum(tmp_path: Path) -> None:
     result = run("usage", "--models", "-n", "small", "--cluster", snapshot(objects, tmp_path))
     assert result.stdout.splitlines()[1].split() == ["small", "NVIDIA-A100", "32.0", "2.00"]
     result = run("usage", "-n", "nobody", "--cluster", snapshot(objects, tmp_path))
-    assert result.stdout == "nobody in nobody has held any cards\n"
+    assert result.stdout == "no pod in nobody has held any cards\n"
     everybody = run("usage", "--cluster", snapshot(objects, tmp_path)).stdout
     assert run("usage", "-n", "", "--cluster", snapshot(objects, tmp_path)).stdout == everybody
-    assert run("usage", "-n", "", "--cluster", snapshot(objects[:1], tmp_path)).stdout == "nobody has held any cards\n"
-
-
-Answer = tuple[int, bytes]
+    assert run("usage", "-n", "", "--cluster", snapshot(objects[:1], tmp_path)).stdout == "no pod has held any cards\n"
 
 
 @contextmanager
 def answering(answers: list[Answer], queries: list[str]) -> Iterator[str]:
     """Stand for Prometheus, with these answers."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            queries.append(parse_qs(urlsplit(self.path).query)["query"][0])
-            status, body = answers[min(len(queries), len(answers)) - 1]
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(given: dict[str, list[str]]) -> Answer:
+        queries.append(given["query"][0])
+        return answers[min(len(queries), len(answers)) - 1]
 
-        def log_message(self, *_: Any) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/under/a/path/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(answer) as address:
+        yield f"{address}/under/a/path/"
 
 
 def vector(*series: tuple[str, str, object]) -> Answer:
@@ -139,6 +120,19 @@ def test_prometheus_adds_up_the_counters_of_the_scheduler() -> None:
         assert tree.expr.args[0].range == timedelta(days=7)
 
 
+def test_the_hours_of_other_clusters_are_left_out_where_the_labels_of_this_one_are_given() -> None:
+    queries: list[str] = []
+    with answering([vector(("a", "A100", 7200))], queries) as address:
+        run("usage", "--prometheus", address, "--prometheus-label", "cluster=west", "--prometheus-label", 'of="x"')
+    assert len(queries) == 2
+    for query in queries:
+        matchers = promql.parse(query).expr.args[0].vector_selector.matchers.matchers
+        assert {(one.name, str(one.op), one.value) for one in matchers} == {
+            ("cluster", "MatchOp.Equal", "west"),
+            ("of", "MatchOp.Equal", '"x"'),
+        }
+
+
 def test_a_long_answer_is_read_whole() -> None:
     many = [(f"team-{number:05}", "NVIDIA-NVIDIA A100-SXM4-80GB", 3600 * number) for number in range(5000)]
     with answering([vector(*many)], []) as address:
@@ -149,11 +143,11 @@ def test_a_long_answer_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ((200, b"<html>"), "no Prometheus"),
-        ((200, b"[]"), "no Prometheus"),
-        ((200, b'{"data": {"result": [{"metric": {}, "value": [1, "x"]}]}}'), "no Prometheus"),
-        ((200, b'{"data": {"result": 7}}'), "no Prometheus"),
-        ((200, b"[" * 100_000), "no Prometheus"),
+        ((200, b"<html>"), "not Prometheus"),
+        ((200, b"[]"), "not Prometheus"),
+        ((200, b'{"data": {"result": [{"metric": {}, "value": [1, "x"]}]}}'), "not Prometheus"),
+        ((200, b'{"data": {"result": 7}}'), "not Prometheus"),
+        ((200, b"[" * 100_000), "not Prometheus"),
         ((404, b""), "it answers 404 Not Found"),
         ((422, b'{"error": "query too long"}'), "it answers 422 query too long"),
         ((503, b"[1]"), "it answers 503 Service Unavailable"),

@@ -121,7 +121,7 @@ async def test_a_part_of_a_card_is_given_out_once(
         running = side.counts["running"]
         await _bind(api, name, GPU, **told)
         await side.until(lambda before=running: side.counts["running"] > before)  # type: ignore[misc]
-    expected = [f"{api.namespace}/b on {_node(api)}: card {card} is handed out twice: {clash}"] if clash else []
+    expected = [f"{api.namespace}/b on {_node(api)}: card {card} is allocated twice: {clash}"] if clash else []
     assert side.violations == expected
     assert side.slices(_node(api)).keys() == {card, other}
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect
-from vgpu_scheduler.kube import Container, ContainerKind, decode_pod
-from vgpu_scheduler.model import Claim
+from vgpu_scheduler.kube import Container, decode_pod
+from vgpu_scheduler.model import Claim, ContainerType
 
 NAMES = NvidiaNames()
 SHORT = {"gpu": NAMES.count, "mem": NAMES.memory, "pct": NAMES.memory_percent, "cores": NAMES.cores}
@@ -19,7 +19,7 @@ def container(limits: str = "", requests: str = "", name: str = "main") -> Conta
     def parsed(text: str) -> dict[str, str]:
         return {SHORT[item.partition("=")[0]]: item.partition("=")[2] for item in text.split()}
 
-    return Container(name, ContainerKind.APP, parsed(limits), parsed(requests))
+    return Container(name, ContainerType.APP, parsed(limits), parsed(requests))
 
 
 def claim_of(asking: Container, names: NvidiaNames = NAMES) -> Claim:
@@ -89,7 +89,7 @@ def refusal(limits: str, names: NvidiaNames = NAMES) -> str:
     ],
 )
 def test_whole_cards_are_those_of_which_no_memory_is_named(limits: dict[str, str], cores: int) -> None:
-    container = Container("c", ContainerKind.APP, {"nvidia.com/gpu": "1", **limits}, {})
+    container = Container("c", ContainerType.APP, {"nvidia.com/gpu": "1", **limits}, {})
     claim = NvidiaNames(whole_is_exclusive=True).read("NVIDIA", container)
     assert claim is not None
     assert claim.amounts[2] == cores
@@ -120,7 +120,7 @@ def test_an_amount_without_a_count(given_name: str) -> None:
         ("1.5", "is not a whole number"),
         ("many", "is not a quantity"),
         ("1Zi", "is not a quantity"),
-        ("10E", "is more than anything has"),
+        ("10E", "is too large"),
     ],
 )
 def test_malformed_amounts(resource: str, text: str, problem: str) -> None:
@@ -140,7 +140,7 @@ def test_more_memory_than_fits(text: str) -> None:
 def test_other_names() -> None:
     names = NvidiaNames(count="example.com/vgpu", memory="example.com/vmem")
     limits = {"example.com/vgpu": "1", "example.com/vmem": "1000", "nvidia.com/gpu": "bad"}
-    claim = claim_of(Container("c", ContainerKind.APP, limits, {}), names)
+    claim = claim_of(Container("c", ContainerType.APP, limits, {}), names)
     assert claim.amounts == (1, 1000, 0)
     assert set(names.unadvertised) == {"example.com/vmem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
                              "nvidia.com/priority"}  # fmt: skip
@@ -156,7 +156,7 @@ def test_one_entry_per_container_init_containers_first() -> None:
         },
     })  # fmt: skip
     claims = hami_dialect().claims.read(pod)
-    assert [(c.name, c.kind.name, len(c.claims)) for c in claims] == [
+    assert [(c.name, c.type.name, len(c.claims)) for c in claims] == [
         ("i", "INIT", 0), ("s", "SIDECAR", 1), ("a", "APP", 1), ("b", "APP", 0),
     ]  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_a_claim_makes_sense_or_is_refused_by_name(
 ) -> None:
     given_amounts = {"gpu": gpu, "mem": mem, "pct": pct, "cores": cores}
     limits = {SHORT[name]: text for name, text in given_amounts.items() if text is not None}
-    trainer, problem = Container("trainer", ContainerKind.APP, limits, {}), ""
+    trainer, problem = Container("trainer", ContainerType.APP, limits, {}), ""
     try:
         claim = NvidiaNames(memory_factor=factor).read("NVIDIA", trainer)
     except ClaimError as error:

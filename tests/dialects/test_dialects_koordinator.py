@@ -29,7 +29,7 @@ from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise, split
 from vgpu_scheduler.kube import Pod, decode_node
-from vgpu_scheduler.model import Claim, ClaimDefaults, ContainerKind, Placement
+from vgpu_scheduler.model import Claim, ClaimDefaults, ContainerType, Placement
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS
 from vgpu_scheduler.state import State, canonical
 
@@ -156,7 +156,7 @@ def test_requests_for_gpus(asked: Obj, converted: Obj | None, count: int, each: 
         pytest.param({"memory": "8Gi", "ratio": "50"}, "remove one of them", id="K18"),
         pytest.param({"ratio": "120"}, "write up to 100, or a multiple of 100", id="K19"),
         pytest.param({"rdma": "150"}, "koordinator.sh/rdma: 150", id="K20"),
-        pytest.param({"npu": "8", "ratio": "100"}, "huawei.com/npu-core is not followed", id="npu"),
+        pytest.param({"npu": "8", "ratio": "100"}, "huawei.com/npu-core is not supported by this version", id="npu"),
         pytest.param({"shared": "2", "core": "101", "memory": "1"}, "koordinator.sh/gpu-core: 101", id="core"),
     ],
 )
@@ -170,11 +170,11 @@ def test_one_claim_per_device_type_at_the_first_container_that_lasts() -> None:
     first, second = container("a", cpu="1"), container("b", shared="1", memory="8Gi", rdma="200")
     third, before = container("c", shared="1", memory="8Gi", fpga="30"), container("i", memory="1Gi", shared="1")
     claims = DIALECT.claims.read(pod(first, second, third, init=[before]))
-    assert [(c.name, c.kind, len(c.claims)) for c in claims] == [
-        ("i", ContainerKind.INIT, 0),
-        ("a", ContainerKind.APP, 0),
-        ("b", ContainerKind.APP, 3),
-        ("c", ContainerKind.APP, 0),
+    assert [(c.name, c.type, len(c.claims)) for c in claims] == [
+        ("i", ContainerType.INIT, 0),
+        ("a", ContainerType.APP, 0),
+        ("b", ContainerType.APP, 3),
+        ("c", ContainerType.APP, 0),
     ]
     assert claims[2].claims == (
         Claim("fpga", 1, (30, 0, 0, 0), (0, 0, 0, 0)),

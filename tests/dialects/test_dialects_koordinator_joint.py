@@ -105,9 +105,9 @@ def test_a_full_device_leaves_its_switch_out() -> None:
         ("{", "is not JSON"),
         ("[]", "it is not an object"),
         ('{"deviceTypes":"gpu"}', "'deviceTypes' is not a list"),
-        ('{"deviceTypes":["npu"]}', "'deviceTypes': 'npu' is none of fpga, gpu, rdma"),
-        ('{"requiredScope":"Node"}', "'requiredScope': 'Node' is none of SamePCIe"),
-        ('{"scope":"SamePCIe"}', "'scope' is not followed by this version: remove it"),
+        ('{"deviceTypes":["npu"]}', "'deviceTypes': 'npu' is not one of fpga, gpu, rdma"),
+        ('{"requiredScope":"Node"}', "'requiredScope': 'Node' is not one of SamePCIe"),
+        ('{"scope":"SamePCIe"}', "'scope' is not supported by this version: remove it"),
     ],
 )
 def test_what_is_not_followed_is_refused_by_name(text: str, said: str) -> None:

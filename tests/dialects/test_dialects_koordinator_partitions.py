@@ -150,9 +150,9 @@ def test_tables_that_cannot_be_read(table: Any, said: str) -> None:
     [
         ("{", "is not JSON"),
         ("[]", "it is not an object"),
-        ('{"allocatePolicy":"Other"}', "'Other' is none of Restricted, BestEffort"),
+        ('{"allocatePolicy":"Other"}', "'Other' is not one of Restricted, BestEffort"),
         ('{"ringBusBandwidth":"fast"}', "'ringBusBandwidth'"),
-        ('{"size":2}', "'size' is not followed by this version: remove it"),
+        ('{"size":2}', "'size' is not supported by this version: remove it"),
     ],
 )
 def test_specs_that_are_not_followed_are_refused_by_name(text: str, said: str) -> None:

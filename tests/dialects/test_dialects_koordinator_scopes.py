@@ -127,23 +127,26 @@ def test_why_a_scope_is_not_found() -> None:
         ('{"gpu":null}', "'gpu' is not an object"),
         (
             '{"gpu":{"allocateStrategy":"ApplyForAll"}}',
-            "'gpu'.'allocateStrategy' is not followed by this version: remove",
+            "'gpu'.'allocateStrategy' is not supported by this version: remove",
         ),
         ('{"gpu":{"vfSelector":{}}}', "'gpu'.'vfSelector' is not followed: remove it"),
-        ('{"npu":{}}', "'npu' is not followed by this version: remove it"),
+        ('{"npu":{}}', "'npu' is not supported by this version: remove it"),
         ('{"rdma":{"selector":{"matchLabels":{"a":1}}}}', "'rdma'.'selector': Expected `str`, got `int`"),
         (
             '{"gpu":{"selector":{"matchExpressions":[{"key":"a","operator":"Bad"}]}}}',
             "'Bad' is not a valid label selector",
         ),
-        ('{"rdma":{"allocateStrategy":"All"}}', "'All' is none of ApplyForAll, RequestsAsCount"),
-        ('{"rdma":{"exclusivePolicy":5}}', "5 is none of DeviceLevel, PCIeLevel"),
-        ('{"rdma":{"requiredTopologyScope":"PCIe"}}', "'rdma'.'requiredTopologyScope' is not followed"),
+        ('{"rdma":{"allocateStrategy":"All"}}', "'All' is not one of ApplyForAll, RequestsAsCount"),
+        ('{"rdma":{"exclusivePolicy":5}}', "5 is not one of DeviceLevel, PCIeLevel"),
+        (
+            '{"rdma":{"requiredTopologyScope":"PCIe"}}',
+            "'rdma'.'requiredTopologyScope' is not supported by this version",
+        ),
         (
             '{"gpu":{"requiredTopologyScope":"Device"}}',
-            "'Device' is no scope that holds GPUs: write one of Node, NUMANode",
+            "'Device' is not a scope that contains GPUs: write one of Node, NUMANode",
         ),
-        ('{"gpu":{"requiredTopologyScope":["PCIe"]}}', "is no scope that holds GPUs"),
+        ('{"gpu":{"requiredTopologyScope":["PCIe"]}}', "is not a scope that contains GPUs"),
     ],
 )
 def test_hints_that_are_not_followed_are_refused_by_name(hint: str, said: str) -> None:
@@ -154,7 +157,7 @@ def test_hints_that_are_not_followed_are_refused_by_name(hint: str, said: str) -
 
 
 def test_shares_of_several_gpus_have_no_scope() -> None:
-    with pytest.raises(ClaimError, match="not followed for shares of several GPUs"):
+    with pytest.raises(ClaimError, match="not supported for shares of several GPUs"):
         DIALECT.claims.read(pod(shared="2", ratio="60", annotations=requiring("PCIe")))
     assert DIALECT.claims.read(pod(shared="2", ratio="200", annotations=requiring("PCIe")))
     assert DIALECT.claims.read(pod(shared="2", ratio="60", annotations={HINT: "{}"}))

@@ -9,7 +9,7 @@ from tests.calls import calls
 from vgpu_scheduler.allocators import CardChoice, CardLimits, HamiAllocator, card_order
 from vgpu_scheduler.dialects.hami import vendors
 from vgpu_scheduler.dialects.hami.rules import parse_rules
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device, OrderKind
 from vgpu_scheduler.state import DeviceMatrix
 
 VENDORS = {
@@ -21,7 +21,7 @@ ORDER = card_order("spread", OrderKind.NUMA_FIRST, numa_bind=False)
 
 
 def allocator(annotations: dict[str, str], choice: CardChoice) -> HamiAllocator:
-    claims = tuple(ContainerClaims(m, ContainerKind.APP, (Claim(m, 1, (1, 10, 0), (0, 0, 0)),)) for m in VENDORS)
+    claims = tuple(ContainerClaims(m, ContainerType.APP, (Claim(m, 1, (1, 10, 0), (0, 0, 0)),)) for m in VENDORS)
     return HamiAllocator(claims, parse_rules(annotations, vendors()), ORDER, choice)
 
 

@@ -96,7 +96,7 @@ def test_cores_that_a_device_has_not_put_it_out_of_service(mask: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "problem"),
     [
-        ({CORES: "3"}, f"{CORES}: 3 are no whole devices of 2 cores: write 4"),
+        ({CORES: "3"}, f"{CORES}: 3 are not a whole number of devices of 2 cores: write 4"),
         ({DEVICES: "1.5"}, f"{DEVICES}: 1.5 is not a whole number"),
         ({CORES: "-1"}, f"{CORES}: -1 is negative"),
     ],

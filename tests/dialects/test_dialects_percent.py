@@ -68,7 +68,7 @@ def test_volcanos_containers_claim_percent_of_each_card(seed: int) -> None:
         written = " ".join(f"{name}={value}" for name, value in limits.items())
         pod = volcano.pod(volcano.container("main", written))
         claims, refusal = claimed(volcano.DIALECT, pod, defaults(rng))
-        assert ("is no percentage of a card" in refusal) is beyond, limits
+        assert ("is not a percentage of a card" in refusal) is beyond, limits
         assert beyond or len(claims) == 1
         for claim in claims:
             assert 0 <= claim.amounts[2] <= 100
@@ -90,7 +90,7 @@ def test_koordinators_nodes_list_devices_with_percent_of_themselves(seed: int) -
             assert all(map(counts_percent, koordinator.DIALECT.inventory.devices(koordinator.node(), inventory)))
             continue
         refused += 1
-        with pytest.raises(CodecError, match=r"Device node: spec\.devices\[1\]\.resources: .* is no percentage"):
+        with pytest.raises(CodecError, match=r"Device node: spec\.devices\[1\]\.resources: .* is not a percentage"):
             koordinator.DIALECT.inventory.devices(koordinator.node(), inventory)
     assert refused
 

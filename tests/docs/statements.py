@@ -26,7 +26,7 @@ from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.policy import NO_GROUP_RULES, PLURALS
 from vgpu_scheduler.policy.models import ClusterVGPUPolicySpec
-from vgpu_scheduler.runtime.replica import binder_options
+from vgpu_scheduler.runtime.replica import PATIENCE, binder_options
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry.catalogue import METRICS
 from vgpu_scheduler.whatif import make_dialect
@@ -53,6 +53,7 @@ NOT_OURS = {
     "UnexpectedAdmissionError OutOfcpu failurePolicy: Ignore selector pods/binding get list False true false "
     "apiserver_request_duration_seconds apiserver_admission_webhook_admission_duration_seconds maxSkew hostPort "
     "spec.nodeName PodScheduled",
+    "nvidia": "nvidia.com/mig-1g.5gb",
     "volcano": "networkTopology",
     "shown": "yes allow reason other failed expired limits.<resource> kopf for … ended",
 }
@@ -328,6 +329,8 @@ def facts() -> dict[tuple[str, str], bool]:
         in ALERTS["VGPUSchedulerBindsSlow"]["expr"],
         ("VGPUSchedulerBindsSlow", "longer than 200 ms"): _over("VGPUSchedulerBindsSlow", "0.2"),
         ("VGPUSchedulerAPIErrors", "More than one request in twenty"): _over("VGPUSchedulerAPIErrors", "0.05"),
+        ("VGPUSchedulerCannotList", "for ten minutes"): _for("VGPUSchedulerCannotList", "10m"),
+        ("VGPUSchedulerCannotList", "After three minutes"): PATIENCE == 180,
         ("VGPUSchedulerLocksNotReleased", "for ten minutes"): _for("VGPUSchedulerLocksNotReleased", "10m"),
         ("VGPUSchedulerPluginsSilent", quarter): _for("VGPUSchedulerPluginsSilent", "15m"),
         ("VGPUSchedulerCardsUnhealthy", quarter): _for("VGPUSchedulerCardsUnhealthy", "15m"),

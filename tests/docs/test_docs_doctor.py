@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, FACTS, ListedKind, beside_fact
+from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, FACTS, ListedKind, inventory_fact
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "doctor.md").read_text()
@@ -36,9 +36,9 @@ def test_names_of_checks_are_their_own() -> None:
 
 def test_the_role_of_the_doctor_reads_all_that_it_looks_at() -> None:
     role: dict[str, Any] = yaml.safe_load((ROOT / "manifests" / "doctor" / "role.yaml").read_text())
-    beside = koordinator_dialect().inventory.kind
-    assert beside is not None
-    for fact in (*FACTS, beside_fact(beside)):
+    inventory = koordinator_dialect().inventory.kind
+    assert inventory is not None
+    for fact in (*FACTS, inventory_fact(inventory)):
         assert any(allows(rule, fact) for rule in role["rules"]), fact.kind
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "create"}
     assert [rule["resources"] for rule in role["rules"] if "create" in rule["verbs"]] == [["subjectaccessreviews"]]

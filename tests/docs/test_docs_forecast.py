@@ -34,6 +34,7 @@ def cluster() -> str:
     return listed(objects)
 
 
+@pytest.mark.long
 def test_the_example_gives_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cluster.json").write_text(cluster())

@@ -10,11 +10,11 @@ from typing import Any
 from kubernetes_asyncio.client import Configuration
 from prometheus_client.parser import text_string_to_metric_families
 from tests.binding.bench import ShiftedClock
+from tests.binding.ended import ended_bind
 from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import (
-    BindAttempt,
     BindContext,
     Binder,
     BindingAnswer,
@@ -26,13 +26,15 @@ from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, add_resyncs, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.replica import binder_options
+from vgpu_scheduler.runtime.resync import ListFailure, Resyncer
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
-from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
+from vgpu_scheduler.telemetry.catalogue import METRICS
+from vgpu_scheduler.telemetry.metric import Metric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 ELSEWHERE = (catalogue.ADMISSION_REVIEWS, catalogue.HISTORY_ROWS, catalogue.HISTORY_FAILURES)
@@ -74,6 +76,9 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
+    resyncer = Resyncer(api, engine, observer, 300.0)
+    resyncer._failures["Node"] = ListFailure("/api/v1/nodes", "403", "no")
+    add_resyncs(metrics, resyncer)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
     loop = SchedulingLoop(
         engine, DecisionHandlers(binder, evictor, reporter), clock, metrics.attempts, ObservationSignals()
@@ -86,8 +91,8 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     metrics.attempts.preempted(2)
     engine.closed_nodes.kubelet_rejections.counts["OutOfcpu"] += 1
     hooks.on_answer(asking, BindingAnswer.BOUND, 0.002)
-    hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))
-    hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.BOUND, 15, 0.0, 2.0, 2.0, 2.0, 3.0))
+    hooks.on_attempt(ended_bind(asking, "a", 14, 0.0, 1.0, 1.0, 1.0, 1.02), asking, BindingAnswer.CONFLICT)
+    hooks.on_attempt(ended_bind(asking, "a", 15, 0.0, 2.0, 2.0, 2.0, 3.0), asking, BindingAnswer.BOUND)
     yield from text_string_to_metric_families(metrics.render().decode())
 
 
@@ -111,7 +116,7 @@ def families(*, leading: bool = True) -> Seen:
 
 
 async def test_every_metric_is_served_as_the_catalogue_says_and_no_other() -> None:
-    told = {metric.name: (metric.kind.value, set(metric.labels)) for metric in METRICS if metric not in ELSEWHERE}
+    told = {metric.name: (metric.type.value, set(metric.labels)) for metric in METRICS if metric not in ELSEWHERE}
     assert told == {name: (seen["type"], seen["labels"]) for name, seen in families().items()}
 
 
@@ -129,7 +134,7 @@ def test_the_catalogue_lists_all_of_its_metrics_once_and_the_page_has_each() -> 
     declared = [value for value in vars(catalogue).values() if isinstance(value, Metric)]
     assert declared == list(METRICS)
     assert len({metric.name for metric in METRICS}) == len(METRICS)
-    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE, re.MULTILINE) == [(m.name, m.kind.value) for m in METRICS]
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE, re.MULTILINE) == [(m.name, m.type.value) for m in METRICS]
 
 
 async def test_buckets_are_those_of_kube_scheduler() -> None:

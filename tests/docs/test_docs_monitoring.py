@@ -12,7 +12,8 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from vgpu_scheduler.telemetry.catalogue import METRICS, Kind, Metric
+from vgpu_scheduler.telemetry.catalogue import METRICS
+from vgpu_scheduler.telemetry.metric import Metric, MetricType
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "manifests" / "monitoring"
@@ -37,7 +38,7 @@ def series() -> dict[str, Metric]:
     """Return all metrics by the names of their series."""
     found = {}
     for metric in METRICS:
-        parts = ("_bucket", "_count", "_sum") if metric.kind is Kind.HISTOGRAM else ("",)
+        parts = ("_bucket", "_count", "_sum") if metric.type is MetricType.HISTOGRAM else ("",)
         found |= {f"{metric.name}{part}": metric for part in parts}
     return found
 
@@ -89,7 +90,7 @@ def check(expression: str) -> None:
         if isinstance(part, promql.Call) and part.func.name in {"rate", "increase"}:
             for inner in parts(part):
                 if isinstance(inner, promql.VectorSelector):
-                    assert SERIES[inner.name].kind is not Kind.GAUGE, f"{inner.name} is no counter"
+                    assert SERIES[inner.name].type is not MetricType.GAUGE, f"{inner.name} is no counter"
 
 
 def outer_labels(tree: Any) -> set[str]:
@@ -125,6 +126,12 @@ def test_recorded_series_say_in_their_names_what_they_are(rule: dict[str, Any]) 
 def test_alerts_have_names_of_their_own() -> None:
     names = [alert["alert"] for alert in ALERTS]
     assert len(set(names)) == len(names) >= 15
+
+
+def test_a_kind_that_is_refused_in_several_ways_has_one_alert() -> None:
+    """Otherwise each other status code would begin the wait anew."""
+    (alert,) = [one for one in ALERTS if one["alert"] == "VGPUSchedulerCannotList"]
+    assert outer_labels(parsed(alert["expr"])) == {"kind"}
 
 
 @pytest.mark.parametrize("alert", [one for one in ALERTS if "histogram_quantile" in one["expr"]])

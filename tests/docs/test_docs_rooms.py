@@ -14,7 +14,7 @@ def test_every_room_is_drawn_once_with_what_is_said_of_it() -> None:
     texts = re.findall(r"<text [^>]*>([^<]*)</text>", picture())
     folders = {path.parent.name for path in (ROOT / "operator" / PACKAGE).glob("*/__init__.py")} - {"settings"}
     assert {name for name in folders if texts.count(name) == 1} == folders
-    assert "Cards on one node: which of them a claim gets" in texts
+    assert "The choice of the cards on one node that a claim gets" in texts
 
 
 def test_imports_go_to_earlier_rooms_only() -> None:

@@ -88,10 +88,10 @@ def memory_of(decision: Decision) -> int:
 
 FULL = running("held", "a", "GPU-a-0", 16000)
 CASES: dict[tuple[str, str], Callable[[], bool]] = {
-    ("ResourceQuotaNotFit", "The condition is `SchedulerError` where a node would fit without the quota"): lambda: (
-        waits(decided(node("a"), quota("10"), asking()), "ResourceQuotaNotFit", "SchedulerError")
+    ("ResourceQuotaNotFit", "The condition is `SchedulerError` if a node would fit without the quota"): lambda: waits(
+        decided(node("a"), quota("10"), asking()), "ResourceQuotaNotFit", "SchedulerError"
     ),
-    ("ResourceQuotaNotFit", "It is `Unschedulable` where none would fit anyway."): lambda: waits(
+    ("ResourceQuotaNotFit", "It is `Unschedulable` if no node would fit anyway."): lambda: waits(
         decided(node("a", 1), FULL, quota("20000"), asking({GPU: 1, MEMORY: 9000})), "", "Unschedulable"
     ),
     ("QuotaUnreadable", "It counts as 0: no pod of the namespace gets such devices"): lambda: (
@@ -104,23 +104,21 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("SuspiciousRequest", "`nvidia.com/gpumem-percentage: 0`, which is a whole card"): lambda: (
         memory_of(decided(node("a"), asking({GPU: 1, PERCENTAGE: 0}))) == 16384
     ),
-    ("SuspiciousRequest", "`strict_annotations: true` refuses pods whose amounts count otherwise"): lambda: (
+    ("SuspiciousRequest", "`strict_annotations: true` refuses pods whose amounts mean something else"): lambda: (
         decided(node("a"), asking({GPU: 1, PERCENTAGE: 0}), strict_annotations=True).outcome is Outcome.REFUSED
     ),
-    ("PolicyWarning", "What HAMi makes of it is taken instead."): lambda: placed(
-        decided(node("a"), asking(numa_bind="yes"))
-    ),
-    ("PolicyWarning", "`strict_annotations: true` refuses such pods."): lambda: (
+    ("PolicyWarning", "It is read as HAMi reads it."): lambda: placed(decided(node("a"), asking(numa_bind="yes"))),
+    ("PolicyWarning", "`strict_annotations: true` refuses such pods"): lambda: (
         decided(node("a"), asking(numa_bind="yes"), strict_annotations=True).outcome is Outcome.REFUSED
     ),
     ("PolicyWarning", "(`nvidia.com/vgpu-mode: mgi`) is always refused"): lambda: (
         waits(decided(node("a"), asking(vgpu_mode="mgi")), "ModeNotFit", "SchedulerError")
         or waits(decided(node("a"), asking(vgpu_mode="mgi")), "'mgi'", "SchedulerError")
     ),
-    ("Invalid", "Pods that it would be in force for wait."): lambda: waits(
+    ("Invalid", "Pods to which it would apply wait."): lambda: waits(
         decided(node("a"), policy(devices={"order": "Nonsense"}), asking()), "house", "SchedulerError"
     ),
-    ("UnknownCardType", "Under `allow` it allows no card until there is such a model."): lambda: (
+    ("UnknownCardType", "In `allow` it allows no card until there is such a model."): lambda: (
         waits(decided(node("a"), policy(devices={"types": {"allow": ["H200"]}}), asking()), "CardDeniedByPolicy")
         and placed(decided(node("a"), policy(devices={"types": {"allow": ["A100"]}}), asking()))
     ),
@@ -155,7 +153,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
         decided(node("a", 1), running("held", "a", "GPU-a-0", 10, 60), asking({GPU: 1, CORES: 50, MEMORY: 10})),
         "CardInsufficientCore",
     ),
-    ("CardComputeUnitsExhausted", "All compute of the card is given out, and the pod wants some"): lambda: waits(
+    ("CardComputeUnitsExhausted", "All compute of the card is allocated, and the pod wants some"): lambda: waits(
         decided(node("a", 1), running("held", "a", "GPU-a-0", 10, 100), asking({GPU: 1, MEMORY: 10})),
         "CardComputeUnitsExhausted",
     ),
@@ -163,13 +161,13 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
         decided(node("a", 1), running("held", "a", "GPU-a-0", 10), asking({GPU: 1, MEMORY: 10, CORES: 100})),
         "ExclusiveDeviceAllocateConflict",
     ),
-    ("AllocatedCardsInsufficientRequest", "Some cards of the node fit, and fewer than the pod asks for."): lambda: (
+    ("AllocatedCardsInsufficientRequest", "Some cards of the node fit, but fewer than the pod asks for."): lambda: (
         waits(decided(node("a", 2), FULL, asking({GPU: 2, MEMORY: 1000})), "AllocatedCardsInsufficientRequest")
     ),
     ("NodeInsufficientDevice", "The node has fewer cards than a container asks for."): lambda: waits(
         decided(node("a", 2), asking({GPU: 3, MEMORY: 1000})), "NodeInsufficientDevice"
     ),
-    ("CardHeldByPeer", "A pod that this one must not share a card with holds something of the card"): lambda: (
+    ("CardHeldByPeer", "A pod with which this pod must not share a card uses the card"): lambda: (
         waits(decided(volcano(), apart("held", on="v"), apart("asked"), dialects=["volcano"]), "CardHeldByPeer")
         and placed(decided(volcano(), apart("held", group="h", on="v"), apart("asked"), dialects=["volcano"]))
     ),

@@ -18,15 +18,15 @@ from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.doctor import (
     FACTS,
     ROLE_FACTS,
-    ClusterSnapshot,
+    DoctorInput,
     ExpectedSettings,
     Finding,
     Rbac,
     Report,
     Server,
-    beside_fact,
     decode_fact,
     examine,
+    inventory_fact,
 )
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import crds
@@ -181,17 +181,17 @@ def see(
     expected: ExpectedSettings = EXPECTED,
     server: Server = SERVER,
     missing: Mapping[str, str] | None = None,
-) -> ClusterSnapshot:
+) -> DoctorInput:
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
-    for fact in (*FACTS, *ROLE_FACTS, *map(beside_fact, beside)):
+    inventories = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
+    for fact in (*FACTS, *ROLE_FACTS, *map(inventory_fact, inventories)):
         if fact.kind not in (missing or {}):
             values[fact.kind], unreadable = decode_fact(fact, objects.get(fact.kind, []))
             findings += unreadable
     rights = Rbac(*(tuple(values.get(fact.kind, ())) for fact in ROLE_FACTS))
-    return ClusterSnapshot(
+    return DoctorInput(
         expected=expected,
         server=server,
         objects=values,

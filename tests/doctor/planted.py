@@ -61,6 +61,10 @@ def uncut_card(objects: Objects) -> None:
     objects["Node"].append(node_object("c", [card("c-gpu-0"), card("c-gpu-1", mode="mig", type="NVIDIA-New")]))
 
 
+def cordoned_nothing(objects: Objects) -> None:
+    objects["Node"][0]["metadata"]["annotations"]["hami.io/device-cordon"] = "a-gpu-7"
+
+
 def unaccounted(objects: Objects) -> None:
     objects["Pod"].append(pod_object("rogue", started=True, nodeName="a", scheduler="default-scheduler"))
 
@@ -77,10 +81,10 @@ def elsewhere(objects: Objects) -> None:
     )
 
 
-def quota_of(limit: str) -> Plant:
+def quota_of(limit: str, key: str = "limits.nvidia.com/gpumem") -> Plant:
     def plant(objects: Objects) -> None:
         metadata = {"name": "q", "namespace": "default", "uid": "q"}
-        objects["ResourceQuota"] = [{"metadata": metadata, "spec": {"hard": {"limits.nvidia.com/gpumem": limit}}}]
+        objects["ResourceQuota"] = [{"metadata": metadata, "spec": {"hard": {key: limit}}}]
 
     return plant
 
@@ -349,10 +353,13 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (vendors_own_plugin("huawei.com/Ascend910B4"), {("cards-not-registered", "Node own")}),
     (sick_card, {("card-unhealthy", "Node c")}),
     (uncut_card, {("card-without-geometry", "Node c")}),
+    (cordoned_nothing, {("cordon-without-card", "Node a")}),
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),
     (unreadable_allocation, {("allocation-unreadable", "Pod default/garbled")}),
     (elsewhere, {("allocation-elsewhere", "Pod default/moved")}),
     (quota_of("8Gi"), {("quota-suspicious", "ResourceQuota default/q")}),
+    (quota_of("8", "limits.nvida.com/gpumem"), {("quota-suspicious", "ResourceQuota default/q")}),
+    (quota_of("8", "requests.nvidia.com/gpumme"), {("quota-suspicious", "ResourceQuota default/q")}),
     (quota_of("1500m"), {("quota-unreadable", "ResourceQuota default/q")}),
     (phantom, {("allocation-phantom", "Pod default/ghost")}),
     (orphan, {("allocation-orphan", "Pod default/lost")}),

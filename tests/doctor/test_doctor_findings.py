@@ -147,7 +147,7 @@ def test_who_has_an_allocation_that_cannot_be_read_is_to_be_placed_anew(seed: in
 def test_a_lock_names_its_owner_and_its_age() -> None:
     objects = healthy()
     stale_lock(objects)
-    assert "was taken 6.7 min ago by pod default/deleted-long-ago (which is not there)" in messages(look(objects))
+    assert "was taken 6.7 min ago by pod default/deleted-long-ago (which does not exist)" in messages(look(objects))
 
 
 def test_a_lock_of_a_moment_ago_is_none_of_our_business() -> None:
@@ -228,7 +228,7 @@ def test_a_guard_that_audits_names_plugins_that_it_would_refuse() -> None:
 
 @pytest.mark.parametrize(
     ("breaking", "why"),
-    [(no_guard, "is not there"), (guard_unbound, "denies nothing"), (guard_audits, "denies nothing")],
+    [(no_guard, "does not exist"), (guard_unbound, "denies nothing"), (guard_audits, "denies nothing")],
 )
 def test_why_nothing_guards_does_not_contradict_what_is_said_of_the_policy(
     breaking: Callable[[Objects], None], why: str
@@ -373,7 +373,7 @@ def test_a_victim_is_overdue_only_where_somebody_more_important_waits_for_it_and
 
 @pytest.mark.parametrize("how", ["by the scheduler", "by an eviction", "by its record"])
 def test_a_victim_is_overdue_though_nobody_waits_for_it_any_more(how: str) -> None:
-    """The pod that it was to end for has chosen another node after two minutes."""
+    """The pod that it should have ended for has chosen another node after two minutes."""
     objects = healthy()
     victim = named(objects, "Pod", "web")
     victim["metadata"]["deletionTimestamp"] = ago(700)
@@ -388,7 +388,7 @@ def test_a_victim_is_overdue_though_nobody_waits_for_it_any_more(how: str) -> No
         victim["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
     report = look(objects, expected=expecting(preemption=how == "by an eviction"))
     assert ("victim-overdue", "Pod default/web") in found(report)
-    assert "it was evicted and was to end 700 s ago; it is still on node a" in messages(report)
+    assert "it was evicted and should have ended 700 s ago; it is still on node a" in messages(report)
 
 
 def test_a_pod_that_a_drain_evicts_is_nobodys_victim_where_preemption_is_off() -> None:

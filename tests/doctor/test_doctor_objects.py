@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from vgpu_scheduler.dialects import InventoryKind
-from vgpu_scheduler.doctor import FACTS, beside_fact, decode_fact
+from vgpu_scheduler.doctor import FACTS, decode_fact, inventory_fact
 from vgpu_scheduler.doctor.objects import Lease, decoder
 
 LEASES = next(fact for fact in FACTS if fact.kind == "Lease")
@@ -47,7 +47,7 @@ def test_an_object_is_read_however_deep_it_is(levels: int) -> None:
 
 
 def test_an_inventory_is_read_as_the_scheduler_reads_it() -> None:
-    fact = beside_fact(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
+    fact = inventory_fact(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
     good = {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}}
     odd = {"metadata": {"name": "odd", "resourceVersion": "x"}}
     (found,), (finding,) = decode_fact(fact, [good, odd])

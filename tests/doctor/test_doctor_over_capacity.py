@@ -73,7 +73,8 @@ def test_pieces_that_overlap_are_told_without_bookkeeping(*, garbled: bool) -> N
     told = [line for line in messages(look(objects)).splitlines() if "beyond" in line]
     assert told
     assert all(
-        "card c-gpu-0 is used beyond what it has: slices that overlap, by default/x, default/y" in line for line in told
+        "card c-gpu-0 is used beyond its capacity: slices that overlap, by default/x, default/y" in line
+        for line in told
     )
 
 

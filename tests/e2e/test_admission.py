@@ -172,8 +172,8 @@ async def test_the_webhook(cluster: Cluster, served: tuple[OperatorProcess, Webh
         | pod({GPU: "1", "nvidia.com/gpumem-percentage": "0"}, {"nvidia.com/numa-bind": "yes"})
     )
     said = cluster.plane.kubectl("create", "-n", "default", "--dry-run=server", "-f", "-", stdin=odd).stderr
-    assert "Warning: annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false" in said
-    assert "Warning: container main: nvidia.com/gpumem-percentage: 0 is no amount" in said
+    assert "Warning: annotation nvidia.com/numa-bind: 'yes' is not a boolean, and counts as false" in said
+    assert "Warning: container main: nvidia.com/gpumem-percentage: 0 is not an amount" in said
 
     privileged = pod({GPU: "1"})
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}

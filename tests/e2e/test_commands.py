@@ -85,12 +85,12 @@ async def test_a_tenant_is_told_what_the_pod_says(cluster: Cluster, operator: Op
     }
     status, _, err = await command(cluster, tmp_path, "explain", "waits", user=TENANT)
     assert status == 2
-    assert "the pod itself cannot be seen" in err
+    assert "the pod itself cannot be read" in err
     async with made(cluster, "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding):
         status, out, _ = await command(cluster, tmp_path, "explain", "waits", user=TENANT)
     assert status == 1
     assert await cluster.message("waits") in out
-    assert out.splitlines()[-1].startswith("More cannot be said: you may not list nodes")
+    assert out.splitlines()[-1].startswith("The explanation ends here: you may not list nodes")
     status, out, err = await command(cluster, tmp_path, "top", user=TENANT)
     assert (status, out) == (2, "")
     assert "you may not list nodes" in err

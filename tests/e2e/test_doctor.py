@@ -170,7 +170,7 @@ async def test_a_healthy_cluster_takes_one_line(cluster: Cluster, operator: Oper
     status, out, err = await doctor(cluster, tmp_path)
     assert (status, err) == (0, "")
     settings = "ConfigMap vgpu-system/vgpu-scheduler"
-    assert out == f"nothing is wrong: {len(CHECKS)} checks of {cluster.plane.url}, settings of {settings}\n"
+    assert out == f"no problem was found: {len(CHECKS)} checks of {cluster.plane.url}, settings of {settings}\n"
     asked = [r for r in cluster.plane.audit(since=mark) if r.user_agent.startswith("vgpu-scheduler-doctor")]
     assert asked
     reviews = {"subjectaccessreviews", "selfsubjectaccessreviews"}
@@ -278,4 +278,8 @@ async def test_a_server_that_does_not_answer_is_said(installed_plane: ControlPla
     command = (sys.executable, "-m", "vgpu_scheduler", "doctor", "--kubeconfig", str(path))
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     _, err = await process.communicate()
-    assert (process.returncode, b"Error: could not look: " in err, b"Traceback" in err) == (2, True, False)
+    assert (process.returncode, b"Error: the cluster could not be read: " in err, b"Traceback" in err) == (
+        2,
+        True,
+        False,
+    )

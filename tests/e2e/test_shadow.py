@@ -21,7 +21,8 @@ from tests.e2e.test_ui import token_of
 from vgpu_devcluster.process import OperatorProcess
 
 ACCOUNT = "system:serviceaccount:vgpu-system:vgpu-scheduler-shadow"
-MIN_DURATION = 3
+MIN_DURATION = 8
+"""Seconds that a fault has to last: a busy machine holds a lock for longer than an idle one."""
 LOOKS = 12.0
 """Seconds in which it looks at the cluster at least twice: on a busy machine it pauses longer between looks."""
 

@@ -105,7 +105,7 @@ def test_nobody_starves_however_often_others_are_tried_again(seed: int) -> None:
         now += float(rng.choice([0.001, 11.0]))
         kind = rng.random()
         if looks and kind < 0.5:
-            queue.set_aside(popped, ClusterEvent.STORAGE, now)
+            queue.return_untried(popped, ClusterEvent.STORAGE, now)
         elif kind < 0.8:
             queue.add_unschedulable(popped, ClusterEvent.NODE_ADD, now)
         else:

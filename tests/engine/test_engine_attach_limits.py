@@ -183,9 +183,9 @@ def test_a_class_of_another_driver_frees_what_is_not_made_yet() -> None:
 
 def test_what_is_known_again_may_have_freed_anything() -> None:
     engine = full()
-    engine.storage.unknown()
+    engine.storage.mark_unsynced()
     take(engine, "CSINode", csi_node("a", limits={DRIVER: 2}), version=6, now=20.0)
-    engine.storage.known()
+    engine.storage.mark_synced()
     assert woken(engine)["default/waits"]
 
 

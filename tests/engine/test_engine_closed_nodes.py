@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import ClosureCause, Engine, NodeClosure, QueueName
+from vgpu_scheduler.dialects import NodeLock
+from vgpu_scheduler.engine import ClosedByLock, ClosedByPod, ClosureCause, Engine, QueueName, TakenLock
 
 LOCK = "hami.io/mutex.lock"
 TOKEN = "vgpu-scheduler.io/last-allocated"
@@ -36,7 +37,7 @@ def placed(engine: Engine, name: str, now: float, gpu: int = 1) -> str:
 )
 def test_a_lock_closes_its_node_from_the_moment_that_it_is_seen(value: str, cause: ClosureCause) -> None:
     engine = two_nodes(**{LOCK: value})
-    assert engine.closed_nodes.closures("a") == (NodeClosure(cause, LOCK, value),)
+    assert engine.closed_nodes.closures("a") == (ClosedByLock(cause, TakenLock(NodeLock(LOCK), value)),)
     assert placed(engine, "p", 1.0) == "b"
     assert placed(engine, "q", 1.0) == f"0/2 nodes are available: 1 CardInsufficientMemory, 1 {cause.text}."
     assert placed(engine, "plain", 1.0, gpu=0) == "a"
@@ -49,7 +50,7 @@ def test_an_explanation_names_a_closed_node() -> None:
     engine.observe_pod(pod("q", asks(1, 8000)), 1.0)
     decision = engine.attempt(1.0, explain=True)
     assert decision is not None
-    assert decision.verdicts["a"].reasons == (ClosureCause.LOCK_MALFORMED.text,)
+    assert decision.verdicts["a"].reasons == (ClosureCause.LOCK_MALFORMED,)
 
 
 def test_a_lock_of_a_pod_of_ours_closes_nothing() -> None:
@@ -119,7 +120,7 @@ def test_a_silent_plugin_closes_its_node_until_the_lock_changes() -> None:
     engine = engine_with(pods=[pod("first", asks(1, 8000), nodeName="a")])
     value = f"{TIME},default,first"
     engine.observe_node(node("a", cards("a", 2), annotations={LOCK: value}), 0.0)
-    engine.closed_nodes.close("a", NodeClosure(ClosureCause.PLUGIN_SILENT, LOCK, value))
+    engine.closed_nodes.close("a", ClosedByLock(ClosureCause.PLUGIN_SILENT, TakenLock(NodeLock(LOCK), value)))
     assert placed(engine, "p", 1.0) == "0/1 nodes are available: 1 node(s) had a device plugin that does not answer."
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={LOCK: value, "heartbeat": "1"}), 2.0)
     assert engine.queue.place("uid-p") is QueueName.UNSCHEDULABLE
@@ -129,7 +130,7 @@ def test_a_silent_plugin_closes_its_node_until_the_lock_changes() -> None:
 
 def test_a_silent_plugin_without_a_lock_closes_its_node_to_all_that_are_served_in_turn() -> None:
     engine = two_nodes()
-    closure = NodeClosure(ClosureCause.PLUGIN_SILENT, "", "uid-first")
+    closure = ClosedByPod(ClosureCause.PLUGIN_SILENT, "uid-first")
     engine.closed_nodes.close("a", closure)
     engine.observe_node(node("a", cards("a", 2), version=2), 0.5)
     assert placed(engine, "p", 1.0) == "b"

@@ -8,7 +8,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.model import ConditionReason, Decision
+from vgpu_scheduler.model import CardReason, ConditionReason, Decision
 
 ERROR, UNSCHEDULABLE = ConditionReason.SCHEDULER_ERROR, ConditionReason.UNSCHEDULABLE
 SMALL_QUOTA = ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "1500"})
@@ -62,7 +62,7 @@ def test_a_quota_that_keeps_a_pod_from_all_nodes_that_fit_is_an_error() -> None:
     engine = engine_with([node("a", cards("a", 1)), node("b", cards("b", 1, memory=1000))])
     engine.quota_limits.observe(SMALL_QUOTA)
     decision = decide(engine, resources=asks(1, 2000))
-    assert decision.reasons == {"ResourceQuotaNotFit": 2}  # HAMi looks at quotas before memory
+    assert decision.reasons == {CardReason.ResourceQuotaNotFit: 2}  # HAMi looks at quotas before memory
     assert decision.condition_reason is ERROR
 
 
@@ -70,7 +70,7 @@ def test_a_quota_beside_nodes_that_are_full_hides_nothing() -> None:
     engine = one_node()
     engine.quota_limits.observe(SMALL_QUOTA)
     decision = decide(engine, resources=asks(1, 9000))
-    assert decision.reasons == {"ResourceQuotaNotFit": 1}
+    assert decision.reasons == {CardReason.ResourceQuotaNotFit: 1}
     assert decision.condition_reason is UNSCHEDULABLE  # it would fit nowhere without the quota either
 
 

@@ -7,7 +7,7 @@ from tests.engine.test_engine_interpod import decide
 
 from vgpu_scheduler.model import Outcome
 
-NAMED = " Cards are closed because nobody can tell which of them these pods are on: default/lost on node a."
+NAMED = " Cards are closed because it is not known which of them these pods use: default/lost on node a."
 
 
 def waits(*bound: object, **more: object) -> str:
@@ -33,7 +33,7 @@ def test_nobody_is_blamed_without_whom_there_would_be_no_room_either() -> None:
 
 
 def test_nobody_is_blamed_for_what_is_no_matter_of_cards() -> None:
-    assert "nobody can tell" not in waits(nodeSelector={"kubernetes.io/hostname": "elsewhere"})
+    assert "it is not known" not in waits(nodeSelector={"kubernetes.io/hostname": "elsewhere"})
 
 
 def test_the_question_leaves_everything_as_it_was() -> None:

@@ -14,8 +14,9 @@ from tests.state.copies import algorithm_on, copied
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.on_node import ANNOTATIONS_LIMIT, DECISION_ROOM
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.model import CardReason, Decision, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.predicates import reasons as filters
 
 NODE_POLICY = "hami.io/node-scheduler-policy"
 
@@ -95,7 +96,7 @@ def test_the_documented_message() -> None:
     assert decision.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory."
     )
-    assert decision.reasons == {"node(s) had untolerated taint(s)": 1, "CardInsufficientMemory": 2}
+    assert decision.reasons == {filters.TAINT: 1, CardReason.CardInsufficientMemory: 2}
 
 
 def test_a_node_counts_once_under_each_reason() -> None:
@@ -105,9 +106,9 @@ def test_a_node_counts_once_under_each_reason() -> None:
     known = engine.state.pod("uid-p")
     assert known is not None
     decision = engine.algorithm.decide(known, explain=True)
-    assert decision.verdicts["a"].reasons[0] == "CardNotHealth"
+    assert decision.verdicts["a"].reasons[0] is CardReason.CardNotHealth
     assert "2/3 CardInsufficientMemory" in decision.verdicts["a"].detail
-    assert decision.verdicts["b"].reasons == ("node unregistered",)
+    assert decision.verdicts["b"].reasons == (CardReason.NodeUnregistered,)
     assert decision.message == (
         "0/3 nodes are available: 1 CardInsufficientMemory, 1 CardNotHealth, 1 NodeInsufficientDevice, "
         "1 node unregistered."

@@ -178,11 +178,11 @@ def test_objects_beside_nodes_are_taken_in_by_version_and_by_lists() -> None:
     assert known() == ["gpu/0/GPU-0"]
     kind.observe(listing(4), 1.0)
     assert known() == ["gpu/0/GPU-0"], "an older version changes nothing"
-    sweep = engine.lists.sweep("Device", 9)
-    sweep.take(listing(8, "GPU-0", "GPU-1"), 2.0)
-    assert sweep.missing() == []
+    resync = engine.lists.resync("Device", 9)
+    resync.take(listing(8, "GPU-0", "GPU-1"), 2.0)
+    assert resync.missing() == []
     assert known() == ["gpu/0/GPU-0", "gpu/1/GPU-1"]
-    undefined = engine.lists.sweep("Device", None)
+    undefined = engine.lists.resync("Device", None)
     (gone,) = undefined.missing()
     undefined.remove(gone, 3.0)
     assert known() == []

@@ -26,6 +26,7 @@ from tests.engine.dialect_worlds import (
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.model import CardReason
 
 
 def hami_limits(rng: np.random.Generator) -> dict[str, object]:
@@ -66,7 +67,7 @@ def test_three_dialects_at_once_keep_their_books_and_hami_decides_as_alone(seed:
         if GPU in asked:
             lonely = decided(alone, waiting, float(step))
             assert lonely.placement == decision.placement
-            here = {reason: count for reason, count in decision.reasons.items() if reason != "node unregistered"}
+            here = {each: count for each, count in decision.reasons.items() if each is not CardReason.NodeUnregistered}
             assert here == lonely.reasons
         if decision.placement is not None:
             placed += 1

@@ -13,7 +13,7 @@ from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.engine import Engine, node_parts
-from vgpu_scheduler.engine.equivalence import NodePart, Refused
+from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, ScoredPod, WeightedScorer
@@ -77,7 +77,7 @@ def test_claims_are_looked_up_without_a_shape(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_pod_that_is_refused_has_a_reason_and_nothing_else() -> None:
     pod_class = three().algorithm.classes.of(pod("p", resourceClaims=[{"name": "c"}]))
-    assert isinstance(pod_class, Refused)
+    assert isinstance(pod_class, RefusedClass)
     assert pod_class.reason.startswith("spec.resourceClaims is not supported")
 
 

@@ -213,6 +213,18 @@ def test_the_priority_of_the_group_decides_who_may_end() -> None:
     assert {hold.priority for hold in fleet.engine.state.holds} == {2}
 
 
+def test_what_is_asked_of_a_node_goes_by_the_priority_of_the_group() -> None:
+    fleet = full("a")
+    fleet.engine.groups.observe_object(pod_group("gang", minimum=1, priority=9))
+    fleet.come("kept-for", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert fleet.kept() == {"kept-for": "a"}
+    fleet.come("gang-0", 0, asks(gpumem=8000), schedulingGroup={"podGroupName": "gang"})
+    asked = fleet.engine.state.pod("uid-gang-0")
+    assert asked is not None
+    assert fleet.engine.algorithm.on_node.fits_without(asked, "a", ["uid-low-a"]) is not None
+
+
 def test_without_an_object_the_lowest_pod_tells_the_priority_of_the_group() -> None:
     fleet = full("a", "b")
     for name, priority in (("gang-0", 9), ("gang-1", 1)):
@@ -288,7 +300,7 @@ def test_a_pod_of_higher_priority_that_takes_the_room_of_one_has_all_be_decided_
     fleet.decide()
     assert fleet.node_of("urgent") == "a"
     fleet.now = 60.0
-    fleet.engine.queue.tick(fleet.now)
+    fleet.engine.queue.flush_due(fleet.now)
     fleet.decide()
     assert fleet.kept() == {"gang-0": "b", "gang-1": "c"}
 
@@ -368,9 +380,24 @@ def test_pods_that_could_not_be_bound_get_their_room_again() -> None:
         fleet.engine.unreserve(decision.uid, fleet.now)
     assert fleet.kept() == {"gang-0": "a", "gang-1": "b"}
     fleet.now = 60.0
-    fleet.engine.queue.tick(fleet.now)
+    fleet.engine.queue.flush_due(fleet.now)
     fleet.decide()
     assert fleet.where(2) == ["a", "b"]
+
+
+def test_room_that_is_kept_again_is_kept_at_the_priority_that_it_was_taken_with() -> None:
+    """That of the group is its lowest pod's: the highest alone would keep away who may take that room."""
+    fleet = full("a", "b")
+    for name, priority in (("gang-0", 9), ("gang-1", 5)):
+        fleet.come(name, priority, asks(gpumem=8000), annotations=in_group("gang", 2))
+    fleet.decide()
+    assert {hold.priority for hold in fleet.engine.state.holds} == {5}
+    for name in "ab":
+        fleet.end(f"uid-low-{name}")
+    for decision in fleet.engine.attempt_group(fleet.now):
+        fleet.engine.unreserve(decision.uid, fleet.now)
+    assert sorted(fleet.kept()) == ["gang-0", "gang-1"]
+    assert {hold.priority for hold in fleet.engine.state.holds} == {5}
 
 
 # In random worlds ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, in_group, node, pod
-from tests.engine.test_engine_sweeps import swept
+from tests.engine.test_engine_resync import resynced
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine, GroupProgress, StaleGroup
@@ -61,14 +61,14 @@ def test_an_object_that_needs_none_counts_before_a_policy() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     groups_policy(engine, minimum=4)
     metadata = {"name": "team", "namespace": "default", "uid": "team", "resourceVersion": "10"}
-    swept(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
+    resynced(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
     engine.observe_pod(labelled("p0"), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 
 def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0"), labelled("p1")])
-    swept(engine, KIND, [], 5)
+    resynced(engine, KIND, [], 5)
     assert attempt(engine) == [("p0", Outcome.UNSCHEDULABLE)]
     groups_policy(engine, minimum=2)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
@@ -77,7 +77,7 @@ def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> 
 def test_an_object_comes_before_policies() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0")])
     groups_policy(engine, minimum=2)
-    swept(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
+    resynced(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 
@@ -118,7 +118,7 @@ class Team:
                     self.engine.binding_succeeded(decision.uid)
 
     def stale(self, now: float) -> list[StaleGroup]:
-        self.progress.look(now)
+        self.progress.update(now)
         return self.progress.stale_groups(now)
 
 
@@ -129,30 +129,30 @@ def team() -> Team:
 
 def test_how_long_a_group_took_counts_from_its_first_pod(team: Team) -> None:
     team.come("p0")
-    assert team.progress.look(1.0) == []
+    assert team.progress.update(1.0) == []
     assert team.progress.waiting == 1
     team.come("p1", "p2", now=5.0)
-    assert team.progress.look(6.0) == []
+    assert team.progress.update(6.0) == []
     for decision in team.engine.attempt_group(7.0):
-        assert team.progress.look(8.0) == []  # they are placed, and not bound
+        assert team.progress.update(8.0) == []  # they are placed, and not bound
         assert team.progress.waiting == 1
         team.engine.binding_succeeded(decision.uid)
-    assert team.progress.look(11.0) == [10.0]
-    assert team.progress.look(12.0) == []
+    assert team.progress.update(11.0) == [10.0]
+    assert team.progress.update(12.0) == []
     assert team.progress.waiting == 0
 
 
 def test_a_group_that_goes_away_has_not_become_whole(team: Team) -> None:
     team.come("p0")
-    assert team.progress.look(1.0) == []
+    assert team.progress.update(1.0) == []
     team.engine.remove_pod("uid-p0", 2.0)
-    assert team.progress.look(3.0) == []
+    assert team.progress.update(3.0) == []
     assert team.progress.waiting == 0
 
 
 def test_a_pod_without_a_group_is_none_of_them(team: Team) -> None:
     team.engine.observe_pod(pod("alone", asks(1, 1000)), 0.0)
-    assert team.progress.look(1.0) == []
+    assert team.progress.update(1.0) == []
     assert team.progress.waiting == 0
 
 
@@ -169,10 +169,10 @@ def test_a_group_that_has_lost_a_pod_is_stale_after_a_time(team: Team) -> None:
     assert not found.is_to_end
     assert team.progress.stale == 1
     team.come("p3", now=1301.0)
-    assert team.progress.look(1301.0) == []
+    assert team.progress.update(1301.0) == []
     assert team.progress.waiting == 1
     team.bind(1302.0)
-    assert team.progress.look(1303.0) == [2.0]
+    assert team.progress.update(1303.0) == [2.0]
     assert team.stale(1304.0) == []
     assert team.progress.stale == 0
 
@@ -208,13 +208,13 @@ def test_a_policy_says_when_a_group_is_stale_and_whether_it_ends(team: Team) -> 
 def test_a_group_that_lost_the_pod_that_waited_has_not_become_whole(team: Team) -> None:
     team.come("p0", "p1", "p2")
     team.bind(1.0)
-    assert team.progress.look(1.0) == []
+    assert team.progress.update(1.0) == []
     team.engine.remove_pod("uid-p1", 5.0)
     team.engine.observe_node(node("a", cards("a", 2), version=9), 5.0)
     team.come("p3", now=5.0)
-    assert team.progress.look(6.0) == []
+    assert team.progress.update(6.0) == []
     team.engine.remove_pod("uid-p3", 7.0)
-    assert team.progress.look(8.0) == []
+    assert team.progress.update(8.0) == []
 
 
 def test_pods_that_are_being_bound_are_not_missing(team: Team) -> None:
@@ -264,9 +264,9 @@ def test_a_minimum_that_a_policy_raises_is_followed() -> None:
         engine.observe_pod(labelled(name), 0.0)
     for decision in engine.attempt_group(0.0):
         engine.binding_succeeded(decision.uid)
-    engine.group_progress.look(1.0)
+    engine.group_progress.update(1.0)
     groups_policy(engine, minimum=3, staleAfter="10s")
-    engine.group_progress.look(2.0)
+    engine.group_progress.update(2.0)
     assert [each.key.name for each in engine.group_progress.stale_groups(12.0)] == ["team"]
 
 
@@ -292,5 +292,5 @@ def test_pods_of_another_scheduler_are_not_ours_to_end(scheduler: str, number: i
             scheduler=scheduler,
         )
         engine.observe_pod(there, 0.0)
-    engine.group_progress.look(1.0)
+    engine.group_progress.update(1.0)
     assert len(engine.group_progress.stale_groups(1.0)) == number

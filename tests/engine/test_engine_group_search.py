@@ -104,6 +104,7 @@ def test_groups_of_equal_slices_are_never_missed() -> None:
     assert not any(map(is_placed, others))
 
 
+@pytest.mark.long
 def test_nearly_all_mixed_groups_that_fit_are_found_and_other_orders_find_some(monkeypatch: pytest.MonkeyPatch) -> None:
     fit, others = worlds(5, 1200, uniform=False)
     assert len(fit) > 200

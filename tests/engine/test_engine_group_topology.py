@@ -12,6 +12,7 @@ from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.pod_capacity import capacity_for
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Outcome
 
@@ -87,7 +88,7 @@ def test_no_domain_has_room_though_all_together_have() -> None:
 def test_a_label_that_no_node_has_is_named() -> None:
     engine = engine_with([rack("a", 2, "r1")])
     come(engine, 2, 2, required="block")
-    assert "and no node has label block, within one value of which they are placed" in attempt(engine)[""]
+    assert "and no node has label block, of which they must share one value" in attempt(engine)[""]
 
 
 def test_pods_that_run_already_fix_the_domain() -> None:
@@ -190,7 +191,7 @@ def test_there_is_never_room_for_more_pods_than_are_counted(data: st.DataObject)
     devices = data.draw(st.integers(0, 2))
     amounts = asks(devices, data.draw(st.sampled_from([1000, 3000, 8000])), data.draw(st.sampled_from([0, 30, 100])))
     amounts["requests"] = {**amounts["requests"], "cpu": data.draw(st.sampled_from(["100m", "1"]))}
-    counted = engine.algorithm.capacity_for(pod("asks", amounts), 50)
+    counted = capacity_for(engine.algorithm.classes, pod("asks", amounts), 50)
     for name in "ab":
         row = engine.state.nodes.row(name)
         assert row is not None

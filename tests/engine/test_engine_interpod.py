@@ -12,7 +12,8 @@ from tests.naive.predicates import REQUIRED
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.kube import Namespace
-from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
+from vgpu_scheduler.model import CardReason, ClusterEvent, Decision, Outcome
+from vgpu_scheduler.predicates import reasons as filters
 
 NEAR, AWAY, EXISTING = (
     "node(s) didn't match pod affinity rules",
@@ -99,11 +100,11 @@ def test_what_is_said_of_each_node() -> None:
         f"0/5 nodes are available: 1 node unregistered, 1 {AWAY}, 1 node(s) were unschedulable, 2 {EXISTING}."
     )
     assert {name: found.reasons for name, found in decision.verdicts.items()} == {
-        "a1": (EXISTING,),
-        "a2": (EXISTING,),
-        "b1": (AWAY,),
-        "c1": ("node(s) were unschedulable",),
-        "d1": ("node unregistered",),
+        "a1": (filters.INTER_POD_EXISTING,),
+        "a2": (filters.INTER_POD_EXISTING,),
+        "b1": (filters.INTER_POD_ANTI_AFFINITY,),
+        "c1": (filters.UNSCHEDULABLE,),
+        "d1": (CardReason.NodeUnregistered,),
     }
     assert decision.helped_by & ClusterEvent.ASSIGNED_POD_CHANGE
     assert decision.outcome is Outcome.UNSCHEDULABLE
@@ -257,16 +258,16 @@ def test_a_namespace_that_changes_its_labels_wakes() -> None:
     assert woken(engine) == "b1"
 
 
-def test_namespaces_are_known_from_sweeps_too() -> None:
+def test_namespaces_are_known_from_resyncs_too() -> None:
     engine = zones()
     selector = {"matchLabels": {"team": "x"}}
     engine.observe_pod(foreign("guard", "b1", **away(term("web", namespaceSelector=selector))), 0.0)
-    engine.lists.sweep("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
+    engine.lists.resync("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
     asking = pod("web", labels={"app": "web"}, nodeSelector={"zone": "b"})
     assert engine.algorithm.decide(asking).placement is None
-    sweep = engine.lists.sweep("Namespace", 6)
-    for gone in sweep.missing():
-        sweep.remove(gone, 0.0)
+    resync = engine.lists.resync("Namespace", 6)
+    for gone in resync.missing():
+        resync.remove(gone, 0.0)
     assert engine.algorithm.decide(asking).placement is not None
 
 

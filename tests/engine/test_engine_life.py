@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -113,17 +114,17 @@ def test_a_heartbeat_of_the_pod_itself_wakes_nobody_but_a_change_of_what_it_asks
 def test_a_gated_pod_waits_for_its_last_gate() -> None:
     gates = [{"name": "one"}, {"name": "two"}]
     engine = engine_with([node("a", cards("a", 1))], [pod("p", schedulingGates=gates)])
-    assert (engine.attempt(0.0), engine.gated) == (None, 1)
+    assert (engine.attempt(0.0), engine.unscheduled_pods.gated) == (None, 1)
     engine.observe_pod(pod("p", version=2, schedulingGates=gates[:1]), 0.0)
-    assert (engine.attempt(0.0), engine.gated) == (None, 1)
+    assert (engine.attempt(0.0), engine.unscheduled_pods.gated) == (None, 1)
     engine.observe_pod(pod("p", version=3), 0.0)
-    assert (attempt(engine).outcome, engine.gated) == (Outcome.PLACED, 0)
+    assert (attempt(engine).outcome, engine.unscheduled_pods.gated) == (Outcome.PLACED, 0)
 
 
 def test_a_gated_pod_that_is_deleted_is_gated_no_more() -> None:
     engine = engine_with([], [pod("p", schedulingGates=[{"name": "one"}])])
     engine.remove_pod("uid-p", 0.0)
-    assert engine.gated == 0
+    assert engine.unscheduled_pods.gated == 0
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,57 @@ def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytes
     assert engine.queue.place("uid-bad") is QueueName.BACKOFF  # tried again without any event
     monkeypatch.undo()
     assert attempt(engine, 1.0).outcome is Outcome.PLACED
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "groups.problem",
+        "groups.incomplete_status",
+        "attempts.gang_status",
+        "attempts._requeue_after_attempt",
+        "storage.decisions_before_sync",
+        "preemptions.post_filter",
+        "preemptions.placed",
+        "attempts.waiting_holds.for_pod",
+    ],
+)
+def test_a_pod_whose_attempt_raises_anywhere_does_not_stop_the_others(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asks(99) if "filter" in where or "holds" in where else asks()
+    engine = engine_with([node("a", cards("a", 1))], [pod("bad", asked, priority=9), pod("good")])
+    path, _, name = where.rpartition(".")
+    owner = attrgetter(path)(engine)
+    original = getattr(owner, name)
+
+    def fails(*about: Any, **more: Any) -> Any:
+        if "bad" in str(about):
+            raise ZeroDivisionError("odd")
+        return original(*about, **more)
+
+    monkeypatch.setattr(owner, name, fails)
+    bad, good = attempt(engine), attempt(engine)
+    assert (bad.pod, bad.outcome, bad.message) == (
+        "default/bad",
+        Outcome.ERROR,
+        "internal error: ZeroDivisionError('odd')",
+    )
+    assert good.outcome is Outcome.PLACED
+    assert engine.queue.place("uid-bad") is QueueName.BACKOFF
+    assert [held.uid for held in engine.state.reservations()] == ["uid-good"]
+    assert not engine.state.in_flight("uid-bad")
+    monkeypatch.undo()
+    again = attempt(engine, 1.0)
+    assert again.outcome is (Outcome.UNSCHEDULABLE if asked == asks(99) else Outcome.PLACED)
+
+
+def test_a_pod_whose_look_at_changed_nodes_raises_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("bad", priority=9), pod("good")])
+    monkeypatch.setattr(engine.queue, "last_attempt", lambda uid: uid if uid == "uid-bad" else None)
+    monkeypatch.setattr(engine.attempts._requeuer, "changed_since", lambda *_: 1 / 0)
+    assert [attempt(engine).outcome for _ in range(2)] == [Outcome.ERROR, Outcome.PLACED]
+    assert engine.queue.place("uid-bad") is QueueName.BACKOFF
 
 
 @pytest.mark.parametrize("step", ["_fit", "_score"])

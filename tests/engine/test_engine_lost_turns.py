@@ -10,7 +10,7 @@ from tests.engine.builders import asks, cards, node_object
 from tests.engine.dialect_worlds import HAMI, MEMORY, NUMBER, VOLCANO, asking, engine_of, volcano_node
 
 from vgpu_scheduler.dialects.volcano import PluginVersion, volcano_dialect
-from vgpu_scheduler.engine import ClosureCause, Engine, EngineOptions, NodeClosure, QueueName
+from vgpu_scheduler.engine import ClosedByUnservedPods, ClosureCause, Engine, EngineOptions, QueueName
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.whatif import World, ask
 
@@ -47,7 +47,7 @@ def placed(engine: Engine, name: str, now: float, **limits: Any) -> str:
 def test_a_node_is_closed_to_pods_of_as_many_cards_until_the_pod_is_gone(others: tuple[Any, ...]) -> None:
     engine = with_node(*others, VOLCANO)
     engine.observe_pod(unserved("left"), 0.0)
-    assert engine.closed_nodes.closures("v") == (NodeClosure(ClosureCause.DEVICES_NOT_TAKEN, "", "", f"{NUMBER}: 1"),)
+    assert engine.closed_nodes.closures("v") == (ClosedByUnservedPods(f"{NUMBER}: 1"),)
     assert engine.closed_nodes.counts()[ClosureCause.DEVICES_NOT_TAKEN] == 1
     assert list(engine.closed_nodes) == ["v"]
     assert placed(engine, "one", 1.0) == f"0/1 nodes are available: 1 {CLOSED}."
@@ -157,6 +157,6 @@ def test_what_if_says_the_same() -> None:
     world.engine.observe_pod(unserved("left"), 0.0)
     decision = ask(world, asking("one", {NUMBER: 1, MEMORY: 1000})).decision
     assert decision.message == f"0/1 nodes are available: 1 {CLOSED}."
-    assert decision.verdicts["v"].reasons == (CLOSED,)
+    assert decision.verdicts["v"].text == CLOSED
     refused = ask(world, asking("odd", {MEMORY: 1000})).decision
     assert f"{MEMORY} without a limit of {NUMBER}" in refused.message

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, node, node_object, pod_object
 from tests.engine.test_engine_interpod import decide, placed
+from tests.engine.test_engine_preemption_whole_groups import pod_group
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
@@ -34,6 +35,17 @@ def test_its_requests_count_for_pods_of_its_priority_and_lower() -> None:
     engine = one_card(nominated("first", "a", asks(0, cpu="12")))
     for priority, where in ((9, ""), (10, ""), (11, "a")):
         assert placed(engine, f"p{priority}", resources=asks(0, cpu="8"), priority=priority) == where, priority
+
+
+def test_the_priority_of_its_group_counts_and_that_of_the_group_of_who_comes() -> None:
+    """As in the queue: who goes first by its group would else wait for one that comes later."""
+    team = {"schedulingGroup": {"podGroupName": "team"}}
+    engine = one_card(nominated("first", "a", asks(0, cpu="12")))
+    engine.groups.observe_object(pod_group("team", minimum=1, priority=11))
+    assert placed(engine, "urgent", resources=asks(0, cpu="8"), priority=0, **team) == "a"
+    engine = one_card(nominated("first", "a", asks(0, cpu="12"), **team))
+    engine.groups.observe_object(pod_group("team", minimum=1, priority=-1))
+    assert placed(engine, "p", resources=asks(0, cpu="8"), priority=0) == "a"
 
 
 def test_its_cards_count() -> None:

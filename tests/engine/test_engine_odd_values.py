@@ -20,7 +20,7 @@ from vgpu_scheduler.kube import Pod, decode_pod, decode_quota
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 
 SEEDS = range(12)
-FOLLOWED = re.compile(r"counts? as|, so it gets|is followed as|fits cards|is cut to")
+FOLLOWED = re.compile(r"counts? as|, so it gets|is ignored|fits cards|is cut to")
 """How something odd would be followed, which it is not where a pod is refused for it."""
 UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 1024), ("G", 10**9))
 VENDORS = {vendor.key: vendor for vendor in HAMI.claims.vendors}
@@ -43,7 +43,7 @@ def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
         refusal, _ = answer(strict, odd)
         assert refusal.outcome is Outcome.REFUSED, odd
         assert odd.name in refusal.message, (odd, refusal.message)
-        assert odd.refused or "the pod is refused, for strict_annotations is on" in refusal.message
+        assert odd.refused or "the pod is refused, because strict_annotations is on" in refusal.message
         assert not FOLLOWED.search(refusal.message), refusal.message
 
 
@@ -154,3 +154,22 @@ def test_a_quota_that_counts_as_it_looks_says_nothing(text: str) -> None:
     hard = {"limits.nvidia.com/gpumem": text, "limits.nvidia.com/gpucores": text, "requests.nvidia.com/gpu": text}
     wire = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": hard}}
     assert hami_engine(VENDORS["NVIDIA"]).quota_limits.observe(decode_quota(wire)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [("gpu", "0.5", 1), ("gpu", "1500m", 2), ("rdma", "0.25", 1), ("gpu-memory", "0.5Gi", 0), ("gpu", "50", 0)],
+)
+def test_a_fraction_that_koordinator_rounds_up_is_told(name: str, text: str, counts: int) -> None:
+    resource = f"koordinator.sh/{name}"
+    limits = {resource: text}
+    wire = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+    wire["metadata"] |= {"namespace": "default", "uid": "u"}
+    what = f"container main: {resource}: {text} is not a whole number"
+    told = list(other_engine("koordinator").usage_warnings.of_pod(decode_pod({**wire, "status": {}})))
+    assert told == ([f"{what}, and counts as {counts}"] if counts else [])
+    if counts:
+        strict = other_engine("koordinator", strict_annotations=True)
+        decision = strict.algorithm.decide(decode_pod({**wire, "status": {}}))
+        assert decision.outcome is Outcome.REFUSED
+        assert f"{what}: write {counts}" in decision.message

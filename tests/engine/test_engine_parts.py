@@ -26,7 +26,7 @@ from vgpu_scheduler.kube import decode_node as decode
 from vgpu_scheduler.model import CardReason, Decision
 from vgpu_scheduler.reading.cards import card_places
 from vgpu_scheduler.whatif import World, make_dialect
-from vgpu_scheduler.whatif.explanation.explanation import held_cards
+from vgpu_scheduler.whatif.explanation.cards import held_cards
 from vgpu_scheduler.whatif.world import usage
 
 Obj = dict[str, Any]

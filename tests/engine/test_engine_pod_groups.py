@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import hypothesis.strategies as st
@@ -37,7 +38,7 @@ def snapshot(engine: Engine) -> Any:
         state.quota_usage.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
-        state.wakes.take().returned,
+        state.pending_events.take().returned,
     )
 
 
@@ -99,6 +100,32 @@ def test_an_undo_wakes_nobody_who_waits_for_a_quota() -> None:
     assert {outcome for _, outcome in attempt(engine, 1.0)} == {Outcome.UNSCHEDULABLE}
     assert attempt(engine, 30.0) == []
     assert engine.queue.place("uid-waits") is QueueName.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    "where", ["preemptions.placed", "attempts._requeue_after_attempt", "attempts.waiting_holds.for_group"]
+)
+def test_an_error_after_the_decision_leaves_nothing_of_any(where: str, monkeypatch: Any) -> None:
+    engine = engine_with([node("a", cards("a", 0 if "holds" in where else 2))])
+    before = snapshot(engine)
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
+    path, _, name = where.rpartition(".")
+    owner = attrgetter(path)(engine)
+    original = getattr(owner, name)
+
+    def fails(*about: Any, **more: Any) -> Any:
+        if "p1" in str(about):
+            raise ZeroDivisionError
+        return original(*about, **more)
+
+    monkeypatch.setattr(owner, name, fails)
+    assert attempt(engine) == [("p0", Outcome.ERROR), ("p1", Outcome.ERROR)]
+    assert snapshot(engine)[:-1] == before[:-1]
+    assert [engine.queue.place(f"uid-p{number}") for number in range(2)] == [QueueName.BACKOFF] * 2
+    monkeypatch.undo()
+    engine.observe_node(node("a", cards("a", 2), version=9), 5.0)
+    assert attempt(engine, 5.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 
 def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:
@@ -325,7 +352,7 @@ def test_pods_that_cannot_be_understood_as_members_are_refused_by_themselves() -
         engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
     [decision] = engine.attempt_group(0.0)
     assert decision.outcome is Outcome.REFUSED
-    assert decision.message.startswith("annotation gang.scheduling.koordinator.sh/min-available: 'two' is no number")
+    assert decision.message.startswith("annotation gang.scheduling.koordinator.sh/min-available: 'two' is not a number")
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 

@@ -11,6 +11,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.model import ClusterEvent, Outcome
+from vgpu_scheduler.predicates import reasons as filters
 
 
 def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
@@ -73,9 +74,9 @@ def test_what_kubernetes_says_of_a_node_goes_before_what_a_policy_says() -> None
     with_policies(engine, {"nodeSelector": {"matchLabels": {"pool": "x"}}})
     engine.observe_pod(pod("x", asks(cpu="4")), 0.0)
     assert decide(engine).reasons == {
-        "node(s) were unschedulable": 1,
-        "Insufficient cpu": 1,
-        "node(s) didn't match the policy's node selector": 1,
+        filters.UNSCHEDULABLE: 1,
+        filters.insufficient("cpu"): 1,
+        filters.POLICY_SELECTOR: 1,
     }
 
 
@@ -223,7 +224,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     placement = engine.assumed.recheck("uid-x")
     assert placement is not None
     assert placement.containers[0][0].amounts == (1, 1000, 100)
-    restated = engine.after_recheck(decision, placement)
+    restated = engine.assumed.after_recheck(decision, placement)
     assert restated.placement == placement
     assert restated.sources["devices"] == ("settings", "ClusterVGPUPolicy p")
 

@@ -59,7 +59,7 @@ def test_a_pod_that_is_being_deleted_keeps_no_room() -> None:
 
 def test_a_pod_that_left_its_selection_keeps_no_room() -> None:
     fleet = preempting("high")
-    fleet.engine.leave_selection("uid-high", 900, fleet.now)
+    fleet.engine.unscheduled_pods.leave_selection("uid-high", 900, fleet.now)
     assert not fleet.engine.state.holds
     fleet.engine.observe_pod(waiting("high"), fleet.now)  # it waits after all
     fleet.decide()
@@ -249,7 +249,7 @@ def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change(
     change(1, app="web")
     evaluator.exclude("uid-low", 600.0)
     assert not is_victim()
-    assert evaluator.search(high, fleet.now).again_at == 600.0
+    assert evaluator.search(high, fleet.now).retry_at == 600.0
     change(2, app="db")
     assert is_victim(), "no budget selects it any more"
     evaluator.exclude("uid-low", 600.0)

@@ -77,7 +77,10 @@ def test_the_delay_counts_from_when_the_scheduling_gates_went() -> None:
     changed(fleet, "high", creationTimestamp=CREATED)
     fleet.decide()
     assert fleet.last["high"].preemption is None
-    assert "not eligible before 120 seconds have passed since its scheduling gates went." in fleet.last["high"].message
+    assert (
+        "not eligible before 120 seconds have passed since its scheduling gates were removed."
+        in fleet.last["high"].message
+    )
     fleet.now = 719.0
     fleet.decide()
     assert fleet.last["high"].preemption is None

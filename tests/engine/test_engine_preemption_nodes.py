@@ -46,7 +46,7 @@ def test_who_waits_for_a_node_that_does_not_take_it_any_more_is_decided_anew(wha
     change(fleet, **CHANGES[what], **more)
     assert not fleet.engine.state.holds
     fleet.now = 20.0  # once its back-off is over
-    fleet.engine.queue.tick(fleet.now)
+    fleet.engine.queue.flush_due(fleet.now)
     fleet.decide()
     found = fleet.last["high"].preemption
     assert found is not None

@@ -14,26 +14,26 @@ from tests.policy.resources import policy
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, VictimSearch
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import CardReason, RejectionReason
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
-NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-def naive(engine: Engine, searching: VictimSearch, preemptor: Preemptor, found: Filtered) -> dict[str, int]:
+def naive(engine: Engine, searching: VictimSearch, preemptor: Preemptor, found: Filtered) -> dict[RejectionReason, int]:
     """Count the nodes under each reason, each asked by itself without all pods of lower priority."""
-    state, counts = engine.state, Counter[str]()
+    state, counts = engine.state, Counter[RejectionReason]()
     rows = [row for rows in searching.helpful_rows(preemptor, found) for row in rows.tolist()]
     for name in map(state.nodes.name, rows):
         known = (state.pod(held.uid) for held in state.reservations(name))
         lower = [each for each in known if each is not None and each.priority < preemptor.pod.priority]
         rejection = searching.rejection(preemptor, name, lower) if lower else NO_VICTIMS_THERE
         assert rejection is not None
-        counts.update(rejection.texts)
+        counts.update(rejection.reasons)
     counts[NOT_HELPFUL] = len(state.nodes) - len(rows)
     return counts
 
@@ -50,7 +50,7 @@ def filtered(engine: Engine, asked: Pod) -> tuple[Preemptor, Filtered]:
 
 
 def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> None:
-    reasons = Counter[str]()
+    reasons = Counter[RejectionReason]()
     for seed in range(12):
         rng = np.random.default_rng(seed)
         engine = random_world(rng)
@@ -70,7 +70,7 @@ def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> Non
                 assert counts == searching.refusals(preemptor, found, best, order), "what is kept says the same"
                 reasons.update(counts)
             engine.remove_pod(f"p{number}", 0.0)
-    assert {NO_VICTIMS, NOT_HELPFUL, "CardInsufficientMemory"} <= reasons.keys()
+    assert {*NO_VICTIMS_THERE.reasons, NOT_HELPFUL, CardReason.CardInsufficientMemory} <= reasons.keys()
 
 
 def test_a_pod_that_may_preempt_others_is_told_what_would_still_be_short() -> None:
@@ -82,7 +82,7 @@ def test_a_pod_that_may_preempt_others_is_told_what_would_still_be_short() -> No
     fleet.decide()
     said = fleet.last["high"].message
     assert said.endswith(
-        f"preemption: 0/3 nodes are available: 1 CardInsufficientMemory, 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
+        f"preemption: 0/3 nodes are available: 1 CardInsufficientMemory, 1 {NO_VICTIMS}, 1 {NOT_HELPFUL.text}."
     )
     fleet.engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
     fleet.come("plain", 5, asks(gpumem=4000))

@@ -72,6 +72,7 @@ class Storm:
         return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("sizes", [(2000,), (1000, 2000, 4000, 8000)], ids=["all alike", "of four sizes"])
 def test_a_storm_settles_with_as_many_evictions_as_are_needed(sizes: tuple[int, ...], seed: int) -> None:

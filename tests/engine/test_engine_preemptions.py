@@ -31,6 +31,41 @@ def full(**options: object) -> Fleet:
     return fleet
 
 
+def test_an_attempt_that_breaks_off_leaves_no_preemption_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody was told of its victims: room that is kept for them to leave would be kept for ever."""
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000))
+    file = fleet.engine.attempts._requeue_after_attempt
+
+    def fails(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(fleet.engine.attempts, "_requeue_after_attempt", file)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(fleet.engine.attempts, "_requeue_after_attempt", fails)
+    (broken,) = fleet.engine.attempt_group(fleet.now)
+    assert broken.outcome is Outcome.ERROR
+    assert not fleet.engine.state.holds
+    assert not fleet.engine.preemptions.under_way()
+    assert not fleet.engine.preemptions.evaluator.limits.reserved()
+    fleet.now += 60.0
+    fleet.decide()
+    preemption = fleet.last["high"].preemption
+    assert preemption is not None
+    assert [victim.pod for victim in preemption.victims] == ["default/lower"]
+
+
+def test_a_question_about_preemption_leaves_nothing_to_be_taken_back() -> None:
+    """A page asks many of them, and no attempt follows."""
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000))
+    pod, preemptions = fleet.engine.state.pod("uid-high"), fleet.engine.preemptions
+    assert pod is not None
+    with preemptions.supposing():
+        decision = preemptions.post_filter(pod, fleet.engine.algorithm.decide(pod), 0.0)
+        assert decision.preemption is not None
+    assert not preemptions._begun
+
+
 def test_a_pod_that_fits_nowhere_gets_the_room_of_the_least_important_one() -> None:
     fleet = full()
     fleet.come("high", 5, asks(gpumem=3000))
@@ -229,7 +264,7 @@ def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
     fleet.come("high", 5, asks(gpumem=3000))
     fleet.decide()
     assert fleet.last["high"].preemption is None
-    assert fleet.last["high"].again_at == 600.0
+    assert fleet.last["high"].retry_at == 600.0
     fleet.now = 600.0  # nothing else has to happen
     fleet.decide()
     assert fleet.last["high"].preemption is not None

@@ -25,7 +25,7 @@ def test_priority_then_time_in_queue() -> None:
     for now, (uid, priority) in enumerate([("late", 0), ("later", 0), ("high", 5), ("higher", 9), ("low", -1)]):
         queue.add(uid, priority, float(now))
     assert drain(queue, 10.0) == ["higher", "high", "late", "later", "low"]
-    assert queue.counts()[QueueName.TRYING] == 5
+    assert queue.counts()[QueueName.IN_FLIGHT] == 5
 
 
 def test_one_that_is_active_keeps_its_turn_unless_its_priority_changes() -> None:
@@ -45,7 +45,7 @@ def test_back_off_doubles_from_one_second_to_ten() -> None:
         assert queue.pop(now) == "a"
         queue.back_off("a", now)
         assert queue.place("a") is QueueName.BACKOFF
-        due = queue.tick(now)
+        due = queue.flush_due(now)
         assert due is not None
         assert queue.pop(due - 0.001) is None
         waits.append(due - now)
@@ -59,10 +59,10 @@ def test_back_off_counts_from_the_attempt_and_can_be_longer() -> None:
     queue.add("a", 0, 0.0)
     queue.pop(5.0)
     queue.back_off("a", 5.4)
-    assert queue.tick(5.4) == 6.0
+    assert queue.flush_due(5.4) == 6.0
     queue.pop(6.0)
     queue.back_off("a", 6.0, at_least=30.0)
-    assert queue.tick(6.0) == 36.0
+    assert queue.flush_due(6.0) == 36.0
     queue.pop(36.0)
     queue.back_off("a", 100.0)  # the back-off is long over
     assert queue.pop(100.0) == "a"
@@ -152,7 +152,7 @@ def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
     queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
-    assert queue.tick(1.0) == FLUSH_AFTER
+    assert queue.flush_due(1.0) == FLUSH_AFTER
     assert queue.pop(FLUSH_AFTER - 0.01) is None
     assert queue.pop(FLUSH_AFTER) == "a"
     queue.add_unschedulable(
@@ -258,5 +258,5 @@ def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, in
         else:
             now += (0.3, 2.0, 40.0)[number]
         assert {uid for uid in "abcd" if uid in queue} == members
-        assert {uid for uid in "abcd" if queue.place(uid) is QueueName.TRYING} == trying
+        assert {uid for uid in "abcd" if queue.place(uid) is QueueName.IN_FLIGHT} == trying
     assert set(drain(queue, now + FLUSH_AFTER + MAX_BACKOFF)) == members - trying

@@ -24,16 +24,16 @@ def test_every_way_into_a_place_is_counted_once() -> None:
         queue.pop(0.0)
         queue.add_unschedulable(uid, ClusterEvent.NODE_ADD, 0.0, "alike")
     queue.requeue(ClusterEvent.NODE_ADD, 0.5)  # a, after its back-off
-    queue.tick(1.0)
+    queue.flush_due(1.0)
     queue.pop(1.0)
     queue.placed("a", 1.0)  # b is next
     queue.remove("a")
     queue.pop(1.0)
     queue.back_off("b", 1.0)
-    queue.tick(60.0)
+    queue.flush_due(60.0)
     queue.pop(60.0)
     queue.add_unschedulable("b", ClusterEvent.NODE_ADD, 60.0)
-    queue.tick(60.0 + FLUSH_AFTER)
+    queue.flush_due(60.0 + FLUSH_AFTER)
     queue.add("b", 5, 400.0)
     assert counted(queue) == {
         ("active", "UnschedulablePodAdd"): 2,

@@ -109,7 +109,7 @@ def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     assert queue.pop(0.0) == "a"
-    queue.set_aside("a", ClusterEvent.STORAGE, 0.0)
+    queue.return_untried("a", ClusterEvent.STORAGE, 0.0)
     assert queue.attempts("a") == 0
     queue.requeue(ClusterEvent.STORAGE, 0.1)
     assert queue.pop(0.1) == "a", "without any back-off"
@@ -118,7 +118,7 @@ def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
 def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
     for claims_only in (False, True):
         queue = unschedulable("a", "b")
-        queue.tick(FLUSH_AFTER)
+        queue.flush_due(FLUSH_AFTER)
         if claims_only:
             queue.wake(["a"], FLUSH_AFTER, QueueEvent.VOLUME_CLAIM_UPDATE)
         else:
@@ -127,7 +127,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
         queue.placed("a", FLUSH_AFTER)
         assert queue.placed_after_flush == 0
     queue = unschedulable("a")
-    queue.tick(FLUSH_AFTER)
+    queue.flush_due(FLUSH_AFTER)
     queue.requeue(ClusterEvent.POLICY, FLUSH_AFTER)
     assert queue.pop(FLUSH_AFTER) == "a"
     queue.placed("a", FLUSH_AFTER)

@@ -10,10 +10,10 @@ from tests.engine.builders import OURS, allocation, asks, card, cards, engine_wi
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
 from vgpu_scheduler.engine import Engine, EngineOptions, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerKind, Decision, Outcome, PodClaims
+from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerType, Decision, Outcome, PodClaims
 from vgpu_scheduler.policy import PolicyDefaults
 
-APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+APP, INIT, SIDECAR = ContainerType.APP, ContainerType.INIT, ContainerType.SIDECAR
 
 MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
 
@@ -48,10 +48,24 @@ def places(engine: Engine, waiting: Pod, now: float = 0.0) -> bool:
     return attempt(engine, waiting, now).outcome is Outcome.PLACED
 
 
+@pytest.mark.parametrize(("cards_asked", "memory"), [(1, 5000), (2, 3000), (4, 2000), (1, 8000), (1, 4001)])
+def test_a_refusal_says_what_is_asked_and_what_is_left(cards_asked: int, memory: int) -> None:
+    engine = limited(quota(memory=8000, cores=300))
+    assert places(engine, pod("first", asks(1, 4000, 10)))
+    claims = engine.algorithm.classes.claims(pod("second", asks(cards_asked, memory, 10)))
+    asked = cards_asked * memory
+    said = engine.quota_limits.exceeded_by("default", claims, engine.state)
+    assert said == (
+        f"the pod asks for {asked} MiB of {MEMORY}, and namespace default uses 4000 of 8000 MiB of {MEMORY}"
+    )
+    claims = engine.algorithm.classes.claims(pod("small", asks(1, 4000, 10)))
+    assert engine.quota_limits.exceeded_by("default", claims, engine.state) is None
+
+
 # At admission ------------------------------------------------------------------------------------------------------
 
 
-def claimed(*containers: tuple[ContainerKind, int, int]) -> PodClaims:
+def claimed(*containers: tuple[ContainerType, int, int]) -> PodClaims:
     """Return claims: kind, cards and memory of each."""
     return tuple(
         ContainerClaims(f"c-{number}", kind, (Claim("NVIDIA", count, (1, memory, 120), (0, 0, 0)),), "hami")
@@ -70,7 +84,7 @@ def claimed(*containers: tuple[ContainerKind, int, int]) -> PodClaims:
     ],
 )
 def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
-    containers: list[tuple[ContainerKind, int, int]], peak: int
+    containers: list[tuple[ContainerType, int, int]], peak: int
 ) -> None:
     claims = claimed(*containers)
     for limit in (peak - 1, peak):
@@ -79,14 +93,14 @@ def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
         assert not engine.quota_limits.refuses("other", claims, engine.state)
 
 
-def swept(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
-    """Sweep with a list; return how many quotas were gone."""
-    sweep = engine.lists.sweep("ResourceQuota", version)
+def resynced(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
+    """Resync with a list; return how many quotas were gone."""
+    resync = engine.lists.resync("ResourceQuota", version)
     for found in listed:
-        assert sweep.take(found, 0.0) == ()
-    gone = sweep.missing()
+        assert resync.take(found, 0.0) == ()
+    gone = resync.missing()
     for found in gone:
-        sweep.remove(found, 0.0)
+        resync.remove(found, 0.0)
     return len(gone)
 
 
@@ -177,7 +191,7 @@ def test_what_cannot_be_read_lets_nothing_in_and_is_reported(text: str) -> None:
     engine = limited()
     (problem,) = engine.quota_limits.observe(quota(memory=text))
     assert (problem.kind, problem.name, problem.reason) == ("ResourceQuota", "q", "QuotaUnreadable")
-    assert f"spec.hard[{MEMORY}]: {text} is no whole number" in problem.message
+    assert f"spec.hard[{MEMORY}]: {text} is not a whole number" in problem.message
     assert engine.quota_limits.observe(quota(memory=text)) == (), "the same version says nothing new"
     assert not places(engine, pod("p", asks(1, 1)))
 
@@ -276,7 +290,7 @@ def test_a_placement_that_is_given_back_wakes() -> None:
 
 
 def test_a_quota_that_changes_or_goes_wakes() -> None:
-    for change in ("raised", "gone", "swept"):
+    for change in ("raised", "gone", "resynced"):
         engine = limited(quota(memory=500), quota(memory=500, namespace="other"))
         assert not places(engine, pod("p", asks(1, 1000)))
         assert not places(engine, pod("q", asks(1, 1000), namespace="other"))
@@ -285,7 +299,7 @@ def test_a_quota_that_changes_or_goes_wakes() -> None:
         elif change == "gone":
             engine.quota_limits.remove(quota(memory=500, version=2))
         else:
-            assert swept(engine, [quota(memory=500, namespace="other")], 5) == 1
+            assert resynced(engine, [quota(memory=500, namespace="other")], 5) == 1
         decision = engine.attempt(10.0)
         assert decision is not None
         assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)
@@ -319,14 +333,14 @@ def test_older_quotas_change_nothing() -> None:
     engine.quota_limits.remove(quota(memory=1000, version=6))
     engine.quota_limits.observe(quota(memory=1000, version=5))
     assert places(engine, pod("q", asks(1, 1001)))
-    assert swept(engine, [], 0) == 0
+    assert resynced(engine, [], 0) == 0
 
 
-def test_a_sweep_leaves_what_is_newer_than_its_list() -> None:
+def test_a_resync_leaves_what_is_newer_than_its_list() -> None:
     engine = limited(quota(memory=1000, version=5))
-    assert swept(engine, [], 4) == 0
+    assert resynced(engine, [], 4) == 0
     assert not places(engine, pod("p", asks(1, 1001)))
-    assert swept(engine, [], 5) == 1
+    assert resynced(engine, [], 5) == 1
     assert places(engine, pod("q", asks(1, 1001)))
 
 

@@ -132,7 +132,7 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
     assert engine.assumed.recheck("uid-p") is None
     assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()
-    engine.leave_selection("uid-p", 2, 0.0)
+    engine.unscheduled_pods.leave_selection("uid-p", 2, 0.0)
     assert engine.assumed.recheck("uid-p") is None
 
 
@@ -148,7 +148,8 @@ def test_a_pod_that_cannot_be_moved_goes_on_to_hold_what_it_held(broken: str, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(broken, fails)
-        assert engine.decide_elsewhere("uid-p", {on_node(engine)}) is None
+        with pytest.raises(RuntimeError):
+            engine.decide_elsewhere("uid-p", {on_node(engine)})
     assert engine.state.ledger() == before
     assert not engine.state.drift()
     assert engine.assumed.recheck("uid-p") is not None

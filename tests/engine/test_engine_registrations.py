@@ -27,3 +27,10 @@ def test_what_only_tells_of_somebody_alive_has_no_devices_read(
     engine.observe_node(node("a", cards("a", 1), annotations=annotations, version=2), 1.0)
 
     assert bool(read) is is_read
+
+
+def test_nothing_is_kept_of_a_node_that_is_gone_but_what_is_listed_beside_it() -> None:
+    engine = engine_with([node("a", annotations={"hami.io/node-nvidia-register": "odd"})])
+    assert engine._registrations._unclear == {"a"}
+    engine.remove_node("a")
+    assert not engine._registrations._unclear

@@ -9,7 +9,7 @@ from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, n
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import ClosureCause, Engine, EngineOptions, Problem, QueueName
-from vgpu_scheduler.engine.closed_nodes import KubeletRejections
+from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ClusterEvent, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
@@ -168,7 +168,7 @@ def test_an_explanation_and_the_counts_name_a_rejecting_node() -> None:
     decision = engine.attempt(2.0, explain=True)
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
-    assert decision.verdicts["a"].reasons == (TEXT,)
+    assert decision.verdicts["a"].text == TEXT
     assert decision.helped_by & ClusterEvent.KUBELET_REJECTION
     assert decision.another_node_helps
     assert engine.closed_nodes.counts()[ClosureCause.REJECTED_BY_KUBELET] == 1

@@ -38,8 +38,8 @@ def told(limits: dict[str, Any], annotations: dict[str, str] | None = None, warn
             {"nvidia.com/gpu": 0, "nvidia.com/gpumem": 1},
             "nvidia.com/gpu is 0, so it gets no card, whatever else",
         ),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumen": 1}, "no device resource is called nvidia.com/gpumen, did you mean"),
-        ({"nvidia.com/gpus": 1}, "no device resource is called nvidia.com/gpus, did you mean nvidia.com/gpu?"),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumen": 1}, "there is no device resource nvidia.com/gpumen, did you mean"),
+        ({"nvidia.com/gpus": 1}, "there is no device resource nvidia.com/gpus, did you mean nvidia.com/gpu?"),
     ],
 )
 def test_what_is_hardly_meant_of_amounts(limits: dict[str, Any], says: str) -> None:
@@ -51,7 +51,7 @@ def test_what_is_hardly_meant_of_amounts(limits: dict[str, Any], says: str) -> N
     ("name", "says"),
     [
         ("nvidia.com/use-gputyp", "has no effect, did you mean nvidia.com/use-gputype?"),
-        ("nvidia.com/gpumem", "has no effect: it is a resource, and belongs into the limits of a container"),
+        ("nvidia.com/gpumem", "has no effect: it is a resource, and belongs in the limits of a container"),
         ("hami.io/gpu-scheduler-polcy", "has no effect, did you mean hami.io/gpu-scheduler-policy?"),
     ],
 )
@@ -81,7 +81,9 @@ def test_groups_that_nobody_can_complete_are_told_of(kind: str, name: str) -> No
     found["metadata"][f"{kind}s"] = {name: "workers"}
     engine = make_engine()
     (says,) = engine.usage_warnings.of_pod(decode_pod(found))
-    assert says.startswith(f"{kind} {name} names a PodGroup, and the API server serves none: pods of this group are")
+    assert says.startswith(
+        f"{kind} {name} names a PodGroup, a kind that the API server does not serve: pods of this group are"
+    )
     engine.groups.served |= {kind.name for kind in POD_GROUP_KINDS}
     assert not list(engine.usage_warnings.of_pod(decode_pod(found)))
 
@@ -105,7 +107,7 @@ def test_what_is_right_or_belongs_to_others_is_let_be(limits: dict[str, Any], an
     [
         (
             "limits.nvidia.com/gpumen",
-            ["spec.hard[limits.nvidia.com/gpumen]: no limit of devices is called so, did you"],
+            ["spec.hard[limits.nvidia.com/gpumen]: there is no such limit on devices, did you"],
         ),
         ("limits.nvidia.com/gpumem", []),
         ("requests.nvidia.com/gpu", []),

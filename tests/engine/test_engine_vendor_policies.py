@@ -270,6 +270,6 @@ def test_cards_for_nobody_else_are_not_for_pods_that_share_theirs(app_class: str
 @pytest.mark.parametrize("cores", [0, 101])
 def test_compute_of_amd_cards_is_never_none(cores: int) -> None:
     refused = decide(engine_on(ALL_VENDORS, AMOUNTS), amd(cores=cores))
-    assert f"amd.com/gpucores: {cores} is no percentage of a card" in refused.message
+    assert f"amd.com/gpucores: {cores} is not a percentage of a card" in refused.message
     least = under({"defaults": {"cores": 0}})
     assert [share[2] for share in given(decide(least, {"amd.com/gpu": "1"}))] in ([1], [3])

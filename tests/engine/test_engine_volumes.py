@@ -8,7 +8,6 @@ from tests.engine.volume_builders import (
     CLAIM,
     CLASS,
     DECODE,
-    ELSEWHERE,
     NONE_TO_BIND,
     VOLUME,
     bound,
@@ -36,6 +35,7 @@ from tests.kube.storage_objects import (
 from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.model import NO_VOLUMES, ClusterEvent, Outcome, VolumePlan
+from vgpu_scheduler.predicates import reasons as filters
 
 # What is planned -----------------------------------------------------------------------------------------------------
 
@@ -185,10 +185,10 @@ def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, 
     assert (engine.attempt(5.0) is not None) is wakes
     take(engine, kind, obj, version=6, now=30.0)
     assert engine.attempt(30.0) is None, "nothing but the version changed"
-    sweep = engine.lists.sweep(kind, 9)
-    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in sweep.missing()]
-    for found in sweep.missing():
-        sweep.remove(found, 40.0)
+    resync = engine.lists.resync(kind, 9)
+    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in resync.missing()]
+    for found in resync.missing():
+        resync.remove(found, 40.0)
     assert key not in store
     assert [engine.kinds[kind].title(DECODE[kind](obj))] == [key]
     engine.kinds[kind].forget_versions()
@@ -203,9 +203,9 @@ def test_what_is_said_of_each_node() -> None:
     engine.observe_pod(pod("asks", nodeSelector={"host": "b"}, **using("c0", "c1")), 0.0)
     decision = decide(engine, explain=True)
     assert {name: found.reasons for name, found in decision.verdicts.items()} == {
-        "a": ("node(s) didn't match Pod's node affinity/selector",),
-        "b": (ELSEWHERE, NONE_TO_BIND),
-        "c": ("node(s) were unschedulable",),
+        "a": (filters.AFFINITY,),
+        "b": (filters.VOLUME_ELSEWHERE, filters.NO_VOLUME),
+        "c": (filters.UNSCHEDULABLE,),
     }
 
 
@@ -280,9 +280,9 @@ def test_pods_that_were_alike_before_storage_was_unknown_are_not_tried_for_each_
     for name, claimed in (("one", "c0"), ("two", "c1")):
         assert placed(engine, name, **using(claimed))[0] == ""
     kept = {"namespace": "default", "name": "c1"}
-    engine.storage.unknown()
+    engine.storage.mark_unsynced()
     take(engine, VOLUME, local("v", "b", claimRef=kept), now=20.0)
-    engine.storage.known()
+    engine.storage.mark_synced()
     found = {decision.pod: decision.outcome for decision in (decide(engine, 20.0), decide(engine, 20.0))}
     assert found == {"default/one": Outcome.UNSCHEDULABLE, "default/two": Outcome.PLACED}
 

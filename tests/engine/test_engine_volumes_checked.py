@@ -152,7 +152,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     engine = cluster(local("v", "b"))
     assert engine.storage.synced
     assert not engine.storage.needed
-    engine.storage.unknown()
+    engine.storage.mark_unsynced()
     engine.observe_pod(pod("one", **using("c0")), 0.0)
     engine.observe_pod(pod("disk", volumes=[{"name": "d", "cinder": {"volumeID": "v"}}]), 0.0)
     engine.observe_pod(pod("plain"), 0.0)
@@ -166,7 +166,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     assert found["one"].message == ""
     assert engine.attempt(5.0) is None, "it is unschedulable"
     assert engine.storage.needed
-    engine.storage.known()
+    engine.storage.mark_synced()
     assert {decide(engine, 5.0).outcome for _ in range(2)} == {Outcome.PLACED}
     for name in ("one", "disk"):
         engine.binding_succeeded(f"uid-{name}")
@@ -175,12 +175,12 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
 
 def test_a_unit_waits_for_its_member_with_claims() -> None:
     engine = cluster(local("v", "b"))
-    engine.storage.unknown()
+    engine.storage.mark_unsynced()
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
     decisions = [each for _ in range(3) for each in engine.attempt_group(0.0)]
     assert {each.outcome for each in decisions[-2:]} == {Outcome.NOT_READY}
-    engine.storage.known()
+    engine.storage.mark_synced()
     assert [each.outcome for each in engine.attempt_group(5.0)] == [Outcome.PLACED] * 2
 
 
@@ -199,7 +199,7 @@ def test_to_ask_whether_anybody_needs_storage_changes_nothing() -> None:
     """What becomes of a pod decides, and it is not known yet of one that left the selection of those that wait."""
     engine = cluster()
     engine.observe_pod(pod("one", version=2, **using("c0")), 0.0)
-    engine.leave_selection("uid-one", 5, 0.0)
+    engine.unscheduled_pods.leave_selection("uid-one", 5, 0.0)
     assert [engine.storage.needed for _ in range(2)] == [True, True], "nothing says yet that it is bound"
     engine.observe_pod(pod("one", version=6, nodeName="a", **using("c0")), 0.0)
     assert not engine.storage.needed

@@ -208,7 +208,7 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
         wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
         coming = decode_pod(wire)
-        key = UnschedulableClass(number, ClusterEvent.NODE_ADD, per_node=True)
+        key = UnschedulableClass(number, ClusterEvent.NODE_ADD, node_local=True)
         if engine.algorithm.decide(coming).placement is not None:
             placed += 1
             needs.put(key, coming, *engine.algorithm.classes.need(coming))

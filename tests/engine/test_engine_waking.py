@@ -8,7 +8,7 @@ from tests.engine.builders import make_engine, pod
 
 from vgpu_scheduler.engine import Engine, QueueEvent, QueueName
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.model import ClusterEvent, WakeSet
+from vgpu_scheduler.model import ClusterEvent, PendingEvents
 
 NAMESPACES = ("limited", "free", "other")
 EVENTS = (
@@ -59,15 +59,15 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     engine = engine_with_parked(pods)
     named = changed["pods"]
     assert isinstance(named, set)
-    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": QueueEvent.STORAGE_UPDATE for number in named}})  # type: ignore[arg-type]
-    wakes = engine.state.wakes
-    wakes.events |= found.events
-    wakes.every_policy |= found.every_policy
-    wakes.quotas |= found.quotas
-    wakes.returned |= found.returned
-    wakes.policies |= found.policies
-    wakes.pods |= found.pods
-    engine._requeuer.drain(20.0)  # all back-offs are over
+    found = PendingEvents(**{**changed, "pods": {f"uid-p{number}": QueueEvent.STORAGE_UPDATE for number in named}})  # type: ignore[arg-type]
+    pending_events = engine.state.pending_events
+    pending_events.events |= found.events
+    pending_events.every_policy |= found.every_policy
+    pending_events.quotas |= found.quotas
+    pending_events.returned |= found.returned
+    pending_events.policies |= found.policies
+    pending_events.pods |= found.pods
+    engine._requeuer.process_cluster_events(20.0)  # all back-offs are over
     expected = {
         f"uid-p{number}"
         for number, (namespace, waits_for, as_decided) in enumerate(pods)
@@ -79,12 +79,12 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     }
     uids = {f"uid-p{number}" for number in range(len(pods))}
     assert {uid for uid in uids if engine.queue.place(uid) is QueueName.ACTIVE} == expected
-    assert not wakes, "it is drained"
+    assert not pending_events, "they are taken out"
 
 
 def test_what_is_returned_is_told_once() -> None:
-    wakes = WakeSet()
-    wakes.returned.add("a")
-    wakes.events |= ClusterEvent.NODE_ADD
-    assert wakes.take() == WakeSet(ClusterEvent.NODE_ADD, returned={"a"})
-    assert wakes.take() == WakeSet()
+    pending_events = PendingEvents()
+    pending_events.returned.add("a")
+    pending_events.events |= ClusterEvent.NODE_ADD
+    assert pending_events.take() == PendingEvents(ClusterEvent.NODE_ADD, returned={"a"})
+    assert pending_events.take() == PendingEvents()

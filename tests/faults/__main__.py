@@ -32,7 +32,7 @@ fault the same is checked (`tests/faults/invariants.py`):
 
 - every pod that fits somewhere is bound and runs;
 - what the operator counts as used equals what it would count after a restart, and what bound pods' annotations say;
-- no card is used beyond what it has, and no pod has annotations that name another node or cards of another node;
+- no card is used beyond its capacity, and no pod has annotations that name another node or cards of another node;
 - no node lock is left;
 - the device plugins have seen no mistake of the scheduler, such as two pods that allocate on one node at a time.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 
 from vgpu_scheduler.apiclient import SystemClock
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import load
@@ -45,7 +45,7 @@ class Crash:
         self._file = file
         self._passed = 0
 
-    def passed(self, step: BindStep) -> None:
+    def passed(self, step: HookPoint) -> None:
         """Take in that a bind is at a step."""
         if not self._file.exists():
             return
@@ -63,10 +63,10 @@ def main() -> None:
     shift_clock(Path(os.environ["CLOCK_FILE"]))
     crash = Crash(Path(os.environ["CRASH_FILE"]))
 
-    async def on_step(step: BindStep, _: Pod) -> None:
+    async def at_point(step: HookPoint, _: Pod) -> None:
         crash.passed(step)
 
-    uvloop.run(Operator(load(None, {}), on_step).run())
+    uvloop.run(Operator(load(None, {}), at_point).run())
 
 
 if __name__ == "__main__":

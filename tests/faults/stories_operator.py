@@ -12,7 +12,7 @@ from tests.faults.stage import Cast, Stage
 from tests.faults.stories_plugins import LOCKS, annotate, everywhere, stamp
 
 from vgpu_devcluster import CAMBRICON, NVIDIA
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 
 COMMAND = (sys.executable, "-m", "tests.faults.acting")
 SHORT = {"VGPU_LEASE__DURATION": "2", "VGPU_LEASE__RENEW_INTERVAL": "0.4"}
@@ -23,7 +23,7 @@ MOMENTS = 5
 """Random moments of a burst at which the operator is killed, each time that the story is played."""
 
 
-def killed_at(step: BindStep) -> Story:
+def killed_at(step: HookPoint) -> Story:
     """Return the story of an operator that dies at a step of a bind."""
 
     async def story(stage: Stage, random: Random) -> None:
@@ -48,7 +48,7 @@ FAULTS = [
         killed_at(step),
         cast=ACTING,
     )
-    for step in BindStep
+    for step in HookPoint
 ]
 fault = lister(FAULTS, "operator")
 

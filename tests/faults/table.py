@@ -32,5 +32,3 @@ FAULTS: tuple[Fault, ...] = (
     *stories_preemption_killed.FAULTS,
     *stories_preemption_groups.FAULTS,
 )
-
-__all__ = ["FAULTS", "Fault"]

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scop
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 ALWAYS = {
     "nodes: drained",
-    "operator: killed at step sent",
+    "operator: killed at step answered",
     "plugins: comes back with fewer cards",
     "pods: deleted by force",
     "preemption: eviction: 429, nothing evicted yet",

@@ -11,7 +11,7 @@ from tests.engine.builders import allocation, asks
 from tests.history.recorded import BEGAN, HOUR, fleet, waiting
 
 from vgpu_scheduler.forecast import CurrentCluster, RunningPod, WorkloadHistory
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent
 from vgpu_scheduler.kube import Pod, rfc3339
 
 WHOLE = asks(1, 8000, 100)
@@ -52,7 +52,7 @@ def past(
 
     Nobody came in the last hours, so that nobody is expected.
     """
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     for number, each in enumerate(seconds):
         pod = waiting(f"old-{number}", **{"resources": WHOLE, **more})
         events += [Arrived(BEGAN, pod), Decided(BEGAN, pod.uid, "node-0"), Departed(BEGAN + each, pod.uid)]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.engine.builders import asks
 from tests.forecast.futures import NOW, WHOLE, of_service, past, present, runs, waits
-from tests.history.recorded import BEGAN, HOUR, options, played, waiting
+from tests.history.recorded import BEGAN, HOUR, PREEMPTS, options, played, waiting
 from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
@@ -30,7 +30,7 @@ from vgpu_scheduler.forecast import (
 )
 from vgpu_scheduler.forecast import waiting as waiting_module
 from vgpu_scheduler.forecast.waiting import BUDGET, beside_past, interval, replay_waits
-from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent, replay
 from vgpu_scheduler.kube import Pod
 
 HOST = "kubernetes.io/hostname"
@@ -56,7 +56,20 @@ def test_a_pod_with_an_idle_card_waits_not_at_all() -> None:
     found = asked(present(2, [runs("old", 0, 50.0)], [waits("new")]), known)
 
     assert (told(found).least, told(found).most) == (0.0, 0.0)
-    assert found.text() == "It fits now: its turn comes."
+    assert found.text() == "It fits now and is placed when its turn comes."
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_pod_for_which_another_has_to_end_does_not_fit_now(nodes: int) -> None:
+    scene = present(nodes, [runs("old", 0, 50.0)], [waits("new", priority=9)])
+    scene = replace(scene, objects=[*scene.objects, Changed(NOW, PREEMPTS.kind, PREEMPTS)])
+    (found,) = forecast(scene, past([100.0] * 20), options(preemption=True), scene.waiting).values()
+
+    if nodes == 2:
+        assert found.text() == "It fits now and is placed when its turn comes."
+    else:
+        why = "pods must end for it first, and how long that takes is not known"
+        assert found.text() == f"How long it will wait cannot be estimated: {why}."
 
 
 def test_it_fits_now_whatever_is_known_of_durations() -> None:
@@ -149,7 +162,7 @@ def of_group(minimum: int) -> dict[str, Any]:
 
 def copies_came(number: int, **more: Any) -> WorkloadHistory:
     """Return a past in which a pod came each minute, ran for 90 seconds and went."""
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     for n in range(number):
         pod, at = waits(f"copy-{n}", **more), NOW - 60.0 * (number - n)
         events += [Arrived(at, pod), Decided(at, pod.uid, "node-0"), Departed(at + 90.0, pod.uid)]
@@ -206,14 +219,14 @@ def unknown(found: Forecast | NoForecast) -> str:
 def test_nothing_is_made_up_where_nothing_is_known() -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
 
-    assert unknown(asked(scene, past([]))) == "it does not fit now, and of no pod is it known how long it ran"
-    assert asked(scene, past([])).text().startswith("How long it waits cannot be known: it does not fit now")
+    assert unknown(asked(scene, past([]))) == "it does not fit now, and the run time of no pod is known"
+    assert asked(scene, past([])).text().startswith("How long it will wait cannot be estimated: it does not fit now")
 
 
 def test_where_nobody_is_known_to_end_it_is_said() -> None:
     scene = present(1, [runs("old", 0, 5000.0)], [waits("new")])
 
-    assert "nobody can say of any pod that runs when it ends" in unknown(asked(scene, past([100.0] * 20)))
+    assert "when a running pod will end cannot be estimated" in unknown(asked(scene, past([100.0] * 20)))
 
 
 @pytest.mark.parametrize("of_unknown_kind", [0, 1, 2])
@@ -229,14 +242,14 @@ def test_those_before_it_of_which_nobody_can_say_how_long_they_will_run_are_told
         assert isinstance(found, Forecast)
         return
     # Of two such pods the second one never runs: the first one keeps its card.
-    assert unknown(found).endswith(": nobody can say how long 1 pod will run that is served before it")
+    assert unknown(found).endswith(": 1 pod is served before it, and how long it will run is not known")
 
 
 @pytest.mark.parametrize("ended", range(1, 5))
 def test_few_pods_that_have_ended_make_no_range(ended: int) -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
     why = unknown(asked(scene, past([100.0] * ended)))
-    assert why == "it does not fit now, and of fewer than 5 pods is it known how long they ran"
+    assert why == "it does not fit now, and the run time of fewer than 5 pods is known"
     assert isinstance(asked(scene, past([100.0] * 5)), Forecast)
 
 
@@ -253,6 +266,7 @@ def test_those_count_whose_lifetimes_say_most(services: int) -> None:
         assert found.pods == 20
 
 
+@pytest.mark.long
 def test_each_of_many_that_ask_for_the_same_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     plain = waiting_module._range
@@ -270,9 +284,9 @@ def test_each_of_many_that_ask_for_the_same_is_looked_at_once(monkeypatch: pytes
 
 def test_a_member_of_a_group_that_lacks_pods_is_told_so() -> None:
     scene = present(2, [runs("old", 0, 40.0)], [waits("new", **of_group(2))])
-    assert "pods of its group default/team are still to be created" in unknown(asked(scene, past([100.0] * 20)))
+    assert "pods of its group default/team do not exist yet" in unknown(asked(scene, past([100.0] * 20)))
     held = replace(scene, others=[waits("held", **of_group(2))])  # by a gate
-    assert "are still to be created" not in unknown(asked(held, past([100.0] * 20)))
+    assert "do not exist yet" not in unknown(asked(held, past([100.0] * 20)))
 
 
 def test_a_pod_that_no_node_could_ever_take_is_told_so() -> None:
@@ -295,8 +309,8 @@ def test_where_some_courses_never_end_only_the_least_is_said() -> None:
     found = told(asked(present(1, [runs("old", 0, 40.0)], [waits("new")]), known))
 
     assert (found.least, found.most) == (60.0, inf)
-    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
-    assert found.text() == f"It waits at least 60 seconds more, 9 of 10 {rests}."
+    rests = "(run times are those of 10 pods of the same namespace that ask for the same)"
+    assert found.text() == f"It waits at least 60 seconds more, in 9 of 10 cases {rests}."
     assert found.as_json()["mostSeconds"] is None
 
 
@@ -316,6 +330,7 @@ def test_large_clusters_are_replayed_less_often() -> None:
     assert all((count + 1) % 10 == 0 for count in counts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_forecasts_of_a_played_history_are_of_what_an_engine_knows(seed: int) -> None:
     """Each pod that waits in the end has an answer; the same cluster twice gives the same."""
@@ -345,6 +360,7 @@ def test_how_long_others_waited_is_a_fourth_of_what_is_drawn() -> None:
     assert interval(drawn) == (600.0, 3000.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, 8))
 def test_who_asks_for_the_same_and_is_served_later_is_told_no_earlier_place(seed: int) -> None:
     chance = random.Random(seed)
@@ -375,6 +391,7 @@ def test_pods_that_were_placed_at_once_say_nothing_of_those_that_wait() -> None:
     assert waited_so_long([50.0] * 4).rest_of_waits(0.0, 4) == [], "too few"
 
 
+@pytest.mark.long
 def test_a_queue_that_stands_takes_the_end_from_no_range() -> None:
     queue = [waits("new", 100.0), *(waits(f"behind-{number}", 50.0, resources=asks(9)) for number in range(10))]
     scene = present(1, [runs("runs", 0, 600.0)], queue)
@@ -395,6 +412,7 @@ def test_whatever_part_of_the_courses_ends_it_can_be_said(ended: int) -> None:
             assert Forecast(*found, draws=29).text()
 
 
+@pytest.mark.long
 def test_a_pod_that_the_courses_know_is_told_a_range_beside_what_others_waited() -> None:
     scene = present(1, [runs("runs", 0, 600.0)], [waits("new", 100.0)])
     (found,) = forecast(scene, past([1200.0] * 20), options(), scene.waiting).values()
@@ -408,7 +426,7 @@ def test_a_pod_that_the_courses_know_is_told_a_range_beside_what_others_waited()
 
 def waited_so_long(seconds: Sequence[float], still: int = 0, ran: float = 60.0) -> WorkloadHistory:
     """Return what is known where pods were placed after so many seconds, and some wait since an hour."""
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     for number, each in enumerate(seconds):
         pod, at = waiting(f"waited-{number}", resources=WHOLE), NOW - 5 * HOUR
         events += [Arrived(at, pod), Decided(at + each, pod.uid, "node-0"), Departed(at + each + ran, pod.uid)]

@@ -26,7 +26,7 @@ from vgpu_scheduler.dialects.hami import decode_assignments, decode_register
 from vgpu_scheduler.dialects.hami.mig import decode_allocations
 from vgpu_scheduler.dialects.koordinator.codec import decode_allocated, decode_devices
 from vgpu_scheduler.dialects.volcano import codec as volcano
-from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.lister import decode_as
 from vgpu_scheduler.kube import (
     DecodeError,
     QuantityError,
@@ -198,7 +198,7 @@ def anything(data: bytes) -> None:
         return
     for kind in KINDS.values():
         try:
-            read(kind, data)
+            decode_as(kind, data)
         except DecodeError as error:
             if "internal error" in str(error):
                 raise UndocumentedError(str(error)) from error
@@ -228,7 +228,7 @@ def configuration(data: bytes) -> None:
         device_config(HAMI.with_text(SETTINGS, _text(data)))
 
 
-_PEOPLE = "whoever may write pods"
+_PEOPLE = "users who may write pods"
 _CARD = '{"id":"GPU-#","index":#,"count":4,"devmem":8000,"devcore":100,"type":"T4","mode":"hami-core","health":true}'
 _POD = '{"kind":"Pod","metadata":{"name":"x","namespace":"default","uid":"x","resourceVersion":"5"},"spec":{"schedulerName":"vgpu-scheduler",'
 _MAIN = '"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}]'
@@ -282,7 +282,7 @@ TARGETS = (
         ),
     ),
     Target(
-        "selector", "selectors of labels as texts", "administrators, and whoever may write controllers",
+        "selector", "selectors of labels as texts", "administrators, and users who may write controllers",
         "SelectorError", selector, ANNOTATIONS // 4,
         (
             Growing("terms", "a", ",b#"), Growing("values", "a in (b", ",c#", ")"), Growing("spaces", "a", " ", "=b"),
@@ -314,7 +314,7 @@ TARGETS = (
         ),
     ),
     Target(
-        "policy", "the custom resources", "whoever may write policies", "DecodeError", policy, OBJECT,
+        "policy", "the custom resources", "users who may write policies", "DecodeError", policy, OBJECT,
         (
             Growing("types", _POLICY + '"devices":{"types":{"deny":[', '"T#"', "]}}}}"),
             Growing("labels", _POLICY + '"nodes":{"policy":"spread"},"selector":{"matchLabels":{', '"k#":"v",', '"a":"b"}}}}'),

@@ -26,7 +26,7 @@ from vgpu_scheduler.intake import (
     Observer,
 )
 from vgpu_scheduler.intake.kinds import STORAGE
-from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.lister import decode_as
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.policy import PolicyDefaults
 
@@ -97,12 +97,12 @@ def observe_all(*objects: tuple[str, object]) -> None:
     """
     problems: list[Problem] = []
     engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True, preemption=True))
-    engine.storage.known()
+    engine.storage.mark_synced()
     observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
     for name, obj in (*WHOLE, *objects):
         kind = KINDS[name]
         try:
-            found = read(kind, json.dumps(obj).encode() if isinstance(obj, dict) else obj)  # type: ignore[arg-type]
+            found = decode_as(kind, json.dumps(obj).encode() if isinstance(obj, dict) else obj)  # type: ignore[arg-type]
         except DecodeError as error:
             if "internal error" in str(error):
                 raise UndocumentedError(str(error)) from error

@@ -38,7 +38,7 @@ from vgpu_scheduler.kernels import (
     select_best,
 )
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device, OrderKind
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.state import State
 
@@ -125,7 +125,7 @@ def _place(
     """Cards in the order picked, or None, and the columns of the fit."""
     rules = parse_rules(annotations or {}, vendors())
     order = card_order(policy, OrderKind.NUMA_FIRST, numa_bind=rules.numa_bind)
-    allocator = HamiAllocator((ContainerClaims("c", ContainerKind.APP, tuple(claims)),), rules, order)
+    allocator = HamiAllocator((ContainerClaims("c", ContainerType.APP, tuple(claims)),), rules, order)
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
     placed = allocator.place(state.devices, int(rows[0]))
@@ -155,7 +155,7 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
     request = Request(
         PodDemand(
             container=np.zeros(number, dtype=np.int64),
-            kind=np.full(number, ContainerKind.APP, dtype=np.int64),
+            kind=np.full(number, ContainerType.APP, dtype=np.int64),
             vendor=np.zeros(number, dtype=np.int32),
             wanted=np.array([claim.count for claim in claims], dtype=np.int64),
             amounts=np.array([claim.amounts for claim in claims], dtype=np.int64),
@@ -232,7 +232,7 @@ def _result(state: State, claims: Sequence[Claim], annotations: Mapping[str, str
         return "ok"
     row = int(state.nodes.rows()[0])
     (reason,) = verdict(fit.counts[row], int(fit.cards[row])).reasons
-    return reason
+    return reason.text
 
 
 def _literal_uuid_list(inputs: Obj) -> Obj:

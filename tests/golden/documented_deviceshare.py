@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device
 from vgpu_scheduler.scorers import DeviceShareScorer, ScoredPod
 from vgpu_scheduler.scorers.deviceshare import share_demand
 from vgpu_scheduler.state import State
@@ -54,7 +54,7 @@ def literal_score(inputs: Obj) -> Obj:
 
 def product_score(inputs: Obj) -> Obj:
     state = _node(inputs["instances"])
-    claims = (ContainerClaims("c", ContainerKind.APP, (Claim("gpu", 1, _amounts(inputs["pod"]), (0, 0, 0, 0)),)),)
+    claims = (ContainerClaims("c", ContainerType.APP, (Claim("gpu", 1, _amounts(inputs["pod"]), (0, 0, 0, 0)),)),)
     weights = tuple(sorted((LONG[name], weight) for name, weight in inputs["weights"].items()))
     found = {}
     for strategy in Strategy:

@@ -14,7 +14,7 @@ from tests.naive import documented as literal
 
 from vgpu_scheduler.allocators import HamiAllocator, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device, OrderKind
 from vgpu_scheduler.state import DeviceMatrix
 
 Obj = dict[str, Any]
@@ -92,7 +92,7 @@ def _chosen(cards: Sequence[str], pairs: Mapping[tuple[str, str], int], count: i
         for number, card in enumerate(reversed(cards))  # equal cards are tried from the last on
     ]
     matrix.replace(0, listed)
-    claims = (ContainerClaims("c", ContainerKind.APP, (Claim("NVIDIA", count, (1, 1, 0), (0, 0, 0)),)),)
+    claims = (ContainerClaims("c", ContainerType.APP, (Claim("NVIDIA", count, (1, 1, 0), (0, 0, 0)),)),)
     order = card_order("topology-aware", OrderKind.NUMA_FIRST, numa_bind=False)
     placed = HamiAllocator(claims, DeviceRules(), order).place(matrix, 0)
     return None if placed is None else [assignment.uuid for assignment in placed[0]]

@@ -26,7 +26,7 @@ from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.engine import EquivalenceClasses, QuotaLimits, SchedulingAlgorithm
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import OrderKind, Placement
@@ -187,7 +187,7 @@ def decided(
     )
     pod = decode_pod(case["pod"])
     pod_class = algorithm.classes.of(pod)
-    if isinstance(pod_class, Refused):
+    if isinstance(pod_class, RefusedClass):
         return Answer("refused", refused=frozenset({refused_for(pod_class.reason)}))
     allocator = pod_class.node.allocator
     if allocator is None:

@@ -18,7 +18,7 @@ from vgpu_scheduler.dialects.hami import (
     encode_assignments,
 )
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import Assignment, ContainerKind, charges
+from vgpu_scheduler.model import Assignment, ContainerType, charges
 
 Json = Any
 ERROR = {"error": True}
@@ -93,8 +93,8 @@ def product_decode(case: Case) -> Json:
 
 
 def _collapsed(pod: Json, maker: str, entries: list[tuple[AssignedDevice, ...]]) -> Json:
-    kinds = [container.kind for container in decode_pod(pod).spec.containers]
-    kinds += [ContainerKind.APP] * (len(entries) - len(kinds))
+    kinds = [container.type for container in decode_pod(pod).spec.containers]
+    kinds += [ContainerType.APP] * (len(entries) - len(kinds))
     padded = [*entries, *[()] * (len(kinds) - len(entries))]
     held = [[Assignment(maker, d.uuid, (1, d.memory, d.cores)) for d in c] for c in padded]
     return {uuid: list(amounts) for uuid, amounts in charges(kinds, held).items()}

@@ -57,7 +57,10 @@ def product(case: Case) -> Json:
     quotas = quotas_of(case, dialect)
     before = copy.deepcopy(case["pod"])
     verdict = review(
-        case["pod"], before["metadata"]["namespace"], rules, lambda n, claims: quotas.refuses(n, claims, state)
+        case["pod"],
+        before["metadata"]["namespace"],
+        rules,
+        lambda n, claims: "" if quotas.refuses(n, claims, state) else None,
     )
     assert case["pod"] == before, "the pod that came in was changed"
     if verdict.pod is None:

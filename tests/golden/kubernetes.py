@@ -116,7 +116,7 @@ def decide(case: dict[str, Any]) -> Answer:
     if len(rejected) == len(nodes):
         pod_class = SchedulableClass(None, node, cluster)  # type: ignore[arg-type]  # no claims, under no policy
         preemption = preempt(case, state, Preemptor(pod, pod_class), found)
-        counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
+        counts = Counter(reason for rejection in rejections.values() for reason in rejection.reasons)
         rejection = found.pre_filter_reason.text if found.pre_filter_reason else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
     feasible = sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected)

@@ -51,7 +51,7 @@ class _WithoutCards:
     """Says what nominated pods hold: none of these asks for cards."""
 
     def would_reserve(self, pod: Pod, node: str, *_: Sequence[Reservation]) -> Reservation:
-        return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
+        return Reservation.of(pod, node, Phase.ASSUMED, {}, pod.spec.requests)
 
 
 def nominated_pods(state: State) -> NominatedPods:
@@ -71,7 +71,7 @@ def preempt(case: dict[str, Any], state: State, preemptor: Preemptor, found: Fil
     if not candidates.victims:
         tried = [*candidates.rejections.values()]
         tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (len(nodes) - len(tried))
-        counts = Counter(text for rejection in tried for text in rejection.texts)
+        counts = Counter(reason for rejection in tried for reason in rejection.reasons)
         message = f"preemption: {unschedulable_message(len(nodes), counts)}"
     return {
         "candidates": {

@@ -22,9 +22,9 @@ from vgpu_scheduler.history import (
     Changed,
     Decided,
     Departed,
-    Event,
     Header,
     History,
+    HistoryEvent,
     LogFile,
     Row,
     rows_of,
@@ -52,15 +52,15 @@ def waiting(name: str, **more: Any) -> Pod:
     return decode_pod(pod_object(name, more.pop("resources", None), **more))
 
 
-def picture(nodes: Iterable[Node], *others: Any) -> tuple[Changed, ...]:
+def known_at_start(nodes: Iterable[Node], *others: Any) -> tuple[Changed, ...]:
     """Return what is there in the beginning: nodes, and policies."""
     first = [Changed(BEGAN, "Node", each) for each in nodes]
     return (*first, *(Changed(BEGAN, each.kind, each) for each in others))
 
 
-def history(nodes: Iterable[Node], events: Iterable[Event], *others: Any, ended: float = HOUR) -> History:
+def history(nodes: Iterable[Node], events: Iterable[HistoryEvent], *others: Any, ended: float = HOUR) -> History:
     """Return a history of an hour."""
-    return History(BEGAN, BEGAN + ended, picture(nodes, *others), tuple(events))
+    return History(BEGAN, BEGAN + ended, known_at_start(nodes, *others), tuple(events))
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Playing:
 
     engine: Engine
     ends: dict[str, float]
-    events: list[Event] = field(default_factory=list)
+    events: list[HistoryEvent] = field(default_factory=list)
     pods: dict[str, Pod] = field(default_factory=dict)
     leaving: list[tuple[float, str]] = field(default_factory=list)
     version: int = 1000
@@ -110,7 +110,7 @@ class Playing:
                         self.engine.preemptions.evicted(uid)
                         self.engine.remove_pod(uid, now)
                         self.events.append(Departed(now, uid))
-        return self.engine.queue.tick(now)
+        return self.engine.queue.flush_due(now)
 
 
 def played(
@@ -133,7 +133,7 @@ def played(
         if rng.random() < 0.9:
             playing.ends[pod.uid] = float(rng.exponential(HOUR / 2))
     play(playing, came, hours)
-    return History(BEGAN, BEGAN + hours * HOUR, picture(nodes, *policies), tuple(playing.events))
+    return History(BEGAN, BEGAN + hours * HOUR, known_at_start(nodes, *policies), tuple(playing.events))
 
 
 def play(playing: Playing, came: Iterable[tuple[float, Pod]], hours: float) -> None:

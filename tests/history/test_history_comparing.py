@@ -11,7 +11,16 @@ from tests.history.recorded import BEGAN, HOUR, PREEMPTS, fleet, history, option
 from tests.policy.resources import policy
 from tests.seeds import seeds
 
-from vgpu_scheduler.history import Arrived, Decided, Departed, PodCourse, ReplayedEviction, ReplayResult, Series, replay
+from vgpu_scheduler.history import (
+    Arrived,
+    Decided,
+    Departed,
+    ReplayedEviction,
+    ReplayedPod,
+    ReplayResult,
+    Series,
+    replay,
+)
 from vgpu_scheduler.history.checking import check
 from vgpu_scheduler.history.comparing import compared, measured
 from vgpu_scheduler.history.resampling import Blocks, resampled
@@ -49,10 +58,10 @@ def test_what_comes_out_differently_is_told_and_happens_as_it_did() -> None:
 def test_pods_of_a_group_are_compared_one_by_one() -> None:
     names = [f"worker-{each}" for each in range(3)]
     events = [Arrived(BEGAN, waiting(name, resources=WHOLE, annotations=in_group("g", 3))) for name in names]
-    course = replay(history(fleet(2), events), options())
+    result = replay(history(fleet(2), events), options())
     decided = [
         Decided(BEGAN, each.uid, each.node, allocation(each.node, (each.cards[0], 8000, 100)), OURS)
-        for each in course.pods
+        for each in result.pods
     ]
 
     found = check(history(fleet(2), [*events, *decided]), options())
@@ -92,24 +101,24 @@ def test_arrivals_are_drawn_block_by_block() -> None:
     assert len(set(uids)) == len(uids)
     assert found == resampled(past, 7)
     assert [each.at for each in found.events] == sorted(each.at for each in found.events)
-    stays = past.stays()
-    for uid, stay in found.stays().items():
-        then = stays[uid.partition("~")[0]]
-        if stay.placed is not None and stay.departed is not None:
+    lifetimes = past.pod_lifetimes()
+    for uid, lifetime in found.pod_lifetimes().items():
+        then = lifetimes[uid.partition("~")[0]]
+        if lifetime.placed is not None and lifetime.departed is not None:
             assert then.placed is not None
             assert then.departed is not None
-            assert stay.departed - stay.placed == pytest.approx(then.departed - then.placed)
+            assert lifetime.departed - lifetime.placed == pytest.approx(then.departed - then.placed)
     assert replay(found, options()).lacked == {}
 
 
 # Measures -------------------------------------------------------------------------------------------------------------
 
 
-def course(waits: list[float], *, given: float = 0.5, never: int = 0, evictions: int = 0) -> ReplayResult:
-    """Return a course of 12 hours with a pod for each wait, spread evenly; of four cards so much is given out."""
+def result(waits: list[float], *, given: float = 0.5, never: int = 0, evictions: int = 0) -> ReplayResult:
+    """Return a replay of 12 hours with a pod for each wait, spread evenly; of four cards so much is given out."""
     ended = BEGAN + 12 * HOUR
     pods = [
-        PodCourse(
+        ReplayedPod(
             f"u{number}", f"team-{number % 2}/p{number}", f"team-{number % 2}", number % 3, 1 + number % 2,
             BEGAN + 12 * HOUR * number / len(waits), None if number < never else BEGAN, waited=wait,
         )
@@ -122,7 +131,7 @@ def course(waits: list[float], *, given: float = 0.5, never: int = 0, evictions:
 
 
 def test_measures_are_means_over_time_and_pods() -> None:
-    found = measured(course([0.0] * 45 + [100.0] * 55, given=0.75, never=2, evictions=3))
+    found = measured(result([0.0] * 45 + [100.0] * 55, given=0.75, never=2, evictions=3))
 
     assert found == pytest.approx(
         {"given": 75.0, "stranded": 12.5, "whole": 1.0, "evictions": 3.0, "wait_mean": 55.0, "wait_half": 100.0,
@@ -131,7 +140,7 @@ def test_measures_are_means_over_time_and_pods() -> None:
 
 
 def test_the_same_course_differs_by_nothing() -> None:
-    one = course(list(range(100)))
+    one = result(list(range(100)))
     for each in compared([one], [one]):
         assert (each.difference.low, each.difference.value, each.difference.high) == (0.0, 0.0, 0.0)
         assert each.verdict == 0
@@ -141,8 +150,8 @@ def test_the_same_course_differs_by_nothing() -> None:
 def test_what_is_surely_better_is_told_from_what_may_be_chance() -> None:
     rng = np.random.default_rng(1)
     waits = rng.exponential(100.0, 200)
-    sure = compared([course(waits.tolist())], [course((waits * 0.5).tolist(), given=0.6)])
-    open_ = compared([course(waits.tolist())], [course(rng.permutation(waits).tolist())])
+    sure = compared([result(waits.tolist())], [result((waits * 0.5).tolist(), given=0.6)])
+    open_ = compared([result(waits.tolist())], [result(rng.permutation(waits).tolist())])
 
     by_name = {each.measure.name: each for each in sure if not each.group}
     assert by_name["wait_mean"].verdict == 1
@@ -150,12 +159,12 @@ def test_what_is_surely_better_is_told_from_what_may_be_chance() -> None:
     assert by_name["whole"].verdict == 0
     assert by_name["wait_mean"].difference.value == pytest.approx(-waits.mean() / 2)
     assert [each.verdict for each in open_ if each.measure.name == "wait_mean" and not each.group] == [0]
-    worse = compared([course((waits * 0.5).tolist())], [course(waits.tolist())])
+    worse = compared([result((waits * 0.5).tolist())], [result(waits.tolist())])
     assert next(each.verdict for each in worse if each.measure.name == "wait_mean") == -1
 
 
 def test_groups_are_by_priority_namespace_and_size() -> None:
-    found = compared([course([1.0] * 60)], [course([2.0] * 60)])
+    found = compared([result([1.0] * 60)], [result([2.0] * 60)])
 
     groups = list(dict.fromkeys(each.group for each in found))
     assert groups == ["", "priority 2", "priority 1", "priority 0", "namespace team-0", "namespace team-1",
@@ -165,8 +174,8 @@ def test_groups_are_by_priority_namespace_and_size() -> None:
 
 
 def test_resampled_courses_give_the_interval_where_there_are_some() -> None:
-    before = [course([10.0] * 30), course([8.0] * 30), course([12.0] * 30)]
-    after = [course([9.0] * 30), course([5.0] * 30), course([11.0] * 30)]
+    before = [result([10.0] * 30), result([8.0] * 30), result([12.0] * 30)]
+    after = [result([9.0] * 30), result([5.0] * 30), result([11.0] * 30)]
 
     found = next(each for each in compared(before, after) if each.measure.name == "wait_mean")
 

@@ -11,7 +11,7 @@ from tests.history.recorded import BEGAN, PREEMPTS, fleet, options, played, wait
 from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.history import Arrived, Changed, History, Recording, replay, rows_of
+from vgpu_scheduler.history import Arrived, Changed, ChangeTracker, History, replay, rows_of
 from vgpu_scheduler.history.checking import check
 from vgpu_scheduler.history.hashing import Hasher
 from vgpu_scheduler.kube import Namespace, decode_budget, decode_pod, decode_quota
@@ -32,7 +32,7 @@ def test_locks_of_nodes_name_nobody(listed: str) -> None:
     every = Dialects([make_dialect(name) for name in ("hami", "volcano", "koordinator")])
     locks = {lock.annotation for lock in every.node_side.locks} | {"hami.io/mutex.lock", "volcano.sh/node-vgpu-lock"}
     found = node("n", cards("n", 1), annotations=dict.fromkeys(locks, "x,secret,secret"))
-    (event,) = Recording(Dialects([make_dialect(listed)]), [OURS]).seen(BEGAN, "Node", found)
+    (event,) = ChangeTracker(Dialects([make_dialect(listed)]), [OURS]).seen(BEGAN, "Node", found)
     (row,) = rows_of(Hasher(b"k").events([event]))
     assert b"secret" not in row.body
 

@@ -15,7 +15,7 @@ from vgpu_scheduler.history import (
     Changed,
     Decided,
     Departed,
-    Event,
+    HistoryEvent,
     MissedEvents,
     Removed,
     Withdrawn,
@@ -25,7 +25,9 @@ from vgpu_scheduler.history.log import Header, LogSegment
 from vgpu_scheduler.kube import decode_quota
 
 
-def part(number: int, began: float, first: Iterable[Event], events: Iterable[Event], run: str = "run") -> LogSegment:
+def segment(
+    number: int, began: float, first: Iterable[HistoryEvent], events: Iterable[HistoryEvent], run: str = "run"
+) -> LogSegment:
     events = tuple(events)
     ended = max((each.at for each in events), default=began)
     return LogSegment(Path(f"{number}"), Header(began, run, number), ended, tuple(first), events)
@@ -34,9 +36,9 @@ def part(number: int, began: float, first: Iterable[Event], events: Iterable[Eve
 def test_files_of_one_run_go_on() -> None:
     machine = fleet(1)[0]
     first = [Changed(BEGAN, "Node", machine)]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
-    picture = [Changed(BEGAN + 9, "Node", machine), Arrived(BEGAN + 9, waiting("p"))]
-    other = part(2, BEGAN + 9, picture, [Decided(BEGAN + 9, "uid-p", "node-0"), Departed(BEGAN + 10, "uid-p")])
+    one = segment(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
+    snapshot = [Changed(BEGAN + 9, "Node", machine), Arrived(BEGAN + 9, waiting("p"))]
+    other = segment(2, BEGAN + 9, snapshot, [Decided(BEGAN + 9, "uid-p", "node-0"), Departed(BEGAN + 10, "uid-p")])
 
     found, problems = joined([other, one])
 
@@ -47,24 +49,24 @@ def test_files_of_one_run_go_on() -> None:
 
 def test_a_second_decision_for_the_same_node_counts_in_each_file() -> None:
     first = [Changed(BEGAN, "Node", fleet(1)[0])]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
-    picture = [replace(first[0], at=BEGAN + 9), Arrived(BEGAN + 9, waiting("p"))]
-    other = part(2, BEGAN + 9, picture, [Decided(BEGAN + at, "uid-p", "node-0") for at in (9, 60)])
+    one = segment(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
+    snapshot = [replace(first[0], at=BEGAN + 9), Arrived(BEGAN + 9, waiting("p"))]
+    other = segment(2, BEGAN + 9, snapshot, [Decided(BEGAN + at, "uid-p", "node-0") for at in (9, 60)])
 
     found, _ = joined([one, other])
 
     assert [each.at - BEGAN for each in found.decided] == [2, 60]
-    assert found.stays()["uid-p"].placed == BEGAN + 60
+    assert found.pod_lifetimes()["uid-p"].placed == BEGAN + 60
 
 
 def test_what_differs_after_a_gap_has_happened() -> None:
     one_node, other_node = fleet(2)
     quota = decode_quota({"metadata": {"name": "q", "namespace": "n", "uid": "q", "resourceVersion": "3"}, "spec": {}})
     first = [Changed(BEGAN, "Node", one_node), Changed(BEGAN, "ResourceQuota", quota)]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + each, waiting(f"p{each}")) for each in (1, 2, 3)])
+    one = segment(1, BEGAN, first, [Arrived(BEGAN + each, waiting(f"p{each}")) for each in (1, 2, 3)])
     notes = allocation("node-1", ("node-1-gpu-0", 1000, 0))
     at = BEGAN + 90
-    picture = [
+    snapshot = [
         Changed(at, "Node", one_node),
         Changed(at, "Node", other_node),
         Changed(at, "Pod", bound(waiting("p1"), "node-1", notes)),
@@ -79,7 +81,7 @@ def test_what_differs_after_a_gap_has_happened() -> None:
     )))  # fmt: skip
     again = [Decided(at, "uid-p6", "node-0")]
 
-    found, problems = joined([one, part(1, at, picture, again, "other")])
+    found, problems = joined([one, segment(1, at, snapshot, again, "other")])
 
     assert len(problems) == 1
     assert "nothing was written for 87 s" in problems[0]
@@ -89,6 +91,6 @@ def test_what_differs_after_a_gap_has_happened() -> None:
         Removed(at, "ResourceQuota", quota),
         Changed(at, "Node", other_node),
         Decided(at, "uid-p1", "node-1", notes),
-        picture[-3],
+        snapshot[-3],
         Withdrawn(at, "uid-p5"),
     )

@@ -22,7 +22,7 @@ from vgpu_scheduler.history import (
     Changed,
     Decided,
     Departed,
-    Event,
+    HistoryEvent,
     MissedEvents,
     Removed,
     Withdrawn,
@@ -30,7 +30,7 @@ from vgpu_scheduler.history import (
 )
 from vgpu_scheduler.history.encoding import LogError, Row, RowReader, rows_of
 from vgpu_scheduler.history.joining import joined
-from vgpu_scheduler.history.log import CLOSED, Header, LogFile, close_left_open, read_part
+from vgpu_scheduler.history.log import CLOSED, Header, LogFile, close_left_open, read_segment
 from vgpu_scheduler.history.retention import Retention, prune
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.policy import decode_policy
@@ -38,7 +38,7 @@ from vgpu_scheduler.policy import decode_policy
 HEADER = Header(BEGAN, "run", 1, "test", {"preemption": True})
 
 
-def as_rows(events: Iterable[Event]) -> list[Any]:
+def as_rows(events: Iterable[HistoryEvent]) -> list[Any]:
     return list(rows_of(events))
 
 
@@ -51,11 +51,11 @@ def test_what_is_written_is_read_back(tmp_path: Path, *, closed: bool) -> None:
     else:
         file.abandon()
 
-    part = read_part(next(tmp_path.iterdir()))
+    segment = read_segment(next(tmp_path.iterdir()))
 
-    assert part.problem == ""
-    assert part.header == HEADER
-    found, problems = joined([part])
+    assert segment.problem == ""
+    assert segment.header == HEADER
+    found, problems = joined([segment])
     assert problems == []
     assert as_rows(found.events) == as_rows(past.events)
     assert list(rows_of(found.first, first=True)) == list(rows_of(past.first, first=True))
@@ -112,33 +112,33 @@ def test_a_torn_file_is_read_up_to_where_it_is_whole(tmp_path: Path) -> None:
     counts = []
     for cut in (len(whole) - 20, len(whole) * 2 // 3, len(whole) // 2):
         file.path.write_bytes(whole[:cut])
-        part = read_part(file.path)
-        assert part.problem == f"{file.path} was torn: it is read up to there"
-        counts.append(len(part.events))
-        assert as_rows(part.events) == as_rows(past.events[: len(part.events)])
+        segment = read_segment(file.path)
+        assert segment.problem == f"{file.path} is truncated: it is read up to there"
+        counts.append(len(segment.events))
+        assert as_rows(segment.events) == as_rows(past.events[: len(segment.events)])
     assert sorted(counts, reverse=True) == counts
     assert counts[-1] < len(past.events)
 
     assert close_left_open(tmp_path) == []
     assert [path.suffix for path in tmp_path.iterdir()] == [CLOSED]
-    assert len(read_part(file.path.with_suffix(CLOSED)).events) == counts[-1]
+    assert len(read_segment(file.path.with_suffix(CLOSED)).events) == counts[-1]
 
 
 def test_what_is_no_log_is_named(tmp_path: Path) -> None:
     text = tmp_path / f"a{CLOSED}"
     text.write_text("no Parquet")
     with pytest.raises(LogError, match=r"a\.parquet: it cannot be read: its end is missing"):
-        read_part(text)
+        read_segment(text)
     other = LogFile(tmp_path, replace(HEADER, format=99, program="9.9"))
     other.write([Row(BEGAN, "seen")])
     path = other.close()
     with pytest.raises(LogError, match=r"of format 99, written by version 9\.9; this program reads format 1"):
-        read_part(path)
+        read_segment(path)
     file = LogFile(tmp_path, replace(HEADER, number=2))
     rows = list(rows_of([Arrived(BEGAN, waiting("p"))]))
     file.write([rows[0], rows[0]._replace(body=b"\x01")])
     with pytest.raises(LogError, match=r"row 2: arrived Pod default/p: Expected `object`, got `int`"):
-        read_part(file.close())
+        read_segment(file.close())
 
 
 def test_a_closed_file_of_many_batches_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_closed_file_of_many_batches_is_small(tmp_path: Path, monkeypatch: pyt
 
     assert pq.read_metadata(path).num_row_groups == 2
     assert path.stat().st_size < open_bytes / 10
-    assert as_rows(read_part(path).events) == as_rows(past.events)
+    assert as_rows(read_segment(path).events) == as_rows(past.events)
 
 
 def crafted(folder: Path, header: bytes, at: Any = BEGAN) -> Path:
@@ -166,27 +166,27 @@ def crafted(folder: Path, header: bytes, at: Any = BEGAN) -> Path:
     ("[]", "header: Expected `object`"),
     ("{", "header: Input data was truncated"),
     (json.dumps({**asdict(HEADER), "began": "x"}), r"header: Expected `float`, got `str` - at `\$.began`"),
-    (json.dumps({**asdict(HEADER), "began": 1e300}), r"header: began: 1e\+300 is no time"),
+    (json.dumps({**asdict(HEADER), "began": 1e300}), r"header: began: 1e\+300 is not a time"),
     (json.dumps({**asdict(HEADER), "format": 99, "settings": 7}), "it is of format 99"),
 ])  # fmt: skip
 def test_a_header_that_cannot_be_understood_is_named(tmp_path: Path, header: str, message: str) -> None:
     with pytest.raises(LogError, match=rf"run-000001\.parquet: {message}"):
-        read_part(crafted(tmp_path, header.encode()))
+        read_segment(crafted(tmp_path, header.encode()))
 
 
 def test_a_header_of_a_later_version_may_say_more(tmp_path: Path) -> None:
-    found = read_part(crafted(tmp_path, json.dumps({**asdict(HEADER), "more": 1}).encode()))
+    found = read_segment(crafted(tmp_path, json.dumps({**asdict(HEADER), "more": 1}).encode()))
     assert found.header == HEADER
 
 
 @pytest.mark.parametrize(("at", "message"), [
     (None, "rows 1 to 1: at: it is missing in one"),
-    (float("nan"), "row 1: seen: at: nan is no time"),
-    (float("inf"), "row 1: seen: at: inf is no time"),
+    (float("nan"), "row 1: seen: at: nan is not a time"),
+    (float("inf"), "row 1: seen: at: inf is not a time"),
 ])  # fmt: skip
 def test_a_row_without_a_time_is_named(tmp_path: Path, at: float | None, message: str) -> None:
     with pytest.raises(LogError, match=message):
-        read_part(crafted(tmp_path, json.dumps(asdict(HEADER)).encode(), at))
+        read_segment(crafted(tmp_path, json.dumps(asdict(HEADER)).encode(), at))
 
 
 KEEPS_TWO = Retention(2, hours=1.0, megabytes=64)
@@ -203,7 +203,7 @@ def test_the_oldest_files_are_deleted(tmp_path: Path) -> None:
     for number in range(4):
         some_file(tmp_path, BEGAN + number, number=number)
     prune(tmp_path, KEEPS_TWO)
-    assert [read_part(path).header.number for path in sorted(tmp_path.iterdir())] == [2, 3]
+    assert [read_segment(path).header.number for path in sorted(tmp_path.iterdir())] == [2, 3]
 
 
 def test_what_a_full_disk_leaves_pushes_out_no_file(tmp_path: Path) -> None:
@@ -236,7 +236,35 @@ def test_a_file_that_cannot_be_closed_stays_as_it_is(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space left"):
         file.close()
     assert list(tmp_path.iterdir()) == [file.path]
-    assert read_part(file.path).problem == ""
+    assert read_segment(file.path).problem == ""
+
+
+def test_a_file_that_is_deleted_before_it_is_locked_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted(file: Any) -> bool:
+        Path(file.name).unlink()
+        return True
+
+    monkeypatch.setattr("vgpu_scheduler.history.log._locked", deleted)
+    with pytest.raises(BlockingIOError, match="another process converts it"):
+        LogFile(tmp_path, HEADER)
+
+
+def test_the_file_of_another_user_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LogFile(tmp_path, HEADER)
+    file.write([Row(BEGAN, "seen")])
+    file.finish()
+    real = Path.open
+
+    def of_another_user(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        if mode == "r+b":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, mode, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", of_another_user)
+    assert close_left_open(tmp_path) == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [CLOSED]
 
 
 def test_a_stream_that_cannot_be_begun_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from vgpu_scheduler.history import (
     Arrived,
     Changed,
+    ChangeTracker,
     Decided,
     Departed,
-    Recording,
     Removed,
     replay,
 )
@@ -28,8 +28,8 @@ from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import OVERRIDES
 
 
-def recording() -> Recording:
-    return Recording(Dialects([hami_dialect()]), [OURS])
+def recording() -> ChangeTracker:
+    return ChangeTracker(Dialects([hami_dialect()]), [OURS])
 
 
 SECRET = "s3cr3t"
@@ -127,10 +127,10 @@ def test_a_decision_that_is_carried_out_is_written_once() -> None:
         placement = type("Placement", (), {"node": "node-0"})()
         decision = Decision(pod.uid, pod.key, Outcome.PLACED, placement=placement, annotations=notes)
         assert list(found.decided(BEGAN, [decision])) == [Decided(BEGAN, pod.uid, "node-0", notes, OURS)]
-        assert [type(each) for each in found.picture(BEGAN)] == [Arrived, Decided]
+        assert [type(each) for each in found.snapshot(BEGAN)] == [Arrived, Decided]
         later = list(found.seen(BEGAN, "Pod", bound(pod, seen_on, seen_with)))
         assert [(each.node, each.by) for each in later if isinstance(each, Decided)] == ([(seen_on, by)] if by else [])
-        assert [type(each) for each in found.picture(BEGAN)] == [Changed]
+        assert [type(each) for each in found.snapshot(BEGAN)] == [Changed]
 
 
 @pytest.mark.parametrize(("encoded", "seen", "is_carried_out"), [

@@ -33,13 +33,13 @@ def decided(after: float, name: str, node: str) -> Decided:
     return Decided(BEGAN + after, f"uid-{name}", node)
 
 
-def started(course: ReplayResult) -> dict[str, float | None]:
+def started(result: ReplayResult) -> dict[str, float | None]:
     """Return after how many seconds each pod was placed, by name."""
-    return {each.pod.partition("/")[2]: each.started and each.started - BEGAN for each in course.pods}
+    return {each.pod.partition("/")[2]: each.started and each.started - BEGAN for each in result.pods}
 
 
-def where(course: ReplayResult) -> dict[str, str]:
-    return {each.uid: each.node for each in course.pods}
+def where(result: ReplayResult) -> dict[str, str]:
+    return {each.uid: each.node for each in result.pods}
 
 
 def decisions(past: History) -> list[tuple[float, str, str]]:
@@ -56,18 +56,18 @@ def test_under_the_policies_that_made_it_a_replay_gives_the_same_decisions(seed:
     policies = [PREEMPTS] if preempts else []
     past = played(seed, policies, preemption=preempts)
 
-    course = replay(past, options(preemption=preempts), on_step=audit)
+    result = replay(past, options(preemption=preempts), on_step=audit)
 
     placed = [(each.at, each.uid) for each in past.decided if each.node]
-    found = sorted((each.started, each.uid) for each in course.pods if each.started is not None)
+    found = sorted((each.started, each.uid) for each in result.pods if each.started is not None)
     assert found == sorted(placed)
-    assert {each.uid: each.node for each in course.pods if each.node} == {
+    assert {each.uid: each.node for each in result.pods if each.node} == {
         each.uid: each.node for each in past.decided if each.node
     }
-    assert len(course.evictions) == sum(len(each.evicted) for each in past.decided)
-    assert course.lacked == {}
+    assert len(result.evictions) == sum(len(each.evicted) for each in past.decided)
+    assert result.lacked == {}
     if preempts and seed == 0:
-        assert course.evictions
+        assert result.evictions
 
 
 @pytest.mark.parametrize("seed", seeds(1, 20))
@@ -88,11 +88,11 @@ def test_what_is_there_in_the_beginning_holds_its_cards_until_it_departs() -> No
     past = history(fleet(1, 1), [arrives(10, "new", resources=WHOLE), departs(60, "old")])
     past = History(past.began, past.ended, (*past.first, Changed(BEGAN, "Pod", bound)), past.events)
 
-    course = replay(past, options(), on_step=audit)
+    result = replay(past, options(), on_step=audit)
 
-    assert started(course) == {"new": 60.0}
-    assert course.pods[0].waited == 50.0
-    assert course.pods[0].cards == ("node-0-gpu-0",)
+    assert started(result) == {"new": 60.0}
+    assert result.pods[0].waited == 50.0
+    assert result.pods[0].cards == ("node-0-gpu-0",)
 
 
 def test_a_pod_stays_as_long_as_it_did_from_when_it_is_placed() -> None:
@@ -107,10 +107,10 @@ def test_a_pod_stays_as_long_as_it_did_from_when_it_is_placed() -> None:
         arrives(120, "third", resources=WHOLE),
     ]
 
-    course = replay(history(fleet(1, 1), events), options(), on_step=audit)
+    result = replay(history(fleet(1, 1), events), options(), on_step=audit)
 
-    assert started(course) == {"first": 0.0, "second": 100.0, "third": 140.0}
-    assert [each.departed for each in course.pods] == [BEGAN + 100, BEGAN + 140, None]
+    assert started(result) == {"first": 0.0, "second": 100.0, "third": 140.0}
+    assert [each.departed for each in result.pods] == [BEGAN + 100, BEGAN + 140, None]
 
 
 def test_a_pod_that_was_never_placed_gives_up_when_it_did() -> None:
@@ -122,10 +122,10 @@ def test_a_pod_that_was_never_placed_gives_up_when_it_did() -> None:
         departs(60, "large"),
     ]
 
-    course = replay(history(fleet(1, 1), events), options(), on_step=audit)
+    result = replay(history(fleet(1, 1), events), options(), on_step=audit)
 
-    assert started(course) == {"large": None, "long": 1.0, "patient": None}
-    assert [(each.waited, each.departed) for each in course.pods] == [
+    assert started(result) == {"large": None, "long": 1.0, "patient": None}
+    assert [(each.waited, each.departed) for each in result.pods] == [
         (60.0, BEGAN + 60),
         (0.0, None),
         (38.0, BEGAN + 40),
@@ -133,11 +133,11 @@ def test_a_pod_that_was_never_placed_gives_up_when_it_did() -> None:
 
 
 def test_a_pod_that_fits_nowhere_waits_to_the_end() -> None:
-    course = replay(history(fleet(1), [arrives(100, "large", resources=asks(3))]), options())
+    result = replay(history(fleet(1), [arrives(100, "large", resources=asks(3))]), options())
 
-    assert started(course) == {"large": None}
-    assert course.pods[0].waited == HOUR - 100
-    assert course.pods[0].asked == 3
+    assert started(result) == {"large": None}
+    assert result.pods[0].waited == HOUR - 100
+    assert result.pods[0].asked == 3
 
 
 def test_victims_go_at_once_and_come_again_where_somebody_makes_them_anew() -> None:
@@ -152,13 +152,13 @@ def test_victims_go_at_once_and_come_again_where_somebody_makes_them_anew() -> N
     ]  # fmt: skip
     past = history(fleet(1), events, PREEMPTS)
 
-    course = replay(past, options(preemption=True), on_step=audit)
+    result = replay(past, options(preemption=True), on_step=audit)
 
-    by_name = {each.pod.partition("/")[2]: each for each in course.pods}
-    assert {each.pod for each in course.evictions} == {"default/low", "default/lone"}
+    by_name = {each.pod.partition("/")[2]: each for each in result.pods}
+    assert {each.pod for each in result.evictions} == {"default/low", "default/lone"}
     assert by_name["low"].evictions == by_name["lone"].evictions == 1
-    assert by_name["lone"].departed == course.evictions[0].at
-    assert started(course)["high-0"] == started(course)["high-1"] == 100.0
+    assert by_name["lone"].departed == result.evictions[0].at
+    assert started(result)["high-0"] == started(result)["high-1"] == 100.0
     assert by_name["low"].waited == 300.0  # from when it had to go to when the first of the others has ended
     assert by_name["low"].departed == BEGAN + 400 + 1000
 
@@ -175,9 +175,9 @@ def test_who_is_counted_as_disrupted_already_takes_nothing_from_a_budget_again()
         arrives(100, "high", resources=WHOLE, priority=10), arrives(200, "higher", resources=WHOLE, priority=11),
     ]  # fmt: skip
 
-    course = replay(history(fleet(1), events, PREEMPTS), options(preemption=True), on_step=audit)
+    result = replay(history(fleet(1), events, PREEMPTS), options(preemption=True), on_step=audit)
 
-    assert [each.pod for each in course.evictions] == ["default/one", "default/two"]
+    assert [each.pod for each in result.evictions] == ["default/one", "default/two"]
 
 
 def test_whom_the_history_evicted_does_not_come_again() -> None:
@@ -191,9 +191,9 @@ def test_whom_the_history_evicted_does_not_come_again() -> None:
     ]  # fmt: skip
     past = history(fleet(1, 1), events, PREEMPTS)
 
-    course = replay(past, options(preemption=True), on_step=audit)
-    assert started(course) == {"low": 0.0, "high": 100.0, "low-2": None}
-    assert course.pods[0].departed == BEGAN + 100
+    result = replay(past, options(preemption=True), on_step=audit)
+    assert started(result) == {"low": 0.0, "high": 100.0, "low-2": None}
+    assert result.pods[0].departed == BEGAN + 100
 
     more_room = replay(history(fleet(2, 1), events, PREEMPTS), options(preemption=True), on_step=audit)
     assert started(more_room) == {"low": 0.0, "high": 100.0, "low-2": 101.0}
@@ -207,9 +207,9 @@ def test_whom_it_meets_in_the_beginning_comes_again_too() -> None:
                                  decided(100, "high", "x"), departs(150, "high")], PREEMPTS)  # fmt: skip
     past = History(past.began, past.ended, (*past.first, Changed(BEGAN, "Pod", bound)), past.events)
 
-    course = replay(past, options(preemption=True), on_step=audit)
+    result = replay(past, options(preemption=True), on_step=audit)
 
-    old = next(each for each in course.pods if each.uid == "uid-old")
+    old = next(each for each in result.pods if each.uid == "uid-old")
     assert old.evictions == 1
     assert old.started == BEGAN - 500
     assert old.departed == BEGAN + 150 + 800  # it runs anew what it ran in all
@@ -219,9 +219,9 @@ def test_groups_are_placed_when_all_have_come() -> None:
     group = {"annotations": in_group("trainer", 3), "resources": WHOLE}
     events = [arrives(each * 10, f"worker-{each}", **group) for each in range(3)]
 
-    course = replay(history(fleet(2), events), options(), on_step=audit)
+    result = replay(history(fleet(2), events), options(), on_step=audit)
 
-    assert started(course) == {f"worker-{each}": 20.0 for each in range(3)}
+    assert started(result) == {f"worker-{each}": 20.0 for each in range(3)}
 
 
 def test_objects_change_as_they_did() -> None:
@@ -239,11 +239,11 @@ def test_objects_change_as_they_did() -> None:
         Changed(BEGAN, "Sparrow", found),
     ]
 
-    course = replay(history(fleet(1, 1), events), options(), on_step=audit)
+    result = replay(history(fleet(1, 1), events), options(), on_step=audit)
 
-    assert started(course) == {"first": 100.0, "second": 300.0}
-    assert where(course) == {"uid-first": "node-0", "uid-second": "node-1"}
-    assert course.lacked == {"objects of kind Sparrow mean nothing with these settings": 1}
+    assert started(result) == {"first": 100.0, "second": 300.0}
+    assert where(result) == {"uid-first": "node-0", "uid-second": "node-1"}
+    assert result.lacked == {"objects of kind Sparrow have no meaning with these settings": 1}
 
 
 def test_policies_are_in_force_instead_of_those_of_the_same_name() -> None:
@@ -263,9 +263,9 @@ def test_how_the_cards_stood() -> None:
 
     assert (series.times - BEGAN).tolist() == [0.0, 100.0, 200.0]
     assert series.cards.tolist() == [2.0, 2.0, 2.0]
-    assert series.given.tolist() == [0.5, 1.5, 1.0]
-    assert series.stranded.tolist() == [0.5, 0.5, 0.0]
-    assert series.whole.tolist() == [1.0, 0.0, 1.0]
+    assert series.allocated.tolist() == [0.5, 1.5, 1.0]
+    assert series.stranded_free.tolist() == [0.5, 0.5, 0.0]
+    assert series.idle.tolist() == [1.0, 0.0, 1.0]
 
 
 def test_cards_out_of_service_are_not_given_out() -> None:
@@ -276,4 +276,4 @@ def test_cards_out_of_service_are_not_given_out() -> None:
     series = replay(history([well], [*pods, Changed(BEGAN + 60, "Node", sick)]), options()).series
 
     assert series.cards.tolist() == [2.0, 1.0]
-    assert series.given.tolist() == [2.0, 1.0]
+    assert series.allocated.tolist() == [2.0, 1.0]

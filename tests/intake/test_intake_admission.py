@@ -38,7 +38,7 @@ class Served:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.restarts = 0
-        self.over_quota: Callable[[str, PodClaims], bool] = lambda namespace, claims: False
+        self.over_quota: Callable[[str, PodClaims], str | None] = lambda namespace, claims: None
         endpoint = AdmissionEndpoint(
             self.port, *self.files, ca_file=self.authority.file if clients else None, reload_interval=0.05
         )
@@ -51,7 +51,7 @@ class Served:
             restarted=self._restarted,
         )
 
-    def _over_quota(self, namespace: str, claims: PodClaims) -> bool:
+    def _over_quota(self, namespace: str, claims: PodClaims) -> str | None:
         return self.over_quota(namespace, claims)
 
     def _restarted(self) -> None:
@@ -149,7 +149,7 @@ async def test_a_pod_that_is_as_it_should_be_gets_no_patch(served: Served) -> No
 
 
 async def test_a_refusal_has_its_code_and_words(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    served.over_quota = lambda namespace, claims: namespace == "team-a"
+    served.over_quota = lambda namespace, claims: "" if namespace == "team-a" else None
     response = await served.ask(pod(gpu="1"))
     assert not response["allowed"]
     assert response["status"] == {"message": "exceeding resource quota", "code": 403}

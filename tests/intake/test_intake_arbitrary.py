@@ -25,7 +25,7 @@ from vgpu_scheduler.intake import (
     Listing,
     Observer,
 )
-from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.lister import decode_as
 from vgpu_scheduler.kube import DecodeError
 
 META = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
@@ -102,19 +102,19 @@ def with_another(found: Any, path: tuple[Any, ...], value: Any) -> Any:
 def read_or_refuse(kind: Kind[Any], obj: Any) -> tuple[Any, str]:
     """Return an object and why it cannot be read; one of both."""
     try:
-        return read(kind, obj), ""
+        return decode_as(kind, obj), ""
     except DecodeError as error:
         return None, str(error)
 
 
 def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
-    """Observe objects as dicts and as JSON, sweep with them, have pods decided; return the problems."""
+    """Observe objects as dicts and as JSON, resync with them, have pods decided; return the problems."""
     problems: list[Problem] = []
     engine = make_engine(preemption=True)
     observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
     listing: Listing[Any] = Listing(version=9)
     for whole in ("node", "bound pod"):
-        observer.observe(WHOLE[whole][0], read(*WHOLE[whole]))
+        observer.observe(WHOLE[whole][0], decode_as(*WHOLE[whole]))
     for obj in objects:
         for form in (obj, json.dumps(obj).encode()):
             found, refusal = read_or_refuse(kind, form)
@@ -125,7 +125,7 @@ def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
             listing.objects.append(found)
             observer.deleted_by_watch(kind, found)
             observer.observe(kind, found)
-    asyncio.run(observer.sweep(kind, listing))
+    asyncio.run(observer.resync(kind, listing))
     while (decision := engine.attempt(0.0)) is not None:
         assert decision.error is None, decision.error
     return problems

@@ -21,4 +21,6 @@ async def test_pauses_double_until_something_comes(monkeypatch: pytest.MonkeyPat
     backoff.reset()
     await backoff.sleep(30.0)
     await backoff.sleep()
-    assert paused[-2:] == [30.0, 0.4], "what the API server says goes before, and counts as one"
+    assert paused[-2:] == [30.0, 0.4], "what the API server asks for counts as a pause"
+    await backoff.sleep(0.5)
+    assert paused[-1] == 0.8, "it never shortens one"

@@ -24,9 +24,9 @@ class Handlers:
         self.observer = Observer(self.engine, lambda: 0.0, ObservationSignals(), lambda _: None)
         self.pods = EventHandler(PODS, self.observer, self.lose, self.observer.left_selection)
         self.nodes = EventHandler(NODES, self.observer, self.lose)
-        read = watching.read
+        decode = watching.decode_as
         monkeypatch.setattr(
-            watching, "read", lambda kind, obj: self.read.append(obj["metadata"]["name"]) or read(kind, obj)
+            watching, "decode_as", lambda kind, obj: self.read.append(obj["metadata"]["name"]) or decode(kind, obj)
         )
 
     def lose(self) -> None:
@@ -34,7 +34,7 @@ class Handlers:
 
     def hand_out(self, handler: EventHandler[Any], event: dict[str, Any]) -> None:
         """Do what kopf does with an event."""
-        if handler.is_news(event):
+        if handler.is_new_version(event):
             handler(event)
 
 
@@ -106,7 +106,7 @@ def test_a_pod_that_waits_nowhere_is_queued_whenever_it_is_confirmed(handlers: H
     assert (handlers.read, "uid-p" in engine.queue) == ([], True)
 
 
-async def test_a_sweep_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
+async def test_a_resync_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
     engine, told = handlers.engine, list[str]()
     handlers.observer.signals.node_changed.listen(told.append)
     handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
@@ -115,8 +115,8 @@ async def test_a_sweep_confirms_pods_and_tells_of_nodes_that_did_not_change(hand
     told.clear()
     pods = Listing[Pod](version=9, unchanged=[ObjectIdentity("default", "p", "uid-p", 5)])
     nodes = Listing[Node](version=9, unchanged=[ObjectIdentity("", "a", "uid-a", 6)])
-    await handlers.observer.sweep(PODS, pods)
-    await handlers.observer.sweep(NODES, nodes)
+    await handlers.observer.resync(PODS, pods)
+    await handlers.observer.resync(NODES, nodes)
     assert "uid-p" in engine.queue
     assert told == ["a"]
     assert engine.state.node("a") is not None

@@ -165,7 +165,7 @@ async def test_what_a_handler_starts_goes_on_when_it_ends(
         task.cancel()
 
 
-async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_for(
+async def test_what_is_known_stays_known_while_it_is_away_and_a_resync_is_asked_for(
     watcher: Watcher, source: KopfSource
 ) -> None:
     fault = watcher.cluster.inject(Fault(verb="watch", status=410))
@@ -179,7 +179,7 @@ async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_f
     before = watcher.lost_track
     await until(lambda: "p1" in watcher.waiting)
     assert watcher.waiting == {"p0", "p1"}  # nobody reports the deletion of p0 any more
-    await until(lambda: watcher.lost_track > before)  # so a sweep has to find out, and it is asked for after the list
+    await until(lambda: watcher.lost_track > before)  # so a resync has to find out, and it is asked for after the list
 
 
 async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source: KopfSource) -> None:
@@ -201,7 +201,7 @@ async def test_it_ends_when_it_is_told_to_even_if_nobody_answers(watcher: Watche
     await asyncio.sleep(0)
     await until(lambda: len(asyncio.all_tasks()) > 5)
     task.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

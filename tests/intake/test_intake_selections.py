@@ -11,7 +11,7 @@ from tests.engine.builders import OURS, allocation, cards, node
 from tests.intake.streaming import THEIRS, streaming
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, end_tasks
 from vgpu_scheduler.intake import (
     BOUND_PODS,
     NODES,
@@ -62,13 +62,13 @@ async def test_an_announced_pod_stays_charged_while_it_is_bound(announcing: Watc
     await until(lambda: announcing.pods == {"p", "later"})
     assert ledgers
     assert all(ledger == HELD for ledger in ledgers)
-    assert not announcing.engine.unresolved(1.0)
+    assert not announcing.engine.unscheduled_pods.unresolved(1.0)
 
 
 @QUIET
 async def test_an_announced_pod_that_is_deleted_is_dropped_once_no_bound_pod_can_be_it(announcing: Watcher) -> None:
     await announcing.delete("p")
-    await until(lambda: announcing.engine.unresolved(1.0))
+    await until(lambda: announcing.engine.unscheduled_pods.unresolved(1.0))
     assert announcing.engine.state.ledger() == HELD
     await announcing.create("later", scheduler=THEIRS, node="n0")
     await until(lambda: announcing.pods == {"later"})
@@ -85,13 +85,30 @@ async def test_a_bookmark_tells_that_nothing_was_bound(announcing: Watcher) -> N
 async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watcher) -> None:
     reader = FinalStateReader(announcing.api, announcing.observer, grace=-1.0)
     await announcing.delete("p")
-    await until(lambda: announcing.engine.unresolved(1.0))
+    await until(lambda: announcing.engine.unscheduled_pods.unresolved(1.0))
     reads = announcing.cluster.requests.total(user_agent="intake", verb="get")
-    await reader.look()
-    await reader.look()
+    await reader.reconcile()
+    await reader.reconcile()
     assert announcing.engine.state.ledger() == {}
     assert announcing.pods == set()
     assert announcing.cluster.requests.total(user_agent="intake", verb="get") == reads + 1
+
+
+@QUIET
+@pytest.mark.parametrize("is_unsent", [True, False])
+async def test_a_departed_pod_whose_binding_was_not_sent_is_read_at_once(
+    announcing: Watcher, *, is_unsent: bool
+) -> None:
+    reader = FinalStateReader(announcing.api, announcing.observer, 3600.0, 3600.0, lambda _: is_unsent)
+    announcing.observer.signals.selection_left.listen(reader.selection_left)
+    task = asyncio.create_task(reader.run())
+    try:
+        await announcing.delete("p")
+        await until(lambda: not announcing.pods if is_unsent else announcing.engine.unscheduled_pods.unresolved(1.0))
+        await asyncio.sleep(0.05)
+        assert announcing.engine.state.ledger() == ({} if is_unsent else HELD)
+    finally:
+        await end_tasks([task])
 
 
 @QUIET
@@ -99,24 +116,24 @@ async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watch
 async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_other(
     announcing: Watcher, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = final_states_module.read_one
+    get = final_states_module.get_one
 
     async def reading(api: ApiClient, kind: Kind[Pod], namespace: str, name: str) -> Pod | None:
         if name != "p":
-            return await read(api, kind, namespace, name)
+            return await get(api, kind, namespace, name)
         if how == "cannot be given":
             raise ApiError(ApiResponse(500, b"corrupt"))
         raise DecodeError("Pod", f"{namespace}/{name}", "spec", "nobody can read it")
 
-    monkeypatch.setattr(final_states_module, "read_one", reading)
+    monkeypatch.setattr(final_states_module, "get_one", reading)
     await announcing.create("q", scheduler=THEIRS)
     notes = {"metadata": {"annotations": allocation("n0", ("n0-gpu-0", 100, 1))}}
     await announcing.write("PATCH", f"{PODS}/q", notes, content_type=MERGE)
     await until(lambda: announcing.engine.state.ledger() == {"n0": {"n0-gpu-0": (2, 3100, 11)}})
     for name in ("p", "q"):
         await announcing.delete(name)
-    await until(lambda: len(announcing.engine.unresolved(1.0)) == 2)
-    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).look()
+    await until(lambda: len(announcing.engine.unscheduled_pods.unresolved(1.0)) == 2)
+    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).reconcile()
     assert announcing.engine.state.ledger() == HELD
 
 
@@ -124,8 +141,8 @@ async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_oth
 async def test_a_departed_pod_of_the_same_name_is_not_taken_for_the_new_one(announcing: Watcher) -> None:
     await announcing.delete("p")
     await announcing.create("p", scheduler=THEIRS)
-    await until(lambda: announcing.engine.unresolved(1.0))
-    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).look()
+    await until(lambda: announcing.engine.unscheduled_pods.unresolved(1.0))
+    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).reconcile()
     assert announcing.engine.state.ledger() == {}
 
 
@@ -154,8 +171,8 @@ async def test_a_nomination_that_ends_unseen_is_found_by_a_read(watcher: Watcher
         await nominate(watcher, "n0")
         await until(lambda: bool(nominations))
         await nominate(watcher, None)
-        await until(lambda: watcher.engine.unresolved(1.0))
-        await FinalStateReader(watcher.api, watcher.observer, grace=-1.0).look()
+        await until(lambda: watcher.engine.unscheduled_pods.unresolved(1.0))
+        await FinalStateReader(watcher.api, watcher.observer, grace=-1.0).reconcile()
         assert (watcher.pods, bool(nominations)) == (set(), False)
 
 
@@ -196,9 +213,31 @@ async def test_a_pod_is_not_taken_for_gone_while_it_may_be_one_that_was_bound_an
         await watcher.create("bad", scheduler=THEIRS, node="n0")
         await until(lambda: watcher.observer.stats.undecodable)
         await watcher.delete("p")
-        await until(lambda: engine.unresolved(1.0))
+        await until(lambda: engine.unscheduled_pods.unresolved(1.0))
         await watcher.create("later", scheduler=THEIRS, node="n0")
         await until(lambda: any(pod.name == "later" and pod.node_name for pod in engine.state.pods()))
         assert engine.state.ledger() == charged
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_pod_that_can_be_read_again_may_be_told_gone_again(watcher: Watcher) -> None:
+    broken = {"p"}
+
+    def read(obj: Encoded) -> Pod:
+        found = decode_pod(obj)
+        if found.name in broken:
+            raise DecodeError("Pod", found.key, "spec", "nobody can read it")
+        return found
+
+    kind = replace(POD_KIND, decode=read)
+    stream = ObjectStream(watcher.api, kind, watcher.observer, watcher.lose_track, selection=BOUND_PODS)
+    task = asyncio.create_task(stream.run())
+    await until(stream.listed.is_set)
+    await watcher.create("p", scheduler=THEIRS, node="n0")
+    await until(lambda: stream._unreadable == {"default/p"})
+    broken.clear()
+    await watcher.write("PATCH", f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    await until(lambda: not stream._unreadable)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -28,7 +28,7 @@ class Streams:
         observer = watcher.observer
         observer.monotonic = lambda: self.now
         self.streams = StorageStreams(watcher.api, observer, watcher.lose_track, linger=60.0)
-        watcher.engine.storage.unknown()
+        watcher.engine.storage.mark_unsynced()
 
     def want(self, name: str = "wants") -> None:
         """Have a pod come that names a claim."""

@@ -21,8 +21,8 @@ from vgpu_scheduler.intake import (
     POD_GROUPS,
     Listing,
     ObjectStream,
+    get_one,
     list_all,
-    read_one,
 )
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_node
@@ -61,7 +61,7 @@ async def test_what_becomes_of_a_pod_of_ours(running: Watcher) -> None:
 async def wait_for_ours(watcher: Watcher, name: str) -> str:
     """Create a pod of ours, have it observed as kopf does, and return its UID."""
     await watcher.create(name)
-    found = await read_one(watcher.api, POD_KIND, "default", name)
+    found = await get_one(watcher.api, POD_KIND, "default", name)
     assert found is not None
     watcher.observer.observe(POD_KIND, found)
     assert found.uid in watcher.engine.queue
@@ -124,7 +124,7 @@ async def test_refusals_are_retried_and_a_right_that_was_missing_makes_for_a_new
     assert lists(running) == listed
 
 
-async def test_what_nobody_has_defined_is_looked_for_without_a_sweep(
+async def test_what_nobody_has_defined_is_looked_for_without_a_resync(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = 0
@@ -155,7 +155,7 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
 
 async def test_a_list_that_was_taken_in_already_is_followed_from_there(watcher: Watcher) -> None:
     await watcher.create("known")
-    await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.observer.resync(POD_KIND, await list_all(watcher.api, POD_KIND))
     await watcher.create("meanwhile")
     stream = ObjectStream(
         watcher.api, POD_KIND, watcher.observer, watcher.lose_track, since=watcher.engine.lists.listed("Pod")
@@ -221,7 +221,7 @@ async def test_an_answer_that_shows_nothing_new_wakes_nobody(watcher: Watcher) -
     assert watcher.moved == ["a", "a"]
 
 
-@pytest.mark.parametrize("way", ["observed", "gone", "swept"])
+@pytest.mark.parametrize("way", ["observed", "gone", "resynced"])
 async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_on(
     watcher: Watcher, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,9 +238,9 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
     if way == "gone":
         monkeypatch.setattr(watcher.engine.state, "remove_pod", remove)
         watcher.observer.deleted_by_watch(POD_KIND, pod("bad", nodeName="a"))
-    elif way == "swept":
+    elif way == "resynced":
         listed = [pod("bad", nodeName="a", version=2), pod("good", nodeName="a")]
-        await watcher.observer.sweep(POD_KIND, Listing(listed, 9))
+        await watcher.observer.resync(POD_KIND, Listing(listed, 9))
         assert watcher.pods == {"bad", "good"}
     else:
         watcher.observer.observe(POD_KIND, pod("bad", nodeName="a", version=2))

@@ -16,7 +16,7 @@ from tests.naive.choices import CHOICES, CLASSES, QUALITIES, Card, Want, choose,
 from vgpu_scheduler.allocators import CardChoice, Check, FitColumns, FitRules, HamiAllocator, Selection, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, DimensionRoles, OrderKind, Piece
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device, DimensionRoles, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix
 
 VENDOR = "V"
@@ -47,7 +47,7 @@ Node = Sequence[Card]
 def check(way: str, nodes: Sequence[Node], wants: Sequence[Want]) -> int:
     """Assert that the kernel chooses on every node what the twin chooses; return how many nodes fit."""
     rules = replace(RULES[way], quality=wants[0].quality) if way == "zone" else RULES[way]
-    claims = tuple(ContainerClaims(f"c{i}", ContainerKind.APP, (_claim(way, want),)) for i, want in enumerate(wants))
+    claims = tuple(ContainerClaims(f"c{i}", ContainerType.APP, (_claim(way, want),)) for i, want in enumerate(wants))
     order = card_order("numa", OrderKind.SCORE_FIRST, numa_bind=False)
     allocator = HamiAllocator(claims, DeviceRules({}), order, CardChoice(), checks={VENDOR: rules})
     matrix, columns = DeviceMatrix(9), FitColumns.empty(len(nodes))

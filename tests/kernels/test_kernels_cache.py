@@ -69,6 +69,7 @@ def change(package: Path) -> None:
     file.write_text(text.replace(before, before.replace("min(", "2 * min(")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
 def test_a_changed_callee_is_compiled_anew_with_its_callers(package: Path, tmp_path: Path, variable: str) -> None:
     place = {variable: str(tmp_path / "cache")}
@@ -80,6 +81,7 @@ def test_a_changed_callee_is_compiled_anew_with_its_callers(package: Path, tmp_p
     assert len(list(kept.iterdir())) == 2, "the directory of the other version is left alone"
 
 
+@pytest.mark.long
 def test_copies_of_the_same_sources_share_what_is_compiled(package: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "vgpu_scheduler"
     shutil.copytree(package, other)
@@ -91,6 +93,7 @@ def test_copies_of_the_same_sources_share_what_is_compiled(package: Path, tmp_pa
     assert call(package, **place) == "30 1"
 
 
+@pytest.mark.long
 def test_it_is_kept_with_the_kernels_where_the_user_has_no_place(package: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -118,6 +121,7 @@ def test_that_kernels_are_compiled_is_told_once_and_only_where_they_are_kept(pac
     assert told() == "False False"
 
 
+@pytest.mark.long
 def test_it_compiles_where_nothing_can_be_kept(package: Path, tmp_path: Path) -> None:
     """As under a root file system that is read-only."""
     blocked = tmp_path / "file"
@@ -128,6 +132,7 @@ def test_it_compiles_where_nothing_can_be_kept(package: Path, tmp_path: Path) ->
     assert not list(tmp_path.glob("vgpu-scheduler-kernels-*")), "what a process keeps for itself goes with it"
 
 
+@pytest.mark.long
 def test_what_an_image_brings_is_used_wherever_it_is_copied_to(package: Path, tmp_path: Path) -> None:
     generic = {"NUMBA_CPU_NAME": "generic"}
     assert call(package, **generic, NUMBA_CACHE_DIR=str(package / "kernels" / "compiled")) == "30 0"

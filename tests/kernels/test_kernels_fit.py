@@ -30,6 +30,7 @@ NOT_YET = {CardReason.NodeUnregistered, CardReason.CardHeldByPeer} | OF_SINGLE_M
 """The others that kernels do not give: allocators count them."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, 4))
 def test_many_worlds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from tests.seeds import seeds
 WORLDS = 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_many_worlds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -23,7 +23,7 @@ from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, SliceSpan, piec
 from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece
+from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerType, Device, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix
 
 POLICIES = (
@@ -34,7 +34,7 @@ POLICIES = (
 VENDORS = ("NVIDIA", "ACME")
 TYPES = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA-Tesla T4", "")
 MODES = ("hami-core", "mps", "")
-KINDS = {"init": ContainerKind.INIT, "sidecar": ContainerKind.SIDECAR, "app": ContainerKind.APP}
+KINDS = {"init": ContainerType.INIT, "sidecar": ContainerType.SIDECAR, "app": ContainerType.APP}
 
 Nodes = Sequence[Sequence[Card]]
 

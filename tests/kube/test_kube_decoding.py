@@ -8,7 +8,6 @@ from tests.kube.objects import container, node, pod
 
 from vgpu_scheduler.kube import (
     Condition,
-    ContainerKind,
     DecodeError,
     HostPort,
     decode_event,
@@ -17,6 +16,7 @@ from vgpu_scheduler.kube import (
     decode_page,
     decode_pod,
 )
+from vgpu_scheduler.model import ContainerType
 
 
 def as_json(obj: object) -> bytes:
@@ -55,10 +55,10 @@ def test_pod() -> None:
     assert (value.creation_timestamp, value.deleting, value.started) == ("2026-01-01T00:00:00Z", True, True)
     assert value.scheduled_condition == Condition("False", "Unschedulable", "0/1")
     assert not value.terminal
-    assert [(c.name, c.kind) for c in value.spec.containers] == [
-        ("side", ContainerKind.SIDECAR),
-        ("init", ContainerKind.INIT),
-        ("main", ContainerKind.APP),
+    assert [(c.name, c.type) for c in value.spec.containers] == [
+        ("side", ContainerType.SIDECAR),
+        ("init", ContainerType.INIT),
+        ("main", ContainerType.APP),
     ]
     assert [c.name for c in value.spec.init_containers] == ["init"]
     assert value.spec.requests == {"cpu": 1500, "memory": 1 << 30}

@@ -62,6 +62,7 @@ def test_large_nodes_leave_little_behind() -> None:
     assert kept(lambda text: decode_node(node(text))) < 20 * LARGE
 
 
+@pytest.mark.long
 def test_specs_that_say_little_in_many_words_leave_little_behind() -> None:
     """Each is small on the wire, and many times as large in memory."""
 

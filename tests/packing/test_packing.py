@@ -68,7 +68,7 @@ def test_policies_are_paired_with_fgd() -> None:
     assert [run.arrivals.pods for run in found[0].runs] == [run.arrivals.pods for run in found[2].runs]
     fgd, _, ours = found[:3]
     assert packing.gains(ours, fgd) == pytest.approx(
-        [a.points[0].allocation - b.points[0].allocation for a, b in zip(ours.courses, fgd.courses, strict=True)]
+        [a.points[0].allocation - b.points[0].allocation for a, b in zip(ours.results, fgd.results, strict=True)]
     )
 
 

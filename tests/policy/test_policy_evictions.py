@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.policy.resources import policy_object
 
-from vgpu_scheduler.model import WakeSet
+from vgpu_scheduler.model import PendingEvents
 from vgpu_scheduler.policy import (
     Catalogue,
     RecordedEviction,
@@ -70,14 +70,14 @@ def test_no_more_than_fit_are_kept_the_newest_of_them() -> None:
         ("x", "status.evictions: must be a list"),
         ([7], "status.evictions[0]: must be a mapping"),
         ([None], "status.evictions[0]: must be a mapping"),
-        ([{}], "status.evictions[0].time: must be a text"),
-        ([{**ENTRY, "time": 5}], "status.evictions[0].time: must be a text"),
-        ([{**ENTRY, "time": "yesterday"}], "status.evictions[0].time: is no time"),
+        ([{}], "status.evictions[0].time: must be a string"),
+        ([{**ENTRY, "time": 5}], "status.evictions[0].time: must be a string"),
+        ([{**ENTRY, "time": "yesterday"}], "status.evictions[0].time: is not a time"),
         ([{**ENTRY, "time": "2026-01-01T11:30:00"}], "status.evictions[0].time: has no time zone"),
-        ([{**ENTRY, "time": "0001-01-01T00:00:00+10:00"}], "status.evictions[0].time: is no time"),
-        ([{**ENTRY, "pod": None}], "status.evictions[0].pod: must be a text"),
-        ([{**ENTRY, "uid": []}], "status.evictions[0].uid: must be a text"),
-        ([{**ENTRY, "node": {}}], "status.evictions[0].node: must be a text"),
+        ([{**ENTRY, "time": "0001-01-01T00:00:00+10:00"}], "status.evictions[0].time: is not a time"),
+        ([{**ENTRY, "pod": None}], "status.evictions[0].pod: must be a string"),
+        ([{**ENTRY, "uid": []}], "status.evictions[0].uid: must be a string"),
+        ([{**ENTRY, "node": {}}], "status.evictions[0].node: must be a string"),
     ],
 )
 def test_what_cannot_be_read_is_named_and_left_out(written: Any, problem: str) -> None:
@@ -94,7 +94,7 @@ def test_a_status_without_evictions_has_none(status: Any) -> None:
 
 
 def test_a_policy_carries_those_of_its_status_and_its_newest_are_known() -> None:
-    catalogue = Catalogue(WakeSet())
+    catalogue = Catalogue(PendingEvents())
     made = policy_object("p", {"preemption": {"perHour": 1}})
     catalogue.put(decode_policy(made))
     generation = catalogue.generation

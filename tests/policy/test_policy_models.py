@@ -21,10 +21,10 @@ from vgpu_scheduler.policy.models import (
     PodOverrides,
     PolicyResource,
     PolicyStatus,
-    ScorerEntry,
     VGPUPolicySpec,
     decode_policy,
 )
+from vgpu_scheduler.policy.nodes_section import ScorerEntry
 
 EVERYTHING = frozenset(SECTIONS)
 

@@ -205,7 +205,7 @@ def test_arguments_that_nobody_reads_change_nothing_and_are_warned_of() -> None:
     assert resource.spec.nodes is not None
     rule = node_rule(resource.spec.nodes, unread)
     assert rule.scorers == (WeightedScorer(BinpackScorer(DEFAULT_WEIGHTS), 1),)
-    assert rule.warnings == ("binpack.cpu, binpack.weight: nobody reads a plugin's arguments here",)
+    assert rule.warnings == ("binpack.cpu, binpack.weight: arguments of plugins are ignored here",)
 
 
 def test_a_policy_that_is_not_understood_blocks_what_it_would_win() -> None:
@@ -287,7 +287,7 @@ def test_two_that_ask_for_a_labels_absence_can_meet() -> None:
 
 def test_pods_wait_for_the_labels_of_their_namespace() -> None:
     made = policies(policy("spaces", {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, **SPREAD}))
-    assert "the labels of the namespace, which ClusterVGPUPolicy spaces asks" in str(made.resolve(pod()).refusal)
+    assert "the labels of the namespace, which ClusterVGPUPolicy spaces reads" in str(made.resolve(pod()).refusal)
     made.catalogue.put_namespace(Namespace("a", {}, 1))
     assert not made.resolve(pod()).refusal
 

@@ -8,14 +8,14 @@ from tests.policy.malformed_policies import MALFORMED
 from tests.seeds import seeds
 
 from vgpu_scheduler.model import internal_error
-from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind, decode_policy, title
+from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType, decode_policy, title
 
-KINDS = tuple(kind for kind in PolicyRefusalKind if kind is not PolicyRefusalKind.ANNOTATIONS)
+KINDS = tuple(kind for kind in PolicyRefusalType if kind is not PolicyRefusalType.ANNOTATIONS)
 WORDS = (
     "internal error: ",
     "PolicyNotReady: ",
     "the labels of the namespace, which ",
-    " asks, are not known",
+    " reads, are not known",
     ": ",
     "\n",
 )
@@ -27,9 +27,9 @@ def refusal(seed: int) -> PolicyRefusal:
     policy = str(rng.choice(["ClusterVGPUPolicy internal", "VGPUPolicy team-a/the.labels", "ClusterVGPUPolicy asks"]))
     why = "".join(rng.choice([*WORDS, "spec.limits", "a b"], int(rng.integers(1, 6))))
     match kind:
-        case PolicyRefusalKind.NAMESPACE_UNKNOWN:
+        case PolicyRefusalType.NAMESPACE_UNKNOWN:
             return PolicyRefusal(kind, policy)
-        case PolicyRefusalKind.INTERNAL_ERROR:
+        case PolicyRefusalType.INTERNAL_ERROR:
             return PolicyRefusal(kind, why=internal_error(ValueError(why)))
         case _:
             return PolicyRefusal(kind, policy, why)
@@ -44,7 +44,7 @@ def test_what_a_condition_says_is_what_the_decision_carried(seed: int) -> None:
 @pytest.mark.parametrize("name", MALFORMED)
 def test_so_it_is_with_policies_that_are_not_understood(name: str) -> None:
     policy = decode_policy(MALFORMED[name].policy())
-    made = PolicyRefusal(PolicyRefusalKind.NOT_UNDERSTOOD, title(policy), policy.error)
+    made = PolicyRefusal(PolicyRefusalType.NOT_UNDERSTOOD, title(policy), policy.error)
     assert PolicyRefusal.from_text(str(made)) == made
     assert policy.wrong, policy.error
     first, *way = policy.wrong[0]

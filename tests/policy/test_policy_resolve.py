@@ -110,7 +110,7 @@ def test_a_pod_that_is_refused_is_not_told_what_would_be_used(node: str | None, 
     refusal = "" if found is None else str(found)
     assert bool(refusal) == (node is not None or device is not None)
     assert "is used" not in refusal
-    assert not refusal or refusal.endswith(" (the pod is refused, for strict_annotations is on)")
+    assert not refusal or refusal.endswith(" (the pod is refused, because strict_annotations is on)")
     assert node is None or "is unknown: write binpack or spread" in refusal
     assert device is None or ": write binpack or spread or mutex or numa or topology-aware" in refusal
 
@@ -163,6 +163,7 @@ def test_a_card_order_that_is_too_long_is_not_followed() -> None:
     assert "is too long, spread is used" in found.warnings[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("annotation", ["node", "device", "weights"])
 def test_long_annotations_that_come_and_go_leave_little_behind(annotation: str) -> None:
     policies = Policies(PolicyDefaults())

@@ -5,7 +5,8 @@ from tests.kube.objects import Obj, pod
 from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
+from vgpu_scheduler.model import CardReason, ClusterEvent
+from vgpu_scheduler.predicates import gated, reasons, refusals, unschedulable_message
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,10 @@ def test_gates() -> None:
     assert gated(decode_pod(pod(schedulingGates=[]))) is None
 
 
+def _reasons(counts: dict[str, int]) -> dict[reasons.Reason, int]:
+    return {reasons.Reason("Any", text, ClusterEvent.NONE): count for text, count in counts.items()}
+
+
 @pytest.mark.parametrize(
     ("total", "counts", "rejection", "message"),
     [
@@ -85,4 +90,17 @@ def test_gates() -> None:
     ],
 )
 def test_message(total: int, counts: dict[str, int], rejection: str, message: str) -> None:
-    assert unschedulable_message(total, counts, rejection) == message
+    assert unschedulable_message(total, _reasons(counts), rejection) == message
+
+
+@pytest.mark.parametrize(
+    "beside", ["", " Cards are closed.", " preemption: 0/7 nodes are available: 7 No preemption victims."]
+)
+def test_every_reason_is_read_from_the_message_that_counts_it(beside: str) -> None:
+    known = [each.text for each in vars(reasons).values() if isinstance(each, reasons.Reason)]
+    assert len(known) > 20
+    for text in [*known, reasons.insufficient("hugepages-2Mi").text, *(reason.text for reason in CardReason)]:
+        counts = {text: 12, "node(s) had untolerated taint(s)": 3} if text != reasons.TAINT.text else {text: 12}
+        assert reasons.rejections_in(unschedulable_message(15, _reasons(counts)) + beside) == (15, counts)
+    assert reasons.rejections_in(unschedulable_message(3, {}, "pod affinity terms conflict")) == (3, {})
+    assert reasons.rejections_in(unschedulable_message(0, {})) == (0, {})

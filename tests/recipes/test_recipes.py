@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from vgpu_scheduler.cli.policy_tests import CaseRun, run_document, run_path
-from vgpu_scheduler.model import WakeSet
+from vgpu_scheduler.model import PendingEvents
 from vgpu_scheduler.policy import Catalogue, decode_policy, key_of
 from vgpu_scheduler.whatif import Case, read_cases
 
@@ -67,7 +67,7 @@ def test_the_recipes_that_go_together_are_not_in_conflict() -> None:
     alternatives = [name for name in NAMES if name == "pack-gpus" or name.startswith("follow-")]
     assert len(alternatives) == 5
     for alternative in alternatives:
-        catalogue = Catalogue(WakeSet())
+        catalogue = Catalogue(PendingEvents())
         together = {*NAMES} - {*alternatives} | {alternative}
         resources = [decode_policy(resource) for name in together for resource in policies(name)]
         for resource in resources:

@@ -54,8 +54,8 @@ def test_the_recipes_are_accepted_and_a_snapshot_is_simulated_on(plane: ControlP
     pods = ROOT / "manifests" / "examples" / "packed.yaml"
     arguments = ["simulate", "-f", str(pods), "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"]
     result = CliRunner().invoke(main, arguments)
-    no_pods = "there is no Pod among the objects: the answer assumes that nobody uses cards"
-    said = f"warning: {tmp_path}/cluster.yaml: {no_pods}\nsettings: assumed (the defaults; --config gives others)\n"
+    no_pods = "there is no Pod among the objects: the answer assumes that no pod uses cards"
+    said = f"warning: {tmp_path}/cluster.yaml: {no_pods}\nsettings: assumed (the defaults; use --config for others)\n"
     assert (result.exit_code, result.stderr) == (0, said), result.output
     answers: list[dict[str, Any]] = json.loads(result.stdout)
     assert [answer["pod"] for answer in answers] == [f"default/packed-{number}" for number in range(4)]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,8 @@ async def test_the_wait_is_what_the_lease_says(api: ApiClient) -> None:
 
 
 async def test_a_lease_given_up_is_free_at_once(api: ApiClient) -> None:
-    one, two = Elector(api, OPTIONS, "one", HeldClock()), Elector(api, OPTIONS, "two", HeldClock())
+    patient = replace(OPTIONS, renew_interval=5.0)  # the requests of a release get so long
+    one, two = Elector(api, patient, "one", HeldClock()), Elector(api, patient, "two", HeldClock())
     await one.acquire()
     await one.release()
     assert not one.leading

@@ -22,7 +22,7 @@ from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.kube import loads
 from vgpu_scheduler.reading import LIST_PATHS, ClusterView, make_world, settings_from_file
-from vgpu_scheduler.whatif import Explanation, Remedy, RemedyKind, ask, explain_pod
+from vgpu_scheduler.whatif import Explanation, Remedy, RemedyType, ask, explain_pod
 
 Object = dict[str, Any]
 
@@ -259,7 +259,7 @@ async def carry_out(cluster: Cluster, world: str, remedy: Remedy, objects: Itera
     for each in remedy.objects:
         changed = dict(copy.deepcopy(dict(each)))
         name, path = changed["metadata"]["name"], PATHS[changed["kind"]].format(world)
-        if remedy.kind is RemedyKind.ADD_NODE:
+        if remedy.type is RemedyType.ADD_NODE:
             await cluster.create(changed)
         else:
             changed["metadata"].pop("resourceVersion", None)
@@ -294,9 +294,10 @@ async def do_what_is_said(cluster: Cluster, world: str, objects: list[Object], r
         return NOTHING
     remedy = found.remedies[int(rng.integers(len(found.remedies)))]
     await carry_out(cluster, world, remedy, objects)
-    return f"{remedy.kind}: {remedy.text}"
+    return f"{remedy.type}: {remedy.text}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "seed"), [(25, 1), pytest.param(150, 2, marks=pytest.mark.long)], ids=["a few", "all"]
 )

@@ -1,4 +1,4 @@
-"""Who explain says would have to go is whom the running operator evicts, on the node that it says."""
+"""Who explain says would be evicted is whom the running operator evicts, on the node that it says."""
 
 from __future__ import annotations
 

@@ -1,137 +1,35 @@
-"""What a leader observes and decides is written down, and nothing that goes wrong with that is its concern."""
+"""What a leader observes and decides is written down, and replays to the same decisions."""
 
 from __future__ import annotations
 
-import threading
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
-from tests.engine.builders import OURS, allocation, asks, cards, make_engine, node, pod
+from tests.engine.builders import OURS, asks, cards, node, pod
 from tests.policy.resources import policy
+from tests.runtime.recorded_world import Clock, RecordedWorld, met, wait_for, world_with_a_pod
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.history import (
-    Arrived,
-    Changed,
-    Departed,
-    History,
-    LogFile,
-    LogSegment,
-    Withdrawn,
-    joined,
-    read_part,
-    replay,
-)
+from vgpu_scheduler.history import Arrived, Departed, Withdrawn, replay
 from vgpu_scheduler.history.checking import check
-from vgpu_scheduler.intake import CLUSTER_POLICIES, NODES, PODS, Observer
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.intake import CLUSTER_POLICIES, NODES
 from vgpu_scheduler.runtime import recorder as module
 from vgpu_scheduler.runtime.assembly import engine_options
-from vgpu_scheduler.runtime.recorder import Recorder, make_recorder
-from vgpu_scheduler.settings import HistorySettings, Settings, SettingsError, read
-
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that is set by the test."""
-
-    def __init__(self) -> None:
-        self.time = BEGAN
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return (self.time - BEGAN).total_seconds()
-
-    def pass_(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
-class World:
-    """An engine that is observed and asked as a leader's is."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
-        monkeypatch.setattr(module, "_PACE", 0.001)
-        self.clock, self.engine = Clock(), make_engine()
-        chosen = HistorySettings(directory=folder, **settings)
-        self.recorder = Recorder(chosen, self.engine, {"node_policy": "binpack"}, self.clock, "run")
-        port: Any = type("Port", (), {"__getattr__": lambda *_: lambda *_: None})()
-        self.observer = Observer(self.engine, self.seconds, port, lambda _: None, listener=self.recorder)
-        self.folder = folder
-        self.version = 100
-
-    def seconds(self) -> float:
-        return self.clock.now().timestamp()
-
-    def see(self, found: Pod) -> None:
-        self.version += 1
-        self.observer.observe(PODS, msgspec.structs.replace(found, resource_version=self.version))
-
-    def decide(self) -> None:
-        while decisions := self.engine.attempt_group(self.seconds()):
-            self.recorder.decided(decisions)
-            for each in decisions:
-                if each.placement is not None:
-                    known = self.engine.state.pod(each.uid)
-                    assert known is not None
-                    notes = self.engine.dialects.annotations(each.placement, self.seconds(), known)
-                    self.engine.binding_succeeded(each.uid)
-                    self.clock.pass_(0.1)
-                    self.see(
-                        msgspec.structs.replace(known, node_name=each.placement.node, annotations=notes, started=True)
-                    )
-
-    def come(self, *names: str) -> None:
-        for name in names:
-            self.clock.pass_(1)
-            self.see(pod(name, asks(1, 3000)))
-            self.decide()
-
-    def go(self, name: str) -> None:
-        self.clock.pass_(1)
-        known = self.engine.state.pod(f"uid-{name}")
-        assert known is not None
-        self.observer.deleted_by_watch(PODS, known)
-        self.decide()
-
-    def end(self) -> None:
-        self.recorder.stop()
-        self.recorder.join()
-
-    def written(self) -> tuple[History, list[str], list[LogSegment]]:
-        parts = [read_part(path) for path in sorted(self.folder.iterdir())]
-        return *joined(parts), parts
-
-
-def wait_for(condition: Any) -> None:
-    """Wait until the thread of the recorder has done something."""
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
-def met(past: History) -> set[str]:
-    """Return who was met where it was placed, after a gap."""
-    return {each.value.uid for each in past.events if isinstance(each, Changed) and isinstance(each.value, Pod)}
+from vgpu_scheduler.runtime.recorder import make_recorder
+from vgpu_scheduler.runtime.replica import Replica
+from vgpu_scheduler.settings import Settings, SettingsError, read
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    found = World(tmp_path / "history", monkeypatch)
-    for name in ("a", "b"):
-        found.observer.observe(NODES, node(name, cards(name, 2)))
-    found.see(pod("old", annotations=allocation("a", ("a-gpu-0", 1000, 0)), nodeName="a", started=True))
-    return found
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedWorld:
+    return world_with_a_pod(tmp_path / "history", monkeypatch)
 
 
-def test_what_happens_is_written_and_replays_to_the_same_decisions(world: World) -> None:
+def test_what_happens_is_written_and_replays_to_the_same_decisions(world: RecordedWorld) -> None:
     world.recorder.begin()
     world.come("one", "two", "three", "four", "five")
     world.go("two")
@@ -139,22 +37,39 @@ def test_what_happens_is_written_and_replays_to_the_same_decisions(world: World)
     world.come("six")
     world.end()
 
-    past, problems, parts = world.written()
+    past, problems, segments = world.written()
 
     assert problems == []
-    assert [part.path.suffix for part in parts] == [".arrows"]  # the next leader closes it
-    assert parts[0].header.settings == {"node_policy": "binpack"}
+    assert [segment.path.suffix for segment in segments] == [".arrows"]  # the next leader closes it
+    assert segments[0].header.settings == {"node_policy": "binpack"}
     assert [each.pod.name for each in past.arrived] == ["one", "two", "three", "four", "five", "six"]
     assert [each.uid for each in past.events if isinstance(each, Departed)] == ["uid-two", "uid-old"]
     assert all(each.by == OURS for each in past.decided)
     found = check(past, world.engine.options)
     assert (found.decisions, found.same, found.differences, found.lacked) == (6, 6, [], {})
-    course = replay(past, world.engine.options)
-    assert {each.uid: each.node for each in course.pods} == {each.uid: each.node for each in past.decided}
+    result = replay(past, world.engine.options)
+    assert {each.uid: each.node for each in result.pods} == {each.uid: each.node for each in past.decided}
     assert world.recorder.stats.dropped == world.recorder.stats.failed == 0
 
 
-def test_a_pod_that_is_gone_unbound_departs(world: World) -> None:
+@pytest.mark.parametrize("hours", [1, -1])
+def test_rows_follow_a_clock_that_is_set_and_never_go_back(world: RecordedWorld, hours: int) -> None:
+    world.recorder.begin()
+    world.come("before")
+    world.clock.step = timedelta(hours=hours)
+    world.come("after")
+    world.end()
+
+    past, problems, _ = world.written()
+
+    assert problems == []
+    before, after = (each.at for each in past.arrived)
+    assert after - before == pytest.approx(3601.1 if hours > 0 else 0.1, abs=0.01)
+    times = [each.at for each in past.events]
+    assert times == sorted(times)
+
+
+def test_a_pod_that_is_gone_unbound_departs(world: RecordedWorld) -> None:
     world.recorder.begin()
     world.see(pod("large", asks(1, 9000)))
     world.decide()
@@ -170,7 +85,7 @@ def test_a_pod_that_is_gone_unbound_departs(world: World) -> None:
 
 
 def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path / "history", monkeypatch)
+    world = RecordedWorld(tmp_path / "history", monkeypatch)
     for name in ("a", "b"):
         world.observer.observe(NODES, node(name, cards(name, 1)))
     whole = asks(1, 8000, 100)
@@ -184,7 +99,7 @@ def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monke
     world.see(pod("y", whole))
     world.decide()
     world.clock.pass_(5)
-    world.engine.queue.tick(world.seconds())
+    world.engine.queue.flush_due(world.seconds())
     world.decide()
     world.end()
 
@@ -195,10 +110,10 @@ def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monke
     assert [(each.uid, each.node) for each in past.decided] == [("uid-x", "a"), ("uid-y", "a"), ("uid-x", "b")]
     found = check(past, world.engine.options)
     assert (found.decisions, found.same, found.differences, found.lacked) == (3, 3, [], {})
-    assert past.stays()["uid-x"].placed == [each.at for each in past.decided][-1]
+    assert past.pod_lifetimes()["uid-x"].placed == [each.at for each in past.decided][-1]
 
 
-def test_nothing_is_written_by_who_does_not_lead(world: World) -> None:
+def test_nothing_is_written_by_who_does_not_lead(world: RecordedWorld) -> None:
     world.come("one")
     assert not world.folder.exists()
     world.recorder.begin()
@@ -209,52 +124,8 @@ def test_nothing_is_written_by_who_does_not_lead(world: World) -> None:
     assert len(past.first) == 4  # two nodes and two pods
 
 
-def test_files_are_closed_by_age_and_the_oldest_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path / "history", monkeypatch, file_hours=1.0, keep_files=2)
-    world.observer.observe(NODES, node("a", cards("a", 4)))
-    world.recorder.begin()
-    for number in range(4):
-        world.come(f"pod-{number}")
-        wait_for(lambda: not world.recorder._queue)
-        before = world.recorder._files._file
-        world.clock.pass_(3700)
-        wait_for(lambda before=before: world.recorder._files._file is not before)
-    world.end()
-
-    past, problems, parts = world.written()
-
-    assert problems == []
-    assert [part.path.suffix for part in parts] == [".parquet", ".parquet", ".arrows"]
-    assert len(past.first) + len(list(past.arrived)) >= 5  # what was there is in the first file that is left
-    assert check(past, world.engine.options).differences == []
-
-
-def test_the_whole_is_one_history_where_files_follow_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = World(tmp_path / "history", monkeypatch, file_hours=1.0)
-    world.observer.observe(NODES, node("a", cards("a", 4)))
-    world.observer.observe(NODES, node("b", cards("b", 4)))
-    world.recorder.begin()
-    for number in range(3):
-        world.come(f"a{number}", f"b{number}")
-        wait_for(lambda: not world.recorder._queue)
-        before = world.recorder._files._file
-        world.clock.pass_(3700)
-        wait_for(lambda before=before: world.recorder._files._file is not before)
-    world.end()
-
-    past, problems, parts = world.written()
-
-    assert len(parts) == 4
-    assert problems == []
-    assert len(list(past.arrived)) == 6
-    found = check(past, world.engine.options)
-    assert (found.decisions, found.same) == (6, 6)
-
-
 def test_what_the_queue_has_no_room_for_is_counted_and_made_up_for(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: RecordedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.recorder.begin()
     world.come("one")
@@ -269,103 +140,40 @@ def test_what_the_queue_has_no_room_for_is_counted_and_made_up_for(
     past, problems, _ = world.written()
 
     assert world.recorder.stats.dropped > 0
-    assert any("events are missing: they came faster than they could be written" in text for text in problems)
-    stays = past.stays()
-    assert {uid for uid, stay in stays.items() if stay.placed} == {"uid-one", "uid-four"}
+    assert any("events are missing: they arrived faster than they could be written" in text for text in problems)
+    lifetimes = past.pod_lifetimes()
+    assert {uid for uid, lifetime in lifetimes.items() if lifetime.placed} == {"uid-one", "uid-four"}
     assert met(past) == {"uid-two", "uid-three"}
-    assert stays["uid-one"].departed is not None
+    assert lifetimes["uid-one"].departed is not None
 
 
-def test_a_full_disk_is_no_concern_of_the_leader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.recorder.begin()
-    world.come("one")
-    wait_for(lambda: not world.recorder._queue and not world.recorder._files._rows)
-    real = LogFile.write
+async def test_the_last_rows_are_written_before_the_lease_is_given_up() -> None:
+    done: list[str] = []
 
-    def full(self: LogFile, rows: Any) -> None:
-        raise OSError(28, "No space left on device")
+    def step(name: str) -> Any:
+        async def note(*_: Any) -> None:
+            done.append(name)
 
-    monkeypatch.setattr(LogFile, "write", full)
-    world.come("two")
-    wait_for(lambda: world.recorder.stats.failed)
-    monkeypatch.setattr(LogFile, "write", real)
-    world.come("three")
-    world.clock.pass_(120)
-    world.come("four")
-    world.end()
+        return note
 
-    past, problems, _ = world.written()
+    async def wait_until_written(seconds: float = 10.0) -> None:
+        done.append(f"written within {seconds:.0f} s")
 
-    assert world.recorder.stats.failed == 1
-    assert any("nothing was written for" in text for text in problems)
-    assert met(past) >= {"uid-two", "uid-three"}
+    replica: Any = SimpleNamespace(
+        _reporter=SimpleNamespace(start=list, stop=step("told")),
+        _resyncer=SimpleNamespace(resync=step("resynced")),
+        _watchers=list,
+        _lead=step("led"),
+        _evictor=SimpleNamespace(stop=step("evicted")),
+        _binder=SimpleNamespace(stop=step("bound")),
+        _elector=SimpleNamespace(leading=True, release=step("released")),
+        _recorder=SimpleNamespace(wait_until_written=wait_until_written),
+    )
 
+    await Replica.run(replica)
 
-def test_after_a_full_disk_no_file_is_left_that_holds_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: LogFile, rows: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(LogFile, "write", full)
-    world.recorder.begin()
-    for number in range(3):
-        world.come(f"pod-{number}")
-        wait_for(lambda number=number: world.recorder.stats.failed == number + 1)
-        world.clock.pass_(61)
-    world.end()
-
-    assert list(world.folder.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_no_concern_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("no folder")
-    world = World(tmp_path / "file", monkeypatch)
-    world.observer.observe(NODES, node("a", cards("a", 4)))
-    world.recorder.begin()
-    world.come("one")
-    wait_for(lambda: world.recorder.stats.failed)
-    world.end()
-    held = world.engine.state.reservation("uid-one")
-    assert held is not None
-    assert held.node == "a"
-
-
-def test_a_run_that_was_killed_is_closed_by_the_next_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.recorder.begin()
-    world.come("one")
-    wait_for(lambda: world.recorder.stats.written > 3)  # what was there, and a batch that is torn
-    open_files = list(world.folder.iterdir())
-    whole = open_files[0].read_bytes()
-    world.end()
-    for path in world.folder.iterdir():
-        path.unlink()
-    open_files[0].write_bytes(whole[:-7])
-
-    later = World(world.folder, monkeypatch)
-    later.clock.pass_(3600)
-    later.recorder.begin()
-    later.end()
-
-    assert [path.suffix for path in sorted(world.folder.iterdir())] == [".parquet", ".arrows"]
-
-
-def test_nobody_waits_for_a_disk_when_a_leader_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    hangs, goes_on = threading.Event(), threading.Event()
-    real = LogFile.finish
-
-    def hang(self: LogFile) -> None:
-        hangs.set()
-        assert goes_on.wait(20)
-        real(self)
-
-    monkeypatch.setattr(LogFile, "finish", hang)
-    world.recorder.begin()
-    world.come("one")
-    world.recorder.stop()
-    assert hangs.wait(20)  # it came back, and the thread is not done
-    goes_on.set()
-    world.recorder.join()
-    past, _, _ = world.written()
-    assert [each.pod.name for each in past.arrived] == ["one"]
+    ends = ["evicted", "bound", "written within 1 s", "released", "told", "written within 10 s"]
+    assert done == ["resynced", "led", *ends]
 
 
 def test_the_settings_that_decide_are_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,11 +189,11 @@ def test_the_settings_that_decide_are_written_down(tmp_path: Path, monkeypatch: 
         raise ImportError(name)
 
     monkeypatch.setattr("vgpu_scheduler.history.log.import_module", missing)
-    with pytest.raises(SettingsError, match=r"history.directory: logs need the package pyarrow: pip install"):
+    with pytest.raises(SettingsError, match=r"history.directory: history logs need the package pyarrow: pip install"):
         make_recorder(settings, engine, Clock(), "run")
 
 
-def test_policies_are_written_as_they_are_written(world: World) -> None:
+def test_policies_are_written_as_they_are_written(world: RecordedWorld) -> None:
     world.recorder.begin()
     world.observer.observe(CLUSTER_POLICIES, policy("pack", {"nodes": {"policy": "spread"}}))
     world.come("one")

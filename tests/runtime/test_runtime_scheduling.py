@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import FrameType
 
 import pytest
-from tests.engine.builders import asks, cards, engine_with, node, pod
+from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
+from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_waiting_needs import full_cluster
 
 from vgpu_scheduler.apiclient import ApiResponse
@@ -30,6 +31,8 @@ class Heard:
     signals: ObservationSignals = field(default_factory=ObservationSignals)
     submitted: list[Decision] = field(default_factory=list)
     said: list[tuple[str, str]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+    """The pods whose decisions cannot be handed over."""
 
     def monotonic(self) -> float:
         return self.time
@@ -37,10 +40,15 @@ class Heard:
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    def submit(self, *decisions: Decision) -> None:
+    def submit(self, *decisions: Decision, notes: dict[str, str] | None = None) -> None:
+        if self.broken & {decision.pod for decision in decisions}:
+            raise RuntimeError("broken")
         self.submitted += decisions
 
-    def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
+    def leave(self, uid: str) -> bool:
+        return False
+
+    def adopt_unless_new(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         return all(message not in text for _, text in self.said)
 
     def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
@@ -109,13 +117,13 @@ async def test_at_debug_level_the_log_explains_decisions(caplog: pytest.LogCaptu
 async def test_nothing_is_said_of_pods_whose_storage_objects_are_not_known_yet() -> None:
     claimed = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
     engine = engine_with([node("a", cards("a", 1))], [pod("waits", **claimed), pod("fits")])
-    engine.storage.unknown()
+    engine.storage.mark_unsynced()
     heard = Heard()
     loop = loop_over(engine, heard)
     await turns(loop)
     assert [decision.pod for decision in heard.submitted] == ["default/fits"]
     assert heard.said == []
-    engine.storage.known()
+    engine.storage.mark_synced()
     heard.time += 5.0
     await turns(loop)
     assert heard.said == [("Unschedulable", '0/1 nodes are available: persistentvolumeclaim "c" not found.')]
@@ -140,6 +148,100 @@ async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPat
     assert [kind for kind, _ in heard.said] == ["SchedulerError"]
 
 
+async def test_an_error_while_a_decision_is_carried_out_concerns_its_pods_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = engine_with([node("a", cards("a", 2))], [pod("bad"), pod("good")])
+    heard = Heard(broken={"default/bad"})
+    loop = loop_over(engine, heard)
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/good"]
+    assert "the decision about pod default/bad could not be carried out" in caplog.messages
+    assert engine.state.reservation("uid-bad") is None
+    assert heard.said == [("SchedulerError", "internal error: RuntimeError('broken')")]
+    heard.broken.clear()
+    heard.time += 61.0
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/good", "default/bad"]
+
+
+async def test_a_placement_that_cannot_be_handed_over_is_recorded_as_withdrawn() -> None:
+    engine = engine_with([node("a", cards("a", 2))], [pod("bad"), pod("good")])
+    heard, withdrawn = Heard(broken={"default/bad"}), list[str]()
+    handlers = DecisionHandlers(heard, heard, heard)  # type: ignore[arg-type]
+    attempts = Metrics().attempts
+    loop = SchedulingLoop(engine, handlers, heard, attempts, heard.signals, on_withdrawn=withdrawn.append)
+    await turns(loop)
+    assert withdrawn == ["uid-bad"]
+
+
+async def test_refused_pods_of_a_group_are_told_even_if_an_error_comes_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = [pod(name, asks(1, 9000), annotations=in_group("g", 2)) for name in ("one", "other")]
+    engine, heard, told = engine_with([node("a", cards("a", 2))], large), Heard(), list[tuple[str, str]]()
+    monkeypatch.setattr(heard, "not_scheduled", lambda pod, reason, *_: told.append((pod.name, reason)))
+    loop = loop_over(engine, heard)
+    monkeypatch.setattr(loop, "_record", lambda *_: 1 / 0)
+    await turns(loop)
+    assert sorted(told) == [("one", "Unschedulable"), ("other", "Unschedulable")]
+
+
+async def test_an_error_while_a_preemption_begins_concerns_its_pod_alone() -> None:
+    fleet = Fleet([node("a", cards("a", 1))], {"mayPreempt": True})
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    heard = Heard(broken={"default/high"})
+    loop = loop_over(fleet.engine, heard)
+    await turns(loop)
+    assert fleet.engine.preemptions.of("uid-high") is None
+    assert heard.said == [("SchedulerError", "internal error: RuntimeError('broken')")]
+    heard.broken.clear()
+    heard.time += 61.0
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/high"]
+    assert fleet.engine.preemptions.of("uid-high") is not None
+
+
+@pytest.mark.parametrize("preempts", [False, True])
+async def test_an_error_in_the_note_of_an_event_costs_only_the_note(
+    monkeypatch: pytest.MonkeyPatch, *, preempts: bool
+) -> None:
+    fleet = Fleet([node("a", cards("a", 1))], {"mayPreempt": preempts})
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    monkeypatch.setattr(SchedulingAlgorithm, "nearest", lambda *_: 1 / 0)
+    heard = Heard()
+    await turns(loop_over(fleet.engine, heard))
+    assert [decision.pod for decision in heard.submitted] == ["default/high"] * preempts
+    assert heard.said == [("Unschedulable", "0/1 nodes are available: 1 CardInsufficientMemory.")] * (not preempts)
+
+
+async def test_an_error_in_the_check_of_requests_costs_only_its_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("large", asks(1, 9000))])
+    monkeypatch.setattr(engine.usage_warnings, "of_pod", lambda _: 1 / 0)
+    heard = Heard()
+    await turns(loop_over(engine, heard))
+    ((reason, text),) = heard.said
+    assert reason == "Unschedulable"
+    assert text.startswith("0/1 nodes are available: 1 CardInsufficientMemory.")
+
+
+async def test_decisions_are_carried_out_whatever_happens_where_they_are_recorded() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("fits")])
+    heard = Heard()
+
+    def broken(_: Sequence[Decision]) -> None:
+        raise RuntimeError("broken")
+
+    handlers = DecisionHandlers(heard, heard, heard)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, handlers, heard, Metrics().attempts, heard.signals, broken)
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/fits"]
+
+
 async def test_it_wakes_when_something_changed() -> None:
     engine, heard = engine_with([node("a", cards("a", 1))]), Heard()
     task = asyncio.create_task(loop_over(engine, heard).run())
@@ -161,7 +263,7 @@ async def test_it_ends_even_if_something_changes_at_that_moment() -> None:
         await asyncio.sleep(0)
     heard.signals.decide_again()
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=5.0)
+    done, _ = await asyncio.wait({task}, timeout=30.0)
     assert done
     assert task.cancelled()
 

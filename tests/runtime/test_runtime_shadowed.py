@@ -108,6 +108,7 @@ class Plugins:
         await self._cluster.call("PATCH", f"/api/v1/nodes/{node}", taken, **patch)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, 20))
 async def test_what_would_have_fitted_the_running_operator_binds(tmp_path: Path, seed: int) -> None:
     worlds: list[Claimed] = []

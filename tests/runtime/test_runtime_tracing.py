@@ -6,17 +6,20 @@ import sys
 
 import pytest
 from tests.binding.bench import ShiftedClock
+from tests.binding.ended import ended_bind
 from tests.engine.builders import asks, pod
 from tests.runtime.collector import collecting
 
-from vgpu_scheduler.binding import BindAttempt, BindingAnswer
+from vgpu_scheduler.binding import BindingAnswer, BindTask
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.tracing import pod_traces
 from vgpu_scheduler.settings import SettingsError, TracingSettings
 
 
-def attempt(answer: BindingAnswer, began: float) -> BindAttempt:
+def attempt(answer: BindingAnswer, began: float) -> tuple[BindTask, Pod, BindingAnswer]:
     times = (began, began + 1, began + 1.5, began + 1.75, began + 2)
-    return BindAttempt(pod("x", asks(1, 9000)), "a", answer, 3, *times)
+    asking = pod("x", asks(1, 9000))
+    return ended_bind(asking, "a", 3, *times), asking, answer
 
 
 async def test_each_attempt_is_a_trace_with_a_span_for_each_part() -> None:
@@ -25,8 +28,8 @@ async def test_each_attempt_is_a_trace_with_a_span_for_each_part() -> None:
         traces = pod_traces(TracingSettings(endpoint=url), clock)
         assert traces is not None
         began = clock.monotonic() - 60
-        traces.record(attempt(BindingAnswer.CONFLICT, began))
-        traces.record(attempt(BindingAnswer.BOUND, began))
+        traces.record(*attempt(BindingAnswer.CONFLICT, began))
+        traces.record(*attempt(BindingAnswer.BOUND, began))
         await traces.close()
     spans = collector.spans["/v1/traces"]
     refused, bound = (span for span in spans if not span["parent"])
@@ -52,7 +55,7 @@ async def test_a_path_is_kept_and_only_a_part_of_the_pods_is_traced() -> None:
         traces = pod_traces(settings, ShiftedClock())
         assert traces is not None
         for _ in range(200):
-            traces.record(attempt(BindingAnswer.BOUND, 0.0))
+            traces.record(*attempt(BindingAnswer.BOUND, 0.0))
         await traces.close()
     roots = [span for span in collector.spans["/team/traces"] if not span["parent"]]
     assert 10 <= len(roots) <= 80  # 40 on average, six standard deviations to each side are more than this
@@ -62,7 +65,7 @@ async def test_a_path_is_kept_and_only_a_part_of_the_pods_is_traced() -> None:
 async def test_a_collector_that_is_not_there_holds_nothing_up() -> None:
     traces = pod_traces(TracingSettings(endpoint="http://127.0.0.1:9"), ShiftedClock())
     assert traces is not None
-    traces.record(attempt(BindingAnswer.BOUND, 0.0))
+    traces.record(*attempt(BindingAnswer.BOUND, 0.0))
     await traces.close()
 
 

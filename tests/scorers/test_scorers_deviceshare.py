@@ -17,7 +17,7 @@ from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, Strate
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, Device
 from vgpu_scheduler.scorers import (
     DOCUMENTED_SHARE_WEIGHTS,
     KOORDINATOR_SHARE_WEIGHTS,
@@ -114,7 +114,7 @@ def place(state: State, choice: CardChoice, **amounts: str) -> Any:
 def test_cards_are_scored_anew_for_every_container() -> None:
     state = hami_state({"node": [(0, 0, 0), (0, 0, 0)]}, {})
     claim = Claim("NVIDIA", 1, (1, 4000, 0), (0, 0, 0))
-    claims = tuple(ContainerClaims(f"c{i}", ContainerKind.APP, (claim,)) for i in range(3))
+    claims = tuple(ContainerClaims(f"c{i}", ContainerType.APP, (claim,)) for i in range(3))
     for strategy, cards in ((LEAST, ["node/0", "node/1", "node/0"]), (MOST, ["node/0", "node/0", "node/1"])):
         choice = CardChoice(device_share_order=ShareOrder(strategy, DOCUMENTED_SHARE_WEIGHTS))
         placed = hami_dialect().claims.allocator({}, claims, choice).place(state.devices, 0)
@@ -222,7 +222,7 @@ def hami_score(scorer: DeviceShareScorer, cards: Sequence[int], *claims: Claim) 
     state = State({"hami": 3})
     devices = [Device(f"card-{i}", "NVIDIA", "", (10, size, 100), i) for i, size in enumerate(cards)]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"hami": devices})
-    containers = tuple(ContainerClaims(str(i), ContainerKind.APP, (claim,)) for i, claim in enumerate(claims))
+    containers = tuple(ContainerClaims(str(i), ContainerType.APP, (claim,)) for i, claim in enumerate(claims))
     compiled = scorer.compile(ScoredPod({}, containers, hami_dialect().inventory.device_resources))
     return float(compiled.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))[0])
 
@@ -273,7 +273,7 @@ def claims_on(*vendors: str) -> tuple[ContainerClaims, ...]:
         "gpu": Claim("gpu", 1, (0, 0, 0, 10), (0, 0, 0, 0)),
         "rdma": Claim("rdma", 1, (10, 0, 0, 0), (0, 0, 0, 0)),
     }
-    return (ContainerClaims("c", ContainerKind.APP, tuple(of[vendor] for vendor in vendors)),)
+    return (ContainerClaims("c", ContainerType.APP, tuple(of[vendor] for vendor in vendors)),)
 
 
 def test_equal_weights_are_equal_scorers() -> None:
@@ -313,7 +313,7 @@ def test_both_sets_of_defaults() -> None:
     assert deviceshare_arguments(most, ShareDefaults.KOORDINATOR) == ShareOrder(MOST, ())
     only = {"scoringStrategy": {"resources": [{"name": CORE, "weight": 2}, {"name": CORE, "weight": 7}]}}
     assert deviceshare_arguments(only) == ShareOrder(LEAST, ((CORE, 7),))
-    with pytest.raises(DeviceShareArgumentError, match=r"^scoringStrategy\.type: None is none of"):
+    with pytest.raises(DeviceShareArgumentError, match=r"^scoringStrategy\.type: None is not one of"):
         deviceshare_arguments(only, ShareDefaults.KOORDINATOR)
 
 

@@ -8,7 +8,7 @@ from tests.kernels.score_worlds import World, random_world, scores
 from tests.kernels.worlds import KINDS, claim
 
 from vgpu_scheduler.kernels import CardPrices
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, PodClaims
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerType, PodClaims
 from vgpu_scheduler.scorers import FragmentationScorer, RequestClass, learn_prices, same_prices
 from vgpu_scheduler.scorers.prices import LEAST_SEEN, MOST_CONTENDED, RESERVE
 from vgpu_scheduler.state import State
@@ -32,7 +32,7 @@ def random_claims(rng: np.random.Generator, world: World) -> PodClaims:
     def amounts() -> tuple[int, ...]:
         return tuple(int(rng.choice(ABSURD)) for _ in range(3))
 
-    kind = ContainerKind(int(rng.integers(0, 3)))
+    kind = ContainerType(int(rng.integers(0, 3)))
     one = Claim(str(rng.choice(["NVIDIA", "ACME"])), int(rng.choice([1, 2, 1 << 20])), amounts(), amounts())
     return (ContainerClaims("c", kind, (one,)),)
 
@@ -81,6 +81,6 @@ def test_whatever_is_asked_for(seed: int) -> None:
 def test_no_cards_and_no_claims() -> None:
     state = State({"hami": 3})
     assert learn_prices(state.devices, state.nodes, []) is None
-    claims = (ContainerClaims("c", ContainerKind.APP, (Claim("NVIDIA", 1, (1, 100, 0), (0, 0, 0)),)),)
+    claims = (ContainerClaims("c", ContainerType.APP, (Claim("NVIDIA", 1, (1, 100, 0), (0, 0, 0)),)),)
     nothing = np.zeros(0, dtype=np.int64)
     assert learn_prices(state.devices, state.nodes, [RequestClass(claims, 1, LEAST_SEEN, nothing)]) is None

@@ -128,7 +128,7 @@ class Books:
 class Planted:
     """What was planted, with the time: pods that are kept waiting, whose cards leak, and nodes whose locks stall.
 
-    And what came of it: pods that waited for a lock that stalled, and cards that were over, with how long they were.
+    And the results: pods that waited for a stalled lock, and cards used beyond their capacity, with their durations.
     """
 
     kept: dict[str, float] = field(default_factory=dict)

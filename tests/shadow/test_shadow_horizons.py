@@ -17,8 +17,8 @@ from vgpu_scheduler.shadow.horizons import _given, hours, resampled, some_hours,
 def test_beside_itself_no_horizon_tells_of_a_difference(seed: int) -> None:
     watched, _ = beside_itself(seed)
     history = watched.history()
-    placed = {course.uid: (course.node, course.cards) for course in replay(history, OPTIONS).pods if course.node}
-    theirs = {uid: course.place for uid, course in watched.record.pods.items() if course.place is not None}
+    placed = {entry.uid: (entry.node, entry.cards) for entry in replay(history, OPTIONS).pods if entry.node}
+    theirs = {uid: entry.place for uid, entry in watched.record.pods.items() if entry.place is not None}
     whole, hour = whole_time([history], OPTIONS), one_hour([history], OPTIONS)
     assert whole is not None
     assert hour is not None
@@ -166,11 +166,11 @@ def test_what_happened_is_replayed_as_it_was() -> None:
     for _ in range(30):
         played.step()
         watched.see(played.now)
-    course = replay(with_placements_as_arrivals(watched.history()), OPTIONS)
+    entry = replay(with_placements_as_arrivals(watched.history()), OPTIONS)
     last = watched.record.samples[-1]
-    at = int(np.searchsorted(course.series.times, last.at, side="right")) - 1
-    assert course.series.given[at] == pytest.approx(last.given)
-    assert not course.pods
+    at = int(np.searchsorted(entry.series.times, last.at, side="right")) - 1
+    assert entry.series.allocated[at] == pytest.approx(last.allocated)
+    assert not entry.pods
 
 
 def test_an_interval_comes_of_blocks_that_are_drawn_anew() -> None:

@@ -20,13 +20,16 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import connect
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
-from vgpu_scheduler.cli.shadow.following import follow
+from vgpu_scheduler.cli.shadow.following import _ended, follow
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions
-from vgpu_scheduler.shadow import LogEntry, Place, Record, ShadowOptions, Watch
+from vgpu_scheduler.shadow import LogEntry, Place, Record, Shadow, ShadowOptions, Watch
+from vgpu_scheduler.shadow.records import Choice, PodRecord
 from vgpu_scheduler.ui import LiveCluster
 
 HAMI = "hami-scheduler"
+CARDS = ("GPU-a-1", "GPU-a-0")
+"""The cards of node a in the order in which this scheduler allocates them."""
 OPTIONS = ShadowOptions(min_duration=0.5, audit_every=0.0, sample_every=0.0)
 
 
@@ -41,7 +44,7 @@ class Scene:
     cluster: Lived
     record: Record
 
-    def course(self, name: str) -> Any:
+    def entry(self, name: str) -> Any:
         return next((each for each in self.record.pods.values() if each.pod == f"default/{name}"), None)
 
     async def until(self, seen: Callable[[], object]) -> None:
@@ -89,26 +92,26 @@ async def test_a_watch_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
 
         async def first(scene: Scene) -> None:
             await scene.cluster.create(asking("x"), asking("kept"))
-            await scene.until(lambda: scene.course("x") and scene.course("kept"))
+            await scene.until(lambda: scene.entry("x") and scene.entry("kept"))
             await scene.announce("x", "a", "GPU-a-0")
-            await scene.until(lambda: scene.course("x").place)
+            await scene.until(lambda: scene.entry("x").place)
             await scene.bind("x", "a")
-            await scene.until(lambda: scene.course("x").bound)
+            await scene.until(lambda: scene.entry("x").bound)
             await scene.until(lambda: any(each.lasted(scene.record.until) > 0.6 for each in scene.record.missed))
 
         record = await watched(kubeconfig, folder, first, node("a"))
-        (course, kept) = (next(c for c in record.pods.values() if c.pod == f"default/{n}") for n in ("x", "kept"))
-        assert course.place == Place("a", ("GPU-a-0",))
-        assert course.choice == course.choice.__class__(Place("a", ("GPU-a-1",)))
+        (entry, kept) = (next(c for c in record.pods.values() if c.pod == f"default/{n}") for n in ("x", "kept"))
+        assert entry.place == Place("a", ("GPU-a-0",))
+        assert entry.choice == Choice(Place("a", ("GPU-a-1",)))
         assert kept.place is None
 
         async def second(scene: Scene) -> None:
             assert [each.pod for each in scene.record.missed if each.until is None] == ["default/kept"]
             await scene.cluster.write("DELETE", f"{PODS}/x", {"gracePeriodSeconds": 0})
-            await scene.until(lambda: scene.course("x").left)
+            await scene.until(lambda: scene.entry("x").left)
             await scene.announce("kept", "a", "GPU-a-1")
             await scene.bind("kept", "a")
-            await scene.until(lambda: scene.course("kept").bound)
+            await scene.until(lambda: scene.entry("kept").bound)
 
         again = await watched(kubeconfig, folder, second)
     assert len(again.watches) == 2
@@ -117,7 +120,7 @@ async def test_a_watch_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     report = json.loads(run(*asked).stdout)
     assert report["summary"]["placed"] == 2
     assert report["horizons"] == []
-    assert report["untold"] == ["Of so short a time nothing is replayed."]
+    assert report["untold"] == ["The time is too short for a replay."]
     monkeypatch.setattr("vgpu_scheduler.cli.shadow.report.SHORTEST_WATCH", 0.0)
     report = json.loads(run(*asked).stdout)
     assert ([each["name"] for each in report["horizons"]], report["untold"]) == (["one hour", "the whole time"], [])
@@ -150,6 +153,59 @@ async def test_what_is_of_the_whole_cluster_is_followed_too(tmp_path: Path, monk
     assert {"Node", "Pod", "ClusterVGPUPolicy"} <= set(kinds)
 
 
+async def test_pods_placed_while_the_world_waits_to_be_made_anew_are_compared_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.following._LOOK_EVERY", 0.05)
+    made = LiveCluster._make_anew
+
+    async def slowly(live: LiveCluster) -> None:
+        await made(live)
+        await asyncio.sleep(0.5)  # so that the pause after it lasts longer than the test
+
+    monkeypatch.setattr(LiveCluster, "_make_anew", slowly)
+    monkeypatch.setattr("vgpu_scheduler.ui.live._PAUSE", 1000.0)
+    replaced: list[object] = []
+    monkeypatch.setattr(Shadow, "replaced", lambda *_: replaced.append(_))
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+
+        async def happening(scene: Scene) -> None:
+            for name in ("one", "two"):
+                await scene.cluster.write("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(name))
+                await scene.until(lambda: replaced)
+            for name, card in zip("xy", CARDS, strict=True):
+                await scene.cluster.create(asking(name, 16384))
+                await scene.announce(name, "a", card, 16384)
+                await scene.bind(name, "a")
+            await scene.until(lambda: scene.entry("y") and scene.entry("y").bound)
+
+        record = await watched(kubeconfig, tmp_path / "state", happening, node("a"))
+    assert len(replaced) == 1
+    assert [entry.choice for entry in record.pods.values()] == [Choice(Place("a", (card,))) for card in CARDS]
+
+
+def priority_class(name: str) -> dict[str, Any]:
+    return {"kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
+
+
+def test_a_large_record_is_written_more_rarely_and_the_log_as_often(tmp_path: Path) -> None:
+    folder, record = ShadowFolder(tmp_path), Record(HAMI)
+    writes = []
+    for size, began in ((10, 0.0), (60_000, 6000.0)):
+        record.pods |= {f"uid-{n}": PodRecord(f"uid-{n}", f"default/a-pod-{n}", 0, 1.8e9) for n in range(size)}
+        seen = set()
+        for minute in range(10):
+            folder.write(LogEntry(float(minute)))
+            folder.keep_up(record, began + 60.0 * minute)
+            seen.add((tmp_path / "record.json").stat().st_mtime_ns)
+        writes.append(len(seen))
+    assert writes == [10, 3]  # every minute, and every 4 minutes
+    assert len(list(folder.lines())) == 20
+    folder.save(record)
+    assert folder.load() == record
+
+
 def test_what_broke_off_costs_no_more_than_itself(tmp_path: Path) -> None:
     keeper = ShadowFolder(tmp_path)
     for at in (1.0, 2.0):
@@ -157,8 +213,8 @@ def test_what_broke_off_costs_no_more_than_itself(tmp_path: Path) -> None:
         keeper.save(Record(HAMI))
     file = tmp_path / "history.jsonl.gz"
     whole = file.read_bytes()
-    for torn in range(1, 30):
-        file.write_bytes(whole[:-torn])
+    for truncated in range(1, 30):
+        file.write_bytes(whole[:-truncated])
         again = ShadowFolder(tmp_path)
         assert [line.at for line in again.lines()][:1] == [1.0]
         again.write(LogEntry(3.0, began=True))
@@ -176,13 +232,13 @@ def test_what_is_torn_before_others_costs_no_more_than_itself(tmp_path: Path) ->
         lengths.append(file.stat().st_size)
     whole = file.read_bytes()
     end = lengths[8]
-    for torn in (1, 5, 100, end - lengths[7] - 3):
-        file.write_bytes(whole[: end - torn] + whole[end:])
+    for truncated in (1, 5, 100, end - lengths[7] - 3):
+        file.write_bytes(whole[: end - truncated] + whole[end:])
         again = ShadowFolder(tmp_path)
         assert {line.at for line in again.lines()} == {*map(float, range(40))} - {7.0}
-        assert again.torn == 1
+        assert again.truncated == 1
     report = run("shadow", "report", "--state", str(tmp_path)).stdout
-    assert "1 part of what happened could not be read" in report
+    assert "1 part of the record could not be read" in report
 
 
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
@@ -202,8 +258,10 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
         ([], "--beside is missing"),
         (["report"], "report needs --state"),
         (["report", "--beside", "x", "--state", "y"], "report makes none"),
-        (["report", "--state", "none-there"], "there is no record in the folder"),
-        (["--beside", "x", "--for", "soon"], "is no duration"),
+        (["report", "--state", "none-there"], "--state: there is no folder none-there"),
+        (["snapshot", "--state", "none-there", "--at", "2026-01-01T00:00:00Z"], "there is no folder none-there"),
+        (["snapshot", "--state", ".", "--at", "2026-01-01T00:00:00Z"], "--state: there is no record in . yet"),
+        (["--beside", "x", "--for", "soon"], "is not a duration"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_said(arguments: list[str], said: str) -> None:
@@ -217,7 +275,7 @@ def test_a_folder_that_another_watch_writes_into_is_refused(tmp_path: Path) -> N
     with ShadowFolder(tmp_path).held():
         answer = run(*arguments)
         assert answer.exit_code == 2
-        assert f"--state: {tmp_path}: another process watches, and writes into this folder" in answer.stderr
+        assert f"--state: {tmp_path}: another process watches and writes into this folder" in answer.stderr
     assert "another process" not in run(*arguments).stderr
 
 
@@ -265,13 +323,16 @@ def test_a_cluster_is_shown_of_times_alone_at_which_somebody_watched(tmp_path: P
     for at in ("2026-01-01T00:00:00Z", "2026-01-01T00:01:42Z", "2026-02-01T00:00:00Z"):
         answer = shown(at)
         assert answer.exit_code == 2
-        assert f"nobody watched at {at}, but from 2026-01-01T00:00:01Z to 2026-01-01T00:01:41Z" in answer.stderr
+        assert (
+            f"the cluster was not watched at {at}, but from 2026-01-01T00:00:01Z to 2026-01-01T00:01:41Z"
+            in answer.stderr
+        )
 
 
 def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:
     ShadowFolder(tmp_path).save(Record(HAMI))
     answer = run("shadow", "--beside", "volcano", "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
-    assert "it holds what was seen of hami-scheduler" in answer.stderr
+    assert "it has the record of hami-scheduler" in answer.stderr
 
 
 async def test_a_watch_begins_anew_after_the_machine_has_slept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,10 +348,28 @@ async def test_a_watch_begins_anew_after_the_machine_has_slept(tmp_path: Path, m
             slept[0] = timedelta(hours=8)
             await scene.until(lambda: len(scene.record.missed) == 2)
             await scene.cluster.create(asking("y"))
-            await scene.until(lambda: scene.course("y"))
+            await scene.until(lambda: scene.entry("y"))
 
         record = await watched(kubeconfig, tmp_path / "state", happening, node("a"), asking("x"))
     assert len(record.watches) == 2
     assert record.watched < 60.0
     assert all(missed.lasted(record.until) < 60.0 for missed in record.missed)
     assert [line.began for line in ShadowFolder(tmp_path / "state").lines()].count(True) == 2
+
+
+@pytest.mark.parametrize("later", range(4))
+async def test_whoever_waits_for_the_end_can_be_told_to_stop_when_it_comes(
+    later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancellation that comes together with the end is not lost: the task is over or cancelled, and nothing else."""
+    asked: list[Callable[[], None]] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda _, told: asked.append(told))
+    task = asyncio.create_task(_ended(60.0))
+    await asyncio.sleep(0.01)
+    asked[0]()
+    for _ in range(later):
+        await asyncio.sleep(0)
+    was_over = task.done()
+    task.cancel()
+    await asyncio.wait([task], timeout=30.0)
+    assert task.cancelled() is not was_over

@@ -34,14 +34,14 @@ def test_a_pod_is_followed_from_its_arrival_to_its_end() -> None:
     watched.see(START + 13)
     cluster.delete("Pod", "x")
     watched.see(START + 60)
-    course = watched.course("x")
-    assert (course.arrived, course.fitted, course.placed, course.bound, course.left) == tuple(
+    entry = watched.entry("x")
+    assert (entry.arrived, entry.fitted, entry.placed, entry.bound, entry.left) == tuple(
         START + second for second in (10, 10, 12, 13, 60)
     )
-    assert course.place == Place("a", ("GPU-a-0",))
-    assert course.choice.place == Place("a", ("GPU-a-1",))  # the later one of equals
-    assert course.differs
-    assert course.waited(START + 99) == 3.0
+    assert entry.place == Place("a", ("GPU-a-0",))
+    assert entry.choice.place == Place("a", ("GPU-a-1",))  # the later one of equals
+    assert entry.differs
+    assert entry.waited(START + 99) == 3.0
     assert not watched.anew
 
 
@@ -80,9 +80,9 @@ def test_a_choice_is_made_on_the_cluster_that_the_other_one_saw() -> None:
         cluster.announce(name, "a", ["GPU-a-0"], 10_000)
         cluster.bind(name, "a")
     watched.see(START + 1)
-    assert watched.course("y").choice.place == Place("a", ("GPU-a-0",))
-    assert watched.course("x").choice.place is None
-    assert "CardInsufficientMemory" in watched.course("x").choice.reason
+    assert watched.entry("y").choice.place == Place("a", ("GPU-a-0",))
+    assert watched.entry("x").choice.place is None
+    assert "CardInsufficientMemory" in watched.entry("x").choice.reason
 
 
 def test_a_pod_behind_a_gate_arrives_when_the_gate_is_gone() -> None:
@@ -97,7 +97,7 @@ def test_a_pod_behind_a_gate_arrives_when_the_gate_is_gone() -> None:
     del pod["spec"]["schedulingGates"]
     cluster.put(pod)
     watched.see(START + 200)
-    assert watched.course("x").arrived == START + 200
+    assert watched.entry("x").arrived == START + 200
 
 
 @pytest.mark.parametrize(("lasts", "kept"), [(0.02, 0), (SHORTEST_MISS - 0.01, 0), (SHORTEST_MISS, 1), (5.0, 1)])
@@ -113,7 +113,7 @@ def test_a_pod_that_waits_for_its_decision_alone_misses_nothing(lasts: float, ke
     watched.see(START + 2 + lasts)
     missed = [each.pod for each in watched.record.missed]
     assert missed == ["default/first", *["default/x"] * kept]
-    assert watched.course("x").fitted == START + 2
+    assert watched.entry("x").fitted == START + 2
 
 
 def test_who_is_announced_and_not_bound_when_somebody_begins_to_watch_waits() -> None:
@@ -125,8 +125,8 @@ def test_who_is_announced_and_not_bound_when_somebody_begins_to_watch_waits() ->
     cluster.announce("leaky", "a", ["GPU-a-0"], 4000)
     watched = Watched(cluster)
     watched.see(START + 5)
-    assert [course.pod for course in watched.record.pods.values()] == ["default/leaky"]
-    assert (watched.course("leaky").arrived, watched.course("leaky").bound) == (START - 40, None)
+    assert [entry.pod for entry in watched.record.pods.values()] == ["default/leaky"]
+    assert (watched.entry("leaky").arrived, watched.entry("leaky").bound) == (START - 40, None)
 
 
 def test_what_was_announced_and_taken_back_waits_again() -> None:
@@ -135,13 +135,13 @@ def test_what_was_announced_and_taken_back_waits_again() -> None:
     cluster.add_pod("x", 4000, START)
     cluster.announce("x", "a", ["GPU-a-0"], 4000)
     watched.see(START + 1)
-    assert watched.course("x").place == Place("a", ("GPU-a-0",))
+    assert watched.entry("x").place == Place("a", ("GPU-a-0",))
     pod = cluster.get("Pod", "x")
     pod["metadata"]["annotations"] = {}
     cluster.put(pod)
     watched.see(START + 5)
-    course = watched.course("x")
-    assert (course.place, course.placed, course.bound) == (None, None, None)
+    entry = watched.entry("x")
+    assert (entry.place, entry.placed, entry.bound) == (None, None, None)
     assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 5, None)]
 
 
@@ -173,7 +173,7 @@ def test_room_that_is_gone_is_missed_no_more_and_may_come_again() -> None:
     watched.see(START + 90)
     times = [(missed.since, missed.until) for missed in watched.record.missed]
     assert times == [(START + 1, START + 6), (START + 90, None)]
-    assert watched.course("kept").fitted == START + 1
+    assert watched.entry("kept").fitted == START + 1
 
 
 def test_two_pods_are_not_told_of_for_the_same_room() -> None:
@@ -246,7 +246,25 @@ def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(3, 20))
 def test_beside_itself_there_is_no_difference(seed: int) -> None:
     watched, now = beside_itself(seed)
-    placed = [course for course in watched.record.pods.values() if course.placed is not None]
+    placed = [entry for entry in watched.record.pods.values() if entry.placed is not None]
     assert len(placed) > 20
-    assert not [course for course in placed if course.choice is None or course.differs]
+    assert not [entry for entry in placed if entry.choice is None or entry.differs]
     assert not [missed for missed in watched.record.missed if missed.lasted(now) >= MIN_DURATION]  # it backs off
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_lock_of_a_pod_that_is_placed_at_the_same_time_closes_no_node(*, is_known: bool) -> None:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    watched = Watched(cluster)
+    for name in ("first", "second"):
+        if is_known:
+            cluster.add_pod(name, 4000, START)
+        cluster.lock("a", f"{stamp(START)},default,{name}")
+        if not is_known:
+            cluster.add_pod(name, 4000, START)
+        cluster.announce(name, "a", ["GPU-a-0"], 4000)
+        cluster.bind(name, "a")
+        cluster.lock("a", None)
+    watched.see(START + 1.0)
+    assert [watched.entry(name).differs for name in ("first", "second")] == [False, False]

@@ -11,6 +11,7 @@ from vgpu_scheduler.cli.shadow import markdown, page
 from vgpu_scheduler.cli.shadow.report import ShadowDocument
 from vgpu_scheduler.shadow import (
     Choice,
+    ClusterSample,
     Fault,
     Horizon,
     Interval,
@@ -18,7 +19,6 @@ from vgpu_scheduler.shadow import (
     Place,
     PodRecord,
     Record,
-    Sample,
     Watch,
     summed_up,
 )
@@ -27,7 +27,7 @@ START = 1_767_225_600.0
 HOSTILE = "<script>alert(1)</script> | `x` & \n## Heading"
 
 
-def course(name: str, bound: float | None, place: Place | None, choice: Place | None, **more: float) -> PodRecord:
+def entry(name: str, bound: float | None, place: Place | None, choice: Place | None, **more: float) -> PodRecord:
     placed = None if place is None else bound
     chosen = None if place is None else Choice(choice, "" if choice else HOSTILE)
     return PodRecord(name, f"default/{name}", 0, START, None, placed, place, bound, chosen, **more)
@@ -36,14 +36,14 @@ def course(name: str, bound: float | None, place: Place | None, choice: Place | 
 def record() -> Record:
     here, there, other = Place("a", ("GPU-0",)), Place("a", ("GPU-1",)), Place("b", ("GPU-2",))
     pods = [
-        course("same", START + 10, here, here),
-        course("cards", START + 20, here, there),
-        course("node", START + 40, here, other, left=START + 90),
-        course("nowhere", START + 90, here, None),
-        course("waits", None, None, None),
-        course("gone", None, None, None, left=START + 30),
+        entry("same", START + 10, here, here),
+        entry("cards", START + 20, here, there),
+        entry("node", START + 40, here, other, left=START + 90),
+        entry("nowhere", START + 90, here, None),
+        entry("waits", None, None, None),
+        entry("gone", None, None, None, left=START + 30),
     ]
-    samples = [Sample(START, 4, 2, 1.0, 1.0, 3), Sample(START + 60, 4, 1, 3.0, 0.5, 1)]
+    samples = [ClusterSample(START, 4, 2, 1.0, 1.0, 3), ClusterSample(START + 60, 4, 1, 3.0, 0.5, 1)]
     faults = [
         Fault("card-over-capacity", "Node a", "GPU-0", HOSTILE, START, START + 80, lasts=False),
         Fault("allocation-unbound", "Pod default/x", "", "short", START + 50, START + 80),
@@ -80,7 +80,7 @@ def test_what_a_record_comes_to() -> None:
 
 def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
     seen = record()
-    seen.samples = [Sample(START, 4, 2, 1.0, 1.0, 3), Sample(START + 90, 4, 1, 3.0, 0.5, 1)]
+    seen.samples = [ClusterSample(START, 4, 2, 1.0, 1.0, 3), ClusterSample(START + 90, 4, 1, 3.0, 0.5, 1)]
     found = summed_up(seen, 60.0).stand
     assert found is not None
     assert found.given == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
@@ -100,14 +100,14 @@ def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
     short = seconds < 60
     assert (not replayed) == short
     assert found.as_json()["horizons"] == ([] if short else [HORIZON.as_json()])
-    of_short = ["Of so short a time nothing is replayed."] if short else []
+    of_short = ["The time is too short for a replay."] if short else []
     assert found.as_json()["untold"] == [*of_short, "Some of it is torn."]
     assert (found.as_json()["summary"]["stand"] is None) == short
     for text in (markdown.written(found.blocks()), page.written(found.blocks())):
         assert ("which is too short for averages" in text) == short
         assert ("on average" in text) != short
         assert ("too few hours for an interval" in text) != short
-        assert ("Of so short a time nothing is replayed." in text) == short
+        assert ("The time is too short for a replay." in text) == short
 
 
 @pytest.mark.parametrize("seconds", [30, 60])
@@ -129,7 +129,7 @@ def test_intervals_say_how_sure_they_are_and_rows_what_nobody_saw() -> None:
     assert "on average (with 90 % interval): one hour" in text
     assert "less, with 90 % interval" in text
     assert "95 %" not in text
-    assert "Nobody saw what was between two looks" in text
+    assert "What happened between two looks is not known" in text
 
 
 def test_a_printed_time_names_a_look() -> None:
@@ -161,7 +161,7 @@ def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
     heads = [at for at, row in enumerate(rows) if set(row) <= set("| -")]
     for at, end in zip(heads, [*(each - 1 for each in heads[1:]), len(rows)], strict=True):
         assert set(widths[at - 1 : end]) == {widths[at]}
-    assert "20 s of which nobody watched" in text
+    assert "20 s of which were not watched" in text
     assert "Nothing to replay." in text
 
 
@@ -171,5 +171,5 @@ def test_there_is_a_report_before_anything_has_happened(write: object) -> None:
     assert callable(write)
     text = write(nothing.blocks())
     assert "None for 60 s or more." in text
-    assert "a bound pod had waited" not in text
+    assert "wait of bound pods" not in text
     assert nothing.as_json()["summary"]["arrived"] == 0

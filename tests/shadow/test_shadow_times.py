@@ -72,8 +72,8 @@ def test_a_clock_that_is_set_back_lets_no_time_fall() -> None:
     watched.see(START - 50)
     again = Watched(cluster, START - 60, watched.record)
     again.see(START - 50)
-    course, record = watched.course("x"), again.record
-    times = [START, course.arrived, course.placed, course.bound, course.left, record.watches[-1].since, record.until]
+    entry, record = watched.entry("x"), again.record
+    times = [START, entry.arrived, entry.placed, entry.bound, entry.left, record.watches[-1].since, record.until]
     assert times == sorted(times)
     assert record.watched >= 100.0
     ats = [line.at for line in (*watched.lines, *again.lines)]
@@ -96,12 +96,10 @@ def test_a_pod_that_was_bound_while_nobody_watched_waited_for_as_long_as_its_obj
     again = Watched(cluster, START + 28_811, watched.record)
     again.see(START + 28_820)
     found = summed_up(again.record, 60.0)
-    assert again.course("x").waited(START + 28_820) == 4.0
+    assert again.entry("x").waited(START + 28_820) == 4.0
     assert (found.placed, found.gave_up, found.unseen) == (2, 0, 2)
     assert (found.waited.pods, found.waited.longest) == (1, 4.0)
-    assert "Of 2 pods it is not known how long they waited" in markdown.written(
-        ShadowDocument(again.record, 60.0).blocks()
-    )
+    assert "How long 2 pods waited is not known" in markdown.written(ShadowDocument(again.record, 60.0).blocks())
 
 
 def test_a_time_in_which_the_machine_slept_is_none_in_which_somebody_watched() -> None:
@@ -127,7 +125,7 @@ def test_a_time_in_which_the_machine_slept_is_none_in_which_somebody_watched() -
         (START + 10, START + 100),
         (START + 8000, START + 8110),
     ]
-    assert [course.pod for course in record.pods.values()] == ["default/kept"]
+    assert [entry.pod for entry in record.pods.values()] == ["default/kept"]
     first, second = histories(watched.lines, record.until, {"Pod": decode_pod, "Node": decode_node}, HAMI)
     assert first.ended <= START + 100
     assert second.began == START + 8000
@@ -144,7 +142,7 @@ def test_what_comes_before_somebody_begins_anew_is_not_noted() -> None:
         watched.shadow.apply_change(watched.world, obj, gone=gone, now=START + 8000)
     watched.shadow.replaced(watched.world, watched.world, START + 8000)
     watched.shadow.end(watched.world, START + 8000)
-    assert watched.course("x").bound is None
+    assert watched.entry("x").bound is None
     assert watched.record.until == START + 10.0
 
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.history import History
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Placement
-from vgpu_scheduler.shadow import ChangeLog, Clock, LogEntry, Record, Shadow, ShadowOptions, histories
+from vgpu_scheduler.shadow import ChangeLog, IncreasingClock, LogEntry, Record, Shadow, ShadowOptions, histories
 from vgpu_scheduler.whatif import ChangeResult, World, make_dialect
 
 Object = dict[str, Any]
@@ -32,8 +32,8 @@ class Watched:
         self.cluster = cluster
         self.lines: list[LogEntry] = []
         self.change_log = ChangeLog(self.lines.append)
-        self.clock = Clock(record.until if record is not None else 0.0)
-        now = self.clock.change(now)
+        self.clock = IncreasingClock(record.until if record is not None else 0.0)
+        now = self.clock.time_of_change(now)
         self.options = ShadowOptions(min_duration=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
         self.shadow = Shadow(record or Record(HAMI), self.options)
         self._begin(now)
@@ -44,7 +44,7 @@ class Watched:
         self.change_log.begin(self.cluster.all(), now)
         self.world = world_of(self.cluster)
         self.shadow.begin(self.world, now)
-        self.shadow.look(self.world, self.clock.look(now))
+        self.shadow.check(self.world, self.clock.time_of_look(now))
 
     @property
     def record(self) -> Record:
@@ -53,23 +53,23 @@ class Watched:
     def see(self, now: float) -> None:
         """See what has happened; where nobody has looked for too long, begin anew, as the command does."""
         if self.shadow.slept(now):
-            self._begin(self.clock.change(now))
+            self._begin(self.clock.time_of_change(now))
             return
         for obj, gone in self.cluster.happened():
-            now = self.clock.change(now)
+            now = self.clock.time_of_change(now)
             self.change_log.note(obj, gone=gone, now=now)
             if self.shadow.apply_change(self.world, obj, gone=gone, now=now) is ChangeResult.NOT:
                 before, self.world = self.world, world_of(self.cluster)
                 self.shadow.replaced(before, self.world, now)
                 self.anew += 1
-        self.shadow.look(self.world, self.clock.look(now))
+        self.shadow.check(self.world, self.clock.time_of_look(now))
 
     def history(self) -> History:
         (found,) = histories(self.lines, self.record.until, {"Pod": decode_pod, "Node": decode_node}, HAMI)
         return found
 
-    def course(self, name: str) -> Any:
-        return next(course for course in self.record.pods.values() if course.pod == f"default/{name}")
+    def entry(self, name: str) -> Any:
+        return next(entry for entry in self.record.pods.values() if entry.pod == f"default/{name}")
 
 
 class Itself:

@@ -10,11 +10,11 @@ from tests.kube.objects import Obj
 from tests.kube.storage_objects import SELECTED_NODE
 from tests.simulation.cluster import SimPod
 from tests.simulation.leaders import LeadersWorld
-from tests.simulation.things import VOLUME_CLAIMS, VOLUMES, SimThing
+from tests.simulation.things import SimThing
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler.engine import Requeue
-from vgpu_scheduler.intake import Kind
+from vgpu_scheduler.intake import VOLUME_CLAIMS, VOLUMES, Kind
 from vgpu_scheduler.kube import PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import Placement
 

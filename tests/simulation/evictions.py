@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.kube.objects import Obj
 from tests.simulation.cluster import SimPod
-from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
+from tests.simulation.things import SimThing
 from tests.simulation.world import REACHED
 
+from vgpu_scheduler.intake import BUDGETS, CLUSTER_POLICIES, POLICIES
 from vgpu_scheduler.kube import MANAGER
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ from tests.kube.objects import Obj
 from tests.simulation.binder import BindingWorld
 from tests.simulation.evictions import answer_to
 from tests.simulation.leaders import SimClock
-from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
-from tests.simulation.world import REACHED, SWEPT, World
+from tests.simulation.things import SimThing
+from tests.simulation.world import REACHED, RESYNCED_KINDS, World
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import BindContext, EventSource, Evictor, Reporter
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import BUDGETS, CLUSTER_POLICIES, POLICIES
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Decision, Preemption
 
@@ -135,7 +136,7 @@ class SimLeader:
 class EvictingWorld(BindingWorld):
     """Plays the API server towards the real evictors of the leaders: the one that leads, and the one before it."""
 
-    swept = (CLUSTER_POLICIES, POLICIES, BUDGETS, *SWEPT)
+    resynced = (CLUSTER_POLICIES, POLICIES, BUDGETS, *RESYNCED_KINDS)
     options: Mapping[str, Any] = {**World.options, "preemption": True, "protected_namespaces": (PROTECTED,)}
 
     def __init__(self) -> None:
@@ -162,10 +163,10 @@ class EvictingWorld(BindingWorld):
         while self.answers:
             self._settle(*self.answers.pop())
 
-    def sweep_again(self) -> None:
+    def resync_again(self) -> None:
         """Read lists of everything, as is done from time to time."""
         self._deliver_all()
-        self._sweep()
+        self._resync()
 
     def begin_to_lead(self) -> None:
         """Have the new leader take over what the one before it has begun, before it decides anything."""
@@ -272,6 +273,3 @@ class EvictingWorld(BindingWorld):
 
 def _what(request: Request) -> str:
     return request.path.rsplit("/", 1)[-1] if request.path.endswith(("eviction", "status")) else "pod or policy"
-
-
-__all__ = ["PROTECTED", "EvictingWorld", "Request", "SimLeader"]

@@ -26,7 +26,7 @@ SHAPES: Final[tuple[Shape, ...]] = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 0), (1
 class GroupPreemptionMachine(PreemptionMachine):
     """What can happen while some have to leave for groups, or leave with all of their own."""
 
-    swept = (WHOLE, *PreemptionMachine.swept)
+    resynced = (WHOLE, *PreemptionMachine.resynced)
 
     @rule(size=st.integers(2, 4), shape=st.sampled_from(SHAPES), priority=st.integers(1, 3), seen=st.booleans())
     def gang_comes(self, size: int, shape: Shape, priority: int, *, seen: bool) -> None:
@@ -135,11 +135,7 @@ class GroupPreemptionMachine(PreemptionMachine):
         if group is None:
             return super().could_preempt(pod)
         asked = attempts.group_preemptions
-        assert asked is not None
         if not group.schedules_as_gang or not asked.may_preempt(group):
             return None
         found = asked.search(group, self.now)
         return None if isinstance(found, PreemptionResult) else found
-
-
-__all__ = ["GroupPreemptionMachine"]

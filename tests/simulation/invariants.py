@@ -90,7 +90,7 @@ def nobody_is_forgotten(engine: Engine) -> None:
     for uid in engine.queue.unschedulable():
         pod = engine.state.pod(uid)
         assert pod is not None
-        if engine.storage.hold_back([pod]):
+        if engine.storage.decisions_before_sync([pod]):
             continue
         decision = cycle.decide(pod)
         assert decision.outcome is not Outcome.PLACED, f"{pod.key} waits in vain for {engine.queue.place(uid)}"
@@ -139,7 +139,7 @@ def check_engine(
             confirmed = held_now is not None and held_now.phase is not Phase.ASSUMED
             known = place or pod.uid in in_flight or confirmed or pod.uid in departed
             assert known, f"{pod.key} is stranded"
-        if place is QueueName.TRYING:
+        if place is QueueName.IN_FLIGHT:
             assert pod.uid in in_flight, f"{pod.key} is being tried by nobody"
         if place in {QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE}:
             assert waits(pod), f"{pod.key} is queued in vain"

@@ -83,7 +83,7 @@ class SchedulerMachine(BindingWorld):
         self._read_departed(number)
 
     def _read_departed(self, number: int) -> None:
-        for pod in self.engine.unresolved(self.now)[:number]:
+        for pod in self.engine.unscheduled_pods.unresolved(self.now)[:number]:
             current = self.api.pods.get(pod.uid)
             if current is None:
                 self.observer.absent_in_read(pod)
@@ -97,17 +97,17 @@ class SchedulerMachine(BindingWorld):
 
     @precondition(lambda self: self.listing)
     @rule()
-    def list_is_swept(self) -> None:
+    def list_is_resynced(self) -> None:
         assert self.listing is not None
-        self._begin_to_sweep(self.listing)
+        self._begin_to_resync(self.listing)
         self.listing = None
-        REACHED["sweep of an older list"] += 1
+        REACHED["resync of an older list"] += 1
 
-    @precondition(lambda self: self.sweeping)
+    @precondition(lambda self: self.resyncing)
     @rule(slices=st.integers(1, 4))
-    def sweep_goes_on(self, slices: int) -> None:
-        self._go_on_sweeping(slices)
-        REACHED["a sweep that lasted"] += 1
+    def resync_goes_on(self, slices: int) -> None:
+        self._go_on_resyncing(slices)
+        REACHED["a resync that lasted"] += 1
 
     @rule(pick=picks)
     def time_passes(self, pick: int) -> None:
@@ -140,7 +140,7 @@ class SchedulerMachine(BindingWorld):
     def everybody_is_tried(self) -> None:
         """Let all that is on its way come, and all back-offs end: who waits then could not be placed."""
         self._deliver_all()
-        self._go_on_sweeping()
+        self._go_on_resyncing()
         for _ in range(20):
             self._decide(50)
             places = self.engine.queue.counts()
@@ -328,9 +328,9 @@ class SchedulerMachine(BindingWorld):
         self.written.clear()
         self.answers.clear()
         self.listing = None
-        self._give_up_sweeping()
+        self._give_up_resyncing()
         self._start_engine()
-        self._sweep()
+        self._resync()
         REACHED["restart"] += 1
 
     # What must hold --------------------------------------------------------------------------------------------------
@@ -354,19 +354,16 @@ class SchedulerMachine(BindingWorld):
             self._unreserve(uid)
 
     def teardown(self) -> None:
-        """Deliver everything, settle everything, sweep: what is known is what a new process would know."""
+        """Deliver everything, settle everything, resync: what is known is what a new process would know."""
         if not hasattr(self, "engine"):
             return
         self._settle_all()
         self._deliver_all()
-        self._sweep()
+        self._resync()
         old, departed = self.engine, self._departed()
         self._start_engine()
-        self._sweep()
+        self._resync()
         check_engine(old, {}, self._shown_as_bound(), departed)
         assert old.state.drift().keys() <= {held.node for held in old.state.reservations() if held.widened}
         kept = {name for name, node in self.api.nodes.items() if node.registration}
         same_knowledge(old, self.engine, ignoring=kept)
-
-
-__all__ = ["SchedulerMachine", "picks"]

@@ -211,16 +211,16 @@ class NeighboursMachine(RestoringMachine):
     def storage_is_watched_no_more(self) -> None:
         """Nobody has needed storage objects for long: what is known of them grows old."""
         self.unknown = True
-        self.engine.storage.unknown()
+        self.engine.storage.mark_unsynced()
 
     @precondition(lambda self: self.unknown)
     @rule()
     def storage_is_watched_again(self) -> None:
         listed = self.api.snapshot()
         for kind in STORAGE:
-            self._run(self.observer.sweep(kind, listed.listing(kind, self.engine.lists.listed(kind.name))))
+            self._run(self.observer.resync(kind, listed.listing(kind, self.engine.lists.listed(kind.name))))
         self.unknown = False
-        self.engine.storage.known()
+        self.engine.storage.mark_synced()
         REACHED["storage known again"] += 1
 
     # What must hold --------------------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from tests.simulation.kept_room import check_kept_room, check_sent, check_settle
 from tests.simulation.leaders import HeldBack
 from tests.simulation.machine import SchedulerMachine, picks
 from tests.simulation.records import COUNTS_FOR, note_conflict, note_failure, note_records
-from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
+from tests.simulation.things import SimThing
 from tests.simulation.world import NAMES, REACHED, Shape
 
+from vgpu_scheduler.intake import BUDGETS, CLUSTER_POLICIES, POLICIES
 from vgpu_scheduler.kube import MANAGER, Pod
 
 PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.evictions import policy_of, recorded
-from tests.simulation.things import POLICIES, SimThing
+from tests.simulation.things import SimThing
 from tests.simulation.world import REACHED
+
+from vgpu_scheduler.intake import POLICIES
 
 if TYPE_CHECKING:
     from tests.simulation.evictor import Request
     from tests.simulation.preemption import PreemptionMachine
-
-__all__ = ["COUNTS_FOR", "check_records", "note_conflict", "note_failure", "note_records"]
 
 COUNTS_FOR: Final = 3600.0 - 90.0
 """Seconds for which an eviction counts for sure: so many may pass between its record and its request."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.kube.objects import Obj
 
-from vgpu_scheduler.intake import BUDGETS, CLUSTER_POLICIES, NAMESPACES, POLICIES, STORAGE, VOLUME_CLAIMS, VOLUMES, Kind
+from vgpu_scheduler.intake import NAMESPACES, STORAGE, Kind
 
 KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, NAMESPACES)}
 CLASSES, CSI_NODES, ATTACHMENTS = KINDS["StorageClass"], KINDS["CSINode"], KINDS["VolumeAttachment"]
@@ -55,22 +55,3 @@ class SimThing:
     def shown(self) -> Any:
         """Return it as the program sees it."""
         return self.kind.decode(self.as_object())
-
-
-__all__ = [
-    "ATTACHMENTS",
-    "BUDGETS",
-    "CAPACITIES",
-    "CLASSES",
-    "CLUSTER_POLICIES",
-    "CSI_DRIVERS",
-    "CSI_NODES",
-    "KINDS",
-    "NAMESPACES",
-    "POLICIES",
-    "STORAGE",
-    "VOLUMES",
-    "VOLUME_CLAIMS",
-    "SimThing",
-    "key_of",
-]

@@ -21,16 +21,9 @@ from tests.kube.storage_objects import (
 from tests.simulation.asking import CLAIM_NAMES, HOST, ZONE
 from tests.simulation.binder import noted
 from tests.simulation.cluster import SimApi
-from tests.simulation.things import (
-    ATTACHMENTS,
-    CAPACITIES,
-    CLASSES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    SimThing,
-)
+from tests.simulation.things import ATTACHMENTS, CAPACITIES, CLASSES, CSI_DRIVERS, CSI_NODES, SimThing
+
+from vgpu_scheduler.intake import VOLUME_CLAIMS, VOLUMES
 
 RWOP: Final = "ReadWriteOncePod"
 CLASS_OF: Final = dict(zip(CLAIM_NAMES, ("local", "local", "made", "made", "local", "now", "made"), strict=True))

@@ -15,13 +15,13 @@ from tests.simulation.things import SimThing
 from vgpu_scheduler.engine import Engine, ObservationSignals, Problem
 from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.model import Decision, Outcome, Piece, Placement
+from vgpu_scheduler.model import CardReason, Decision, Outcome, Piece, Placement
 
 REACHED: Counter[str] = Counter()
 """What the runs of this process came across, to make sure that the machine is not idle."""
 
 NAMES = ("node-a", "node-b", "node-c")
-SWEPT: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
+RESYNCED_KINDS: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
 """In the order of the operator."""
 AT_ONCE = 3
 """Objects of a list that are taken in between two looks at everything else: few, so that much comes in between."""
@@ -43,8 +43,8 @@ class World(RuleBasedStateMachine):
 
     names: Sequence[str] = NAMES
     """What nodes are called."""
-    swept: Sequence[Kind[Any]] = SWEPT
-    """The kinds whose lists are swept."""
+    resynced: Sequence[Kind[Any]] = RESYNCED_KINDS
+    """The kinds whose lists are resynced."""
     options: Mapping[str, Any] = {"coexist_with": (ANNOUNCING,)}
     """Those of the engine."""
 
@@ -57,12 +57,12 @@ class World(RuleBasedStateMachine):
         self.in_flight: dict[str, Placement] = {}
         self.answers: list[tuple[str, str]] = []
         self.listing: Lists | None = None
-        self.sweeping: Coroutine[Any, Any, None] | None = None
+        self.resyncing: Coroutine[Any, Any, None] | None = None
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
         self._told_to_be_gone: dict[str, tuple[int, int]] = {}
         self._lost_up_to = 0
-        """The version of the last event that the watch of bound pods has lost: it begins anew, with a sweep."""
+        """The version of the last event that the watch of bound pods has lost: it begins anew, with a resync."""
         self._start_engine()
 
     def _start_engine(self) -> None:
@@ -156,26 +156,26 @@ class World(RuleBasedStateMachine):
     def _lists(self) -> Lists:
         """Read consistent lists of all kinds."""
         snapshot = self.api.snapshot()
-        return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.swept]
+        return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.resynced]
 
-    def _sweep(self) -> None:
-        self._begin_to_sweep(self._lists())
-        self._go_on_sweeping()
+    def _resync(self) -> None:
+        self._begin_to_resync(self._lists())
+        self._go_on_resyncing()
 
-    def _begin_to_sweep(self, listed: Lists) -> None:
+    def _begin_to_resync(self, listed: Lists) -> None:
         """Take in the first objects of consistent lists of all kinds."""
-        self._give_up_sweeping()
-        self.sweeping = self._swept(listed)
-        self._go_on_sweeping(1)
+        self._give_up_resyncing()
+        self.resyncing = self._resynced(listed)
+        self._go_on_resyncing(1)
 
-    def _go_on_sweeping(self, slices: int = 1 << 16) -> None:
+    def _go_on_resyncing(self, slices: int = 1 << 16) -> None:
         for _ in range(slices):
-            if self.sweeping is None:
+            if self.resyncing is None:
                 return
             try:
-                self.sweeping.send(None)
+                self.resyncing.send(None)
             except StopIteration:
-                self.sweeping = None
+                self.resyncing = None
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Carry out something that pauses, with nothing between."""
@@ -185,18 +185,18 @@ class World(RuleBasedStateMachine):
             except StopIteration as end:
                 return cast("_Result", end.value)
 
-    def _give_up_sweeping(self) -> None:
-        if self.sweeping is not None:
-            self.sweeping.close()
-            self.sweeping = None
+    def _give_up_resyncing(self) -> None:
+        if self.resyncing is not None:
+            self.resyncing.close()
+            self.resyncing = None
 
-    async def _swept(self, listed: Lists) -> None:
-        before = self.observer.stats.swept
+    async def _resynced(self, listed: Lists) -> None:
+        before = self.observer.stats.missed_deletions
         for kind, listing in listed:
-            await self.observer.sweep(kind, listing)
+            await self.observer.resync(kind, listing)
             if kind is PODS and (listing.version or 0) >= self._lost_up_to:
                 self._lost_up_to = 0
-        REACHED["swept away"] += self.observer.stats.swept > before
+        REACHED["missed deletion"] += self.observer.stats.missed_deletions > before
 
     # Decisions -------------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class World(RuleBasedStateMachine):
 
     def _observe_decision(self, decision: Decision) -> None:
         REACHED[decision.outcome.value] += 1
-        REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
+        REACHED["held back by a quota"] += CardReason.ResourceQuotaNotFit in decision.reasons
         REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by
         assert decision.outcome is not Outcome.ERROR, decision.error
         self._decided(decision)

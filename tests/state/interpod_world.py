@@ -175,7 +175,7 @@ class World:
             self._observe(obj)
         elif what == 10 and held is not None and held.placement is not None:
             del self.pods[uid]
-            self.state.forget(uid)
+            self.state.unreserve(uid)
         else:
             del self.pods[uid]
             self.state.remove_pod(uid)

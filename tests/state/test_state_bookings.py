@@ -204,8 +204,8 @@ def test_only_an_assumption_can_be_forgotten() -> None:
     engine.observe_pod(pod("q"), 0.0)
     assert engine.attempt(0.0)
     engine.state.confirm("uid-q")
-    engine.state.forget("uid-q")
-    engine.state.forget("uid-p")
+    engine.state.unreserve("uid-q")
+    engine.state.unreserve("uid-p")
     assert {held.uid: held.phase for held in engine.state.reservations()} == {
         "uid-p": Phase.BOUND,
         "uid-q": Phase.CONFIRMED,

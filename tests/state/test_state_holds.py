@@ -29,7 +29,7 @@ def claim(rng: np.random.Generator, number: int) -> Reservation:
     charges = {uuid: (1, int(rng.integers(1, 9)) * 1000, int(rng.choice([0, 50, 100]))) for uuid in uuids}
     uses = {"hami": Usage(charges, vendors=dict.fromkeys(charges, "NVIDIA"))} if charges else {}
     requests = {"cpu": int(rng.integers(1, 5)) * 1000, "nvidia.com/gpu": len(uuids)}
-    return Reservation(f"uid-w{number}", f"{of_team(rng)}/w{number}", where, Phase.KEPT, uses, requests)
+    return Reservation(f"uid-w{number}", of_team(rng), f"w{number}", where, Phase.KEPT, uses, requests)
 
 
 def come(rng: np.random.Generator, engine: Engine, number: int) -> None:
@@ -190,7 +190,7 @@ def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
         state = engine.state
         engine.observe_pod(pod("w1"), 0.0)
         charges = {"a-gpu-0": (1, 1000, 0)}
-        wanted = Reservation("uid-w1", "default/w1", "a", Phase.KEPT, {"hami": Usage(charges)}, {"cpu": 1000})
+        wanted = Reservation("uid-w1", "default", "w1", "a", Phase.KEPT, {"hami": Usage(charges)}, {"cpu": 1000})
         state.keep(RoomReservation(wanted, 0))
         assert state.ledger() == {"a": charges}
         if end == "bound":

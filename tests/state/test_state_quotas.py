@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.model import NO_USAGE, Amounts, Claim, ContainerClaims, ContainerKind, Usage
+from vgpu_scheduler.model import NO_USAGE, Amounts, Claim, ContainerClaims, ContainerType, Usage
 from vgpu_scheduler.state import QuotaUsage
 
 
@@ -43,12 +43,12 @@ def test_whose_cards_are_unknown_counts_nowhere() -> None:
 
 
 def test_claims_that_may_sit_anywhere_count_once_by_their_peak() -> None:
-    def container(kind: ContainerKind, count: int, memory: int, percent: int = 0) -> ContainerClaims:
+    def container(kind: ContainerType, count: int, memory: int, percent: int = 0) -> ContainerClaims:
         return ContainerClaims("c", kind, (Claim("X", count, (1, memory, 10), (0, percent, 0)),))
 
-    apps = (container(ContainerKind.APP, 2, 100), container(ContainerKind.APP, 1, 0, 50))
+    apps = (container(ContainerType.APP, 2, 100), container(ContainerType.APP, 1, 0, 50))
     assert Usage({}, apps).totals() == {"X": (3, 200, 30)}
-    assert Usage({}, (container(ContainerKind.INIT, 1, 500), *apps)).totals() == {"X": (3, 500, 30)}
+    assert Usage({}, (container(ContainerType.INIT, 1, 500), *apps)).totals() == {"X": (3, 500, 30)}
     both = Usage({"x": (1, 5, 5)}, apps, vendors={"x": "X"})
     assert both.totals() == {"X": (4, 205, 35)}
 

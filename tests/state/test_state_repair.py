@@ -40,9 +40,9 @@ def miscounted(state: State) -> None:
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
-        (forgotten, "pod default/p0 was not booked"),
-        (left_over, "pod default/p0 was booked, but does not hold anything there"),
-        (miscounted, "the amounts of its cards were not those that its pods hold"),
+        (forgotten, "pod default/p0 is not in the ledger"),
+        (left_over, "pod default/p0 is in the ledger, but holds nothing there"),
+        (miscounted, "the amounts of its cards differed from those that its pods hold"),
     ],
 )
 def test_a_mistake_is_found_named_and_repaired(mistake: Mistake, says: str) -> None:

@@ -298,7 +298,7 @@ class World:
         uid = sorted(self.pods)[which % len(self.pods)]
         obj = self.pods[uid]
         if how % 4 == 0 and uid in self.plans:
-            self.state.forget(uid)
+            self.state.unreserve(uid)
         elif how % 4 == 1:
             obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
             self.plans.pop(uid, None)

@@ -10,8 +10,9 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.runtime.test_runtime_scheduling import Heard, turns
 
+from vgpu_scheduler.apiclient import guarded, guarded_async
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
-from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue, guarded, guarded_async
+from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
 
 class Broken:

@@ -113,7 +113,7 @@ WORDS = [
     (
         "kopf._core.reactor.observation", logging.WARNING,
         "Unresolved resources cannot be served (try creating their CRDs): S(any_name='b'), S(any_name='a')",
-        logging.WARNING, "not watched, because the API server does not know them (are the CRDs there?): a, b",
+        logging.WARNING, "not watched, because the API server does not serve them (are the CRDs installed?): a, b",
     ),
     (
         "kopf._core.reactor.running", logging.WARNING, "Poster of events has finished unexpectedly.",

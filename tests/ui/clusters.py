@@ -73,7 +73,7 @@ class Lived:
         return [usage.as_json(card) for card in usage.cards(world)]
 
     async def until(
-        self, shown: Callable[[Any], bool], path: str = "/cards?format=json", seconds: float = 10.0
+        self, shown: Callable[[Any], bool], path: str = "/cards?format=json", seconds: float = 60.0
     ) -> float:
         """Wait until a page shows something, and return how long that took."""
         began = time.monotonic()

@@ -17,7 +17,7 @@ from tests.ui.browsers import Answer, view_of
 from tests.ui.doors import ADMIN, ALL, EVERYTHING, HOST, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import node, running
 
-from vgpu_scheduler.doctor import ClusterSnapshot
+from vgpu_scheduler.doctor import DoctorInput
 from vgpu_scheduler.reading import facts_of_view
 from vgpu_scheduler.ui.access import User
 from vgpu_scheduler.ui.access.deployed import COOKIE
@@ -53,7 +53,7 @@ def people() -> People:
     return found
 
 
-async def nothing_wrong() -> ClusterSnapshot:
+async def nothing_wrong() -> DoctorInput:
     return facts_of_view(view_of(OBJECTS), "vgpu-system")
 
 
@@ -201,13 +201,13 @@ async def test_a_right_that_is_taken_away_is_gone_within_a_minute() -> None:
         known.rights["tenant"].clear()
         page.clock.now += 61
         answer = await page.browser.get("/cards?format=json", headers=headers)
-        assert (answer.status, "the pods of no namespace" in answer.text) == (403, True)
+        assert (answer.status, "the pods of any namespace" in answer.text) == (403, True)
 
 
 async def test_who_sees_nothing_is_told_so() -> None:
     async with deployed(OBJECTS, people()) as page:
         answer = await page.browser.get("/", headers=page.headers("token-of-nobody"))
-        assert (answer.status, "you may list the pods of no namespace" in answer.text) == (403, True)
+        assert (answer.status, "you may not list the pods of any namespace" in answer.text) == (403, True)
         assert (await log_in(page, "token-of-nobody")).status == 403
 
 
@@ -394,7 +394,7 @@ async def test_pages_of_one_user_that_are_made_at_a_time_are_bounded() -> None:
         theirs = asyncio.create_task(page.browser.get("/pods/default/x", headers=others))
         until.set()
         assert await held
-        told = {(answer.status, "16 pages of yours are being made" in answer.text) for answer in refused}
+        told = {(answer.status, "16 pages of yours are being rendered" in answer.text) for answer in refused}
         assert told == {(503, True)}
         assert Counter([(await each).status for each in asked]) == {503: 4, 404: 16}
         assert (await theirs).status == 200

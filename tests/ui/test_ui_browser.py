@@ -201,7 +201,7 @@ async def test_a_question_is_asked_by_keyboard_and_its_answer_has_an_address(chr
     assert (await page.inner_text("main")).partition(" of ")[0] == answer.partition(" of ")[0]
     await page.fill("textarea[name=manifest]", "a: b: c")
     await page.click("button:text-is('Show')")
-    await page.wait_for_selector("text=the manifest:1: no YAML")
+    await page.wait_for_selector("text=the manifest:1: not valid YAML")
     assert [text for text in browser.said if "400" not in text] == []
     assert browser.elsewhere == []
     await page.context.close()

@@ -56,8 +56,8 @@ async def test_it_says_what_explain_forecasts(known: str) -> None:
         text = (await browser.get(f"{PATH}?forecast=yes&format=text")).text
 
     assert {**told["forecast"], "draws": 0} == {**wanted, "draws": 0}
-    rests = "(how long others run: from 10 pods of their namespace that ask for the same)"
-    sentence = f"It waits about 10 minutes more, 8 of 10 {rests}."
+    rests = "(run times are those of 10 pods of the same namespace that ask for the same)"
+    sentence = f"It waits about 10 minutes more, in 8 of 10 cases {rests}."
     assert sentence in page
     assert sentence in text.splitlines()
 
@@ -77,7 +77,7 @@ async def test_where_nothing_is_known_it_says_so(tmp_path: Path) -> None:
         page = await browser.get(f"{PATH}?forecast=yes")
 
     assert page.status == 200
-    assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
+    assert "How long it will wait cannot be estimated: it does not fit now, and the run time of no pod is known." in (
         page.text
     )
 
@@ -130,7 +130,7 @@ async def test_pods_that_wait_are_forecast_as_simulate_does(known: str) -> None:
     assert {**told["forecast"], "draws": 0} == {**wanted["forecast"], "draws": 0}
     assert "forecast" not in alone
     assert "It waits about 10 minutes more" in page
-    assert (refused.status, "it is about pods that wait" in refused.text) == (400, True)
+    assert (refused.status, "it is for pods that wait" in refused.text) == (400, True)
 
 
 def test_what_if_tells_who_sees_one_namespace_of_no_other_what_its_pods_do(known: str) -> None:

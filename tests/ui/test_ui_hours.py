@@ -47,7 +47,7 @@ def saying(*answers: Sequence[HeldHours] | Exception) -> Callable[[PageSetup], P
 
 async def shown(browser: Browser, path: str = ADDRESS) -> str:
     """Return the page once Prometheus has been asked."""
-    while "is being asked" in (text := (await browser.get(ADDRESS)).text):
+    while "is being queried" in (text := (await browser.get(ADDRESS)).text):
         pass
     return text if path == ADDRESS else (await browser.get(path)).text
 
@@ -59,7 +59,7 @@ async def test_without_prometheus_it_is_what_pods_that_run_have_held(
     async with served(objects()) as browser:
         text = (await browser.get(ADDRESS)).text
         assert "<td>24.0</td><td>1.50</td>" in text  # 2 GiB and an eighth of a card for 12 hours
-        assert "of those that have ended only Prometheus would know" in text
+        assert "those that have ended are only in Prometheus" in text
         hours = (await browser.get(f"{ADDRESS}?values=hours&format=json")).body
         assert hours == [{"namespace": "default", "gibHours": 24.0, "cardHours": 1.5}]
         (row,) = csv.DictReader((await browser.get(f"{ADDRESS}?format=csv")).text.splitlines())
@@ -92,7 +92,7 @@ async def test_prometheus_knows_those_that_have_ended() -> None:
     ("error", "told"),
     [
         (WorldError("--prometheus http://p: it answers 500"), "is not known: --prometheus http://p: it answers 500."),
-        (RuntimeError("secret"), "Prometheus could not be asked; the log says why"),
+        (RuntimeError("secret"), "Prometheus could not be queried; the log says why"),
     ],
 )
 async def test_a_prometheus_that_does_not_answer_is_said_and_takes_nothing_else_along(
@@ -129,5 +129,5 @@ async def test_everybody_is_told_that_prometheus_is_being_asked(namespaces: froz
     current = current_of(objects())
     asked = NamespaceQuery(NOW, BEING_ASKED, "usage")
     page = await current.ask(lambda world, _: namespaces_page(world, "", Visibility(namespaces), asked))
-    assert page.as_json() == {"metered": True, "trouble": "Prometheus is being asked", "pending": True, "hours": []}
+    assert page.as_json() == {"metered": True, "trouble": "Prometheus is being queried", "pending": True, "hours": []}
     current.close()

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from tests.apiserver.certificates import Authority
 from tests.ui.doors import ADMIN, HOST, deployed
 from tests.ui.test_ui_access import OBJECTS, people
 
-from vgpu_scheduler.ui.access import Proxies, User
+from vgpu_scheduler.ui.access import Certificate, Proxies, User
 from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.streams import Streams
 from vgpu_scheduler.ui.what_if_thread import WhatIfThread
 
 # Proxies --------------------------------------------------------------------------------------------------------------
@@ -74,11 +80,43 @@ async def test_a_stream_says_that_something_has_changed_and_ends_so_that_its_use
     async with deployed(OBJECTS, people(), lasts=0.5) as page:
         headers = page.headers("token-of-tenant")
         async with (
-            asyncio.timeout(5),
+            asyncio.timeout(30),
             page.browser.session.get(f"{page.browser.home}/events", headers=headers) as events,
         ):
             told = await events.text()
         assert told == "retry: 1000\n\ndata: 1\n\n"
+
+
+@pytest.mark.parametrize("later", range(6))
+async def test_a_stream_ends_when_it_is_told_to_whatever_happens_just_then(
+    later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancellation that comes right after another generation is not lost."""
+    changed = asyncio.Event()
+    generations = iter([1, 2])
+
+    class Current:
+        async def later_than(self, _: int) -> int:
+            found = next(generations, None)
+            if found is None:
+                await asyncio.Event().wait()
+            if found == 2:
+                await changed.wait()
+            return found or 0
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr("vgpu_scheduler.ui.streams._PAUSE", 0.0)
+    answer = cast("Any", SimpleNamespace(prepare=nothing, write=nothing))
+    task = asyncio.create_task(Streams(cast("Any", Current()), None)._send(cast("Any", None), answer))
+    await asyncio.sleep(0.01)
+    changed.set()
+    for _ in range(later):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task], timeout=30.0)
+    assert task.cancelled()
 
 
 async def test_streams_of_one_user_leave_room_for_others() -> None:
@@ -102,7 +140,7 @@ async def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
         reader, writer = await asyncio.open_connection(host, int(port))
         head = ["POST /login HTTP/1.1", f"Host: {HOST}", f"Origin: https://{HOST}", "Content-Length: 50"]
         writer.write("\r\n".join([*head, "Content-Type: application/x-www-form-urlencoded", "", "token="]).encode())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert b" 408 " in await reader.readline()
         writer.close()
 
@@ -115,12 +153,35 @@ async def test_connections_are_bounded_and_quiet_ones_end() -> None:
         with pytest.raises(aiohttp.ClientError):
             async with page.browser.session.get(f"{page.browser.home}/livez"):
                 pass
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             for reader, _ in held:
                 assert await reader.read() == b""
         assert (await page.browser.get("/livez")).status == 200
         for _, writer in held:
             writer.close()
+
+
+async def test_connections_on_which_no_tls_is_spoken_are_bounded_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.sign(tmp_path / "tls.crt", tmp_path / "tls.key")
+    served = Certificate(tmp_path / "tls.crt", tmp_path / "tls.key").context
+    async with deployed(OBJECTS, people(), tls=served, most=4) as page:
+        host, port = page.browser.home.removeprefix("https://").split(":")
+        trusting = ssl.create_default_context(cafile=authority.file)
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
+        one_more, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(5):  # which is less than a handshake may take
+            assert await one_more.read() == b""
+        writer.close()
+        for _, writer in silent:
+            writer.close()
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(aiohttp.ClientError):
+                    async with page.browser.session.get(f"{page.browser.home}/livez", ssl=trusting) as answer:
+                        assert answer.status == 200
+                        break
+                await asyncio.sleep(0.01)
 
 
 async def test_questions_of_one_user_leave_turns_for_others() -> None:

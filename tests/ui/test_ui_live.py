@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
-from tests.ui.clusters import MERGE, NODES, PODS, Lived, define, lived
+from tests.ui.clusters import DEFINITIONS, MERGE, NODES, PODS, Lived, define, lived
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.policy import crds
+from vgpu_scheduler.reading import read_live_cluster
+from vgpu_scheduler.settings import SettingsError
+from vgpu_scheduler.ui import LiveCluster
+from vgpu_scheduler.ui import live as module
 from vgpu_scheduler.ui.watching import KindWatch
+from vgpu_scheduler.whatif import WorldError
 
 if TYPE_CHECKING:
     from vgpu_scheduler.apiclient import ApiClient
@@ -32,19 +39,19 @@ def used(cards: list[Object]) -> list[int]:
     return [card["memory"]["used"] for card in cards]
 
 
-async def test_a_pod_that_is_bound_appears_within_a_second(tmp_path: Path) -> None:
+async def test_a_pod_that_is_bound_appears_within_seconds(tmp_path: Path) -> None:
     async with lived(tmp_path, node("a"), waiting("first")) as cluster:
         assert used(await cluster.cards()) == [0, 0]
         async with cluster.browser.session.get(f"{cluster.browser.home}/events") as events:
             generation = await next_generation(events)
             await cluster.bind("first", running("x", "a", "GPU-a-1", 4000))
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(10.0):
                 while used(await cluster.cards()) != [0, 4000]:
                     assert await next_generation(events) > generation
         assert await cluster.cards() == await cluster.top()
         assert '<a href="/pods/default/first">' in (await cluster.browser.get("/cards/a/GPU-a-1")).text
         await cluster.write("DELETE", f"{PODS}/first", {"gracePeriodSeconds": 0})
-        assert await cluster.until(lambda cards: used(cards) == [0, 0]) < 1.0
+        assert await cluster.until(lambda cards: used(cards) == [0, 0]) < 10.0
 
 
 async def next_generation(events: Any) -> int:
@@ -119,6 +126,31 @@ async def test_a_policy_that_comes_or_goes_changes_the_answer(tmp_path: Path) ->
         await cluster.until(lambda text: "It fits now" in text, path)
 
 
+async def test_a_definition_that_is_deleted_takes_its_objects_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
+    (definition,) = (each for each in crds() if each["spec"]["names"]["kind"] == "ClusterVGPUPolicy")
+    limit = {
+        "apiVersion": "vgpu-scheduler.io/v1alpha1",
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": "small"},
+        "spec": {"limits": {"memoryPerPod": "2Gi"}},
+    }
+    async with lived(tmp_path, node("a"), waiting("y"), prepare=define) as cluster:
+        path = "/pods/default/y"
+        await cluster.write("POST", POLICIES, limit)
+        await cluster.until(lambda text: "limits.memoryPerPod" in text, path)
+        await cluster.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}", {})
+        cluster.devcluster.end_watches()
+        await cluster.until(lambda text: "It fits now" in text, path)
+        await asyncio.sleep(0.5)
+        assert "out of date" not in (await cluster.browser.get("/")).text
+        await cluster.write("POST", DEFINITIONS, definition)
+        await cluster.write("POST", POLICIES, limit)
+        await cluster.until(lambda text: "limits.memoryPerPod" in text, path)
+
+
 async def test_what_may_not_be_seen_is_told_and_seen_once_it_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +161,7 @@ async def test_what_may_not_be_seen_is_told_and_seen_once_it_may_be(
         cluster.devcluster.inject(fault)
 
     async with lived(tmp_path, node("a"), prepare=refuse) as cluster:
-        told = "objects of kind ResourceQuota could not be seen"
+        told = "objects of kind ResourceQuota could not be read"
         assert told in (await cluster.browser.get("/")).text
         cluster.devcluster.heal()
         await cluster.until(lambda text: told not in text, "/")
@@ -174,6 +206,74 @@ async def test_settings_that_change_are_taken_up(tmp_path: Path, monkeypatch: py
         settings = {"metadata": {"name": "vgpu-scheduler"}, "data": data}
         await cluster.write("POST", "/api/v1/namespaces/vgpu-system/configmaps", settings)
         await cluster.until(lambda told: not told["scheduler"]["ours"], path)
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"status": 429}, {"status": 401}, {"drop": True}], ids=str)
+async def test_settings_that_cannot_be_read_for_a_while_are_no_other_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.live._SETTINGS_EVERY", 0.02)
+    made: list[str] = []
+
+    async def install(cluster: Lived) -> None:
+        await cluster.write("POST", "/api/v1/namespaces", {"metadata": {"name": "vgpu-system"}})
+        data = {"settings.yaml": "scheduler_names: [another]\n"}
+        settings = {"metadata": {"name": "vgpu-scheduler"}, "data": data}
+        await cluster.write("POST", "/api/v1/namespaces/vgpu-system/configmaps", settings)
+
+    async with lived(
+        tmp_path, node("a"), waiting("y"), prepare=install, settle=lambda: made.append("a world")
+    ) as cluster:
+        asked = 0
+
+        def count(method: str, path: str) -> None:
+            nonlocal asked
+            asked += "/configmaps/vgpu-scheduler" in path
+
+        cluster.devcluster.inject(Fault(verb="get", resource="configmaps", user_agent="page", **fault))
+        cluster.live._api.observer = count
+        async with asyncio.timeout(10.0):
+            while asked < 5:
+                await asyncio.sleep(0.01)
+        assert made == ["a world"]
+        assert not (await cluster.browser.get("/pods/default/y?format=json")).body["scheduler"]["ours"]
+        with pytest.raises(ApiUnreachableError, match="configmaps/vgpu-scheduler"):
+            await read_live_cluster(cluster.live._api, cluster.options)
+
+
+async def test_settings_that_are_wrong_for_a_moment_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SETTINGS_EVERY", 0.02)
+    async with lived(tmp_path, node("a"), waiting("y")) as cluster:
+        list_all, numbers, told = LiveCluster._list_all, count(), asyncio.Event()
+
+        async def half_written(live: LiveCluster) -> None:
+            if not told.is_set():
+                raise SettingsError("node_policy: there is no 'binpa'")
+            await list_all(live)
+
+        monkeypatch.setattr(LiveCluster, "_list_all", half_written)
+        monkeypatch.setattr(module, "_settings_content", lambda _: [next(numbers)])
+        await cluster.until(lambda text: "out of date since " in text and "binpa" in text, "/")
+        monkeypatch.setattr(module, "_settings_content", lambda _: [])
+        told.set()
+        await cluster.until(lambda text: "out of date" not in text, "/")
+
+
+async def test_an_error_that_ends_watching_is_raised_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: LiveCluster) -> None:
+        raise WorldError("it cannot be understood")
+
+    async with lived(tmp_path, node("a")) as cluster:
+        live = LiveCluster(cluster.api, cluster.options)
+        current = await live.open()
+        monkeypatch.setattr(LiveCluster, "_settings_change", fail)
+        try:
+            with pytest.raises(WorldError, match="it cannot be understood"):
+                await live.run()
+        finally:
+            current.close()
 
 
 @pytest.mark.parametrize("may", [True, False])
@@ -246,6 +346,32 @@ async def test_memory_is_settled_whenever_a_world_was_made(tmp_path: Path) -> No
         async with asyncio.timeout(10.0):
             while len(settled) < 2:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_policy_that_comes_while_pods_are_taken_in_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lived(tmp_path, node("a"), waiting("y"), prepare=define) as cluster:
+        take_in = cluster.live.current.apply_changes
+        limit = {
+            "apiVersion": "vgpu-scheduler.io/v1alpha1",
+            "kind": "ClusterVGPUPolicy",
+            "metadata": {"name": "small"},
+            "spec": {"limits": {"memoryPerPod": "2Gi"}},
+        }
+
+        async def with_a_policy_meanwhile(*some: Any) -> bool:
+            monkeypatch.undo()
+            before = cluster.live._watches["ClusterVGPUPolicy"].objects.copy()
+            await cluster.write("POST", POLICIES, limit)
+            async with asyncio.timeout(10.0):
+                while cluster.live._watches["ClusterVGPUPolicy"].objects == before:
+                    await asyncio.sleep(0.01)
+            return await take_in(*some)
+
+        monkeypatch.setattr(cluster.live.current, "apply_changes", with_a_policy_meanwhile)
+        await cluster.create(waiting("z"))
+        await cluster.until(lambda text: "limits.memoryPerPod" in text, "/pods/default/y")
 
 
 class Listing:

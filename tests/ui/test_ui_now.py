@@ -17,7 +17,7 @@ from tests.whatif.test_whatif_remedies import node, running
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.doctor import ClusterSnapshot, examine
+from vgpu_scheduler.doctor import DoctorInput, examine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, facts_of_view, read_facts
 from vgpu_scheduler.ui import PageSetup
@@ -31,7 +31,7 @@ NOW = "/?format=json"
 def looking(looks: list[Object], *objects: Object) -> Callable[[PageSetup], PageSetup]:
     """Have the doctor look at objects, and note each look."""
 
-    async def look() -> ClusterSnapshot:
+    async def look() -> DoctorInput:
         looks.append({})
         return await asyncio.to_thread(facts_of_view, view_of(objects), "vgpu-system")
 
@@ -50,7 +50,7 @@ async def test_what_the_doctor_found_is_shown_with_what_to_do() -> None:
     objects = [node("a"), SMALL, BROKEN]
     looks: list[Object] = []
     async with served(objects, change=looking(looks, *objects)) as browser:
-        assert "It is looking at the cluster" in (await browser.get("/")).text
+        assert "It is reading the cluster" in (await browser.get("/")).text
         found = await shown(browser)
         report = examine(facts_of_view(view_of(objects), "vgpu-system"))
         assert found["findings"] == [finding.as_json() for finding in report.findings]
@@ -81,13 +81,13 @@ async def test_it_looks_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("error", [ApiUnreachableError("the API server is away"), ValueError("odd")])
 async def test_why_it_could_not_look_is_said(error: Exception) -> None:
-    async def look() -> ClusterSnapshot:
+    async def look() -> DoctorInput:
         raise error
 
     async with served([node("a")], change=lambda window: replace(window, look=look)) as browser:
         assert str(error) in (await shown(browser))["trouble"]
         assert (
-            f"It could not look: {'ValueError: ' * isinstance(error, ValueError)}{error}"
+            f"It could not read the cluster: {'ValueError: ' * isinstance(error, ValueError)}{error}"
             in (await browser.get("/")).text
         )
 
@@ -164,7 +164,7 @@ async def test_what_objects_tell_of_the_last_hour_is_shown() -> None:
         assert shown["changed"]["since"] is None
         text = (await browser.get("/")).text
         assert "1 pod bound, 1 ended; 1 node came, 0 went; 0 cards became unhealthy." in text
-        assert "files do not tell it" in text
+        assert "files do not contain their history" in text
 
 
 @pytest.mark.parametrize("name", ["ours", "ours-too", "another"])
@@ -219,7 +219,7 @@ async def test_what_happens_while_the_page_is_served_is_remembered(tmp_path: Pat
         assert not [each for each in happened(shown) if "default/z" in each]  # it was never bound
         text = (await cluster.browser.get("/")).text
         assert "1 card became unhealthy" in text
-        assert "this is known since" in text
+        assert "are covered since" in text
 
 
 async def test_the_engine_is_asked_about_pods_that_wait_by_waiting_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ async def test_pods_that_wait_for_the_same_are_folded_with_the_oldest_first() ->
     page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
     assert [(reason.text, [each.name for each in reason.pods]) for reason in page.reasons] == [
         ("no room", ["old", "young"]),
-        ("It has scheduling gates, which somebody else removes", ["gated"]),
+        ("It has scheduling gates, which whoever set them removes", ["gated"]),
         ("no card", ["other"]),
     ]
     async with served([node("a"), *pods]) as browser:
@@ -204,7 +204,7 @@ async def test_a_page_says_which_volume_a_decided_pod_waits_for(tmp_path: Path, 
     ]
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump_all(objects))
-    said = "Its claim default/data waits for the volume that is made for node a"
+    said = "Its claim default/data waits for the volume that is provisioned for node a"
     async with served(objects) as browser:
         assert said in (await browser.get("/pods/default/decided")).text
         assert said in (await browser.get("/pods/default/decided?format=text")).text

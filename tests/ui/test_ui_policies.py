@@ -87,7 +87,7 @@ async def test_each_policy_says_for_whom_it_is_what_it_decides_and_what_is_wrong
     broken = found["ClusterVGPUPolicy broken"]
     assert (broken["selected"], broken["sections"]) == (0, {"nodes": 0})
     assert "spec.nodes.policy" in broken["problems"][0]
-    assert "Pods that it would be in force for wait" in broken["problems"][0]
+    assert "Pods to which it would apply wait" in broken["problems"][0]
     assert "ClusterVGPUPolicy pack" in text
     assert 'href="/policies?compare=ClusterVGPUPolicy%2Fsmall"' in text
 
@@ -142,7 +142,7 @@ async def form_of(browser: Browser, **query: str) -> str:
 
 async def test_without_policies_the_page_says_so() -> None:
     async with served([node("a")]) as browser:
-        assert "No policy is there" in (await browser.get("/policies")).text
+        assert "There are no policies" in (await browser.get("/policies")).text
 
 
 async def compared(browser: Browser, **query: str) -> Any:
@@ -203,13 +203,13 @@ async def test_a_policy_to_be_edited_is_without_what_kubectl_keeps_of_it() -> No
 BAD = {
     "compare=x": "compare: there is no policy &#39;x&#39;",
     "compare=ClusterVGPUPolicy/smal&with=ClusterVGPUPolicy/large": "did you mean ClusterVGPUPolicy/small?",
-    "with=ClusterVGPUPolicy/small": "with: there is no policy that it could be compared with",
-    "edited={}": "edited: there is no policy that it could be compared with",
-    "compare=ClusterVGPUPolicy/small&with=ClusterVGPUPolicy/small": "with: a policy is compared with another one",
+    "with=ClusterVGPUPolicy/small": "with: there is no other policy to compare it with",
+    "edited={}": "edited: there is no other policy to compare it with",
+    "compare=ClusterVGPUPolicy/small&with=ClusterVGPUPolicy/small": "with: name another policy",
     "compare=ClusterVGPUPolicy/small&with=ClusterVGPUPolicy/pack&edited={}": "either with another policy or",
     "compare=ClusterVGPUPolicy/small&edited={}": "the edited policy",
-    "compare=ClusterVGPUPolicy/small&edited={kind: Pod, metadata: {name: x}}": "Pod x is no policy",
-    "compare=ClusterVGPUPolicy/small&edited=a: b: c": "the edited policy:1: no YAML",
+    "compare=ClusterVGPUPolicy/small&edited={kind: Pod, metadata: {name: x}}": "Pod x is not a policy",
+    "compare=ClusterVGPUPolicy/small&edited=a: b: c": "the edited policy:1: not valid YAML",
     f"compare=ClusterVGPUPolicy/small&edited={json.dumps(BROKEN)}": "spec.nodes.policy",
 }
 

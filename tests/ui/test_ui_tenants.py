@@ -17,6 +17,7 @@ from tests.ui.browsers import Answer
 from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.name_redaction import NameRedactor, words_of_messages
 
@@ -289,7 +290,7 @@ async def test_of_a_namespace_whose_pods_are_not_seen_it_is_not_said_that_none_w
         for space in (made.spaces[1], "there-is-none"):
             answer = await get(page, f"/waiting?namespace={space}")
             assert answer.status == 403
-            assert "you may see no pods of a namespace" in answer.text
+            assert "you may not see pods of namespace" in answer.text
         assert (await get(page, f"/waiting?namespace={made.spaces[0]}")).status == 200
 
 
@@ -411,14 +412,24 @@ async def test_whose_pods_may_be_deleted_are_named_to_nobody_else(tmp_path: Path
 @pytest.mark.parametrize(
     ("field", "kind", "namespace", "told"),
     [
-        ("manifest", "ResourceQuota", "green", "you may see no pods of a namespace &#39;green&#39;"),
-        ("manifest", "PersistentVolumeClaim", "green", "you may see no pods of a namespace &#39;green&#39;"),
-        ("manifest", "PriorityClass", "", "no object of kind &#39;PriorityClass&#39;: it is of no namespace"),
-        ("manifest", "Namespace", "", "no object of kind &#39;Namespace&#39;: it is of no namespace"),
-        ("manifest", "Node", "", "no object of kind &#39;Node&#39;: it is of no namespace"),
-        ("manifest", "ClusterVGPUPolicy", "", "no object of kind &#39;ClusterVGPUPolicy&#39;: it is of no namespace"),
-        ("policy", "ClusterVGPUPolicy", "", "no object of kind &#39;ClusterVGPUPolicy&#39;: it is of no namespace"),
-        ("policy", "VGPUPolicy", "green", "you may see no pods of a namespace &#39;green&#39;"),
+        ("manifest", "ResourceQuota", "green", "you may not see pods of namespace &#39;green&#39;"),
+        ("manifest", "PersistentVolumeClaim", "green", "you may not see pods of namespace &#39;green&#39;"),
+        ("manifest", "PriorityClass", "", "objects of kind &#39;PriorityClass&#39; here: they have no namespace"),
+        ("manifest", "Namespace", "", "objects of kind &#39;Namespace&#39; here: they have no namespace"),
+        ("manifest", "Node", "", "objects of kind &#39;Node&#39; here: they have no namespace"),
+        (
+            "manifest",
+            "ClusterVGPUPolicy",
+            "",
+            "objects of kind &#39;ClusterVGPUPolicy&#39; here: they have no namespace",
+        ),
+        (
+            "policy",
+            "ClusterVGPUPolicy",
+            "",
+            "objects of kind &#39;ClusterVGPUPolicy&#39; here: they have no namespace",
+        ),
+        ("policy", "VGPUPolicy", "green", "you may not see pods of namespace &#39;green&#39;"),
     ],
 )
 async def test_a_tenant_supposes_nothing_outside_of_its_namespaces(
@@ -428,7 +439,8 @@ async def test_a_tenant_supposes_nothing_outside_of_its_namespaces(
     asks = pod("new", {GPU: 1, MEMORY: 9000})
     asks["metadata"]["namespace"] = "blue"
     texts = {"manifest": [asks], "policy": []}
-    texts[field].append({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}})
+    version = "vgpu-scheduler.io/v1alpha1" if kind in PLURALS else "v1"
+    texts[field].append({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {}})
     people = People()
     people.add(TENANT, *seeing("blue"))
     query = {name: yaml.safe_dump_all(objects) for name, objects in texts.items() if objects}

@@ -43,20 +43,20 @@ async def test_a_new_certificate_is_served_to_new_connections_and_a_broken_one_i
     try:
         address = runner.addresses[0]
         first = await serial(address, authority)
-        certificate.look()
+        certificate.reload_if_changed()
         assert await serial(address, authority) == first
         authority.sign(cert, key)
-        certificate.look()
+        certificate.reload_if_changed()
         second = await serial(address, authority)
         assert second != first
         shutil.copy(tmp_path / "authority.crt", cert)  # which is not the key's
-        certificate.look()
+        certificate.reload_if_changed()
         assert await serial(address, authority) == second
         cert.unlink()
-        certificate.look()
+        certificate.reload_if_changed()
         assert await serial(address, authority) == second
         authority.sign(cert, key)
-        certificate.look()
+        certificate.reload_if_changed()
         assert await serial(address, authority) not in {first, second}
         with pytest.raises(aiohttp.ClientError):
             async with aiohttp.ClientSession() as session:
@@ -70,7 +70,7 @@ def test_what_is_no_certificate_is_said(tmp_path: Path) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     cert.write_text("none")
     key.write_text("none")
-    with pytest.raises(CertificateError, match=r"tls\.crt.*no certificate with its key"):
+    with pytest.raises(CertificateError, match=r"tls\.crt.*not a certificate with its key"):
         Certificate(cert, key)
 
 
@@ -83,21 +83,21 @@ def secret_of(folder: Path, text: str = "s" * 32) -> Path:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"listen": ":8443", "hosts": ("page",)}, "tokens would go over the network as they are"),
-        ({"listen": "10.0.0.1:80", "hosts": ("page",)}, "tokens would go over the network as they are"),
+        ({"listen": ":8443", "hosts": ("page",)}, "tokens would be sent over the network unencrypted"),
+        ({"listen": "10.0.0.1:80", "hosts": ("page",)}, "tokens would be sent over the network unencrypted"),
         ({"listen": ":8443", "tls_at_proxy": True}, "--host: name the hosts"),
-        ({"listen": "8443"}, "is no ADDRESS:PORT"),
-        ({"listen": ":0", "hosts": ("page",)}, "is no ADDRESS:PORT"),
-        ({"listen": ":x"}, "is no ADDRESS:PORT"),
-        ({"listen": ":70000"}, "is no ADDRESS:PORT"),
-        ({"listen": "localhost:80", "tls_cert": Path("x")}, "--tls-cert and --tls-key belong together"),
-        ({"listen": "localhost:80", "tls_cert": Path("x"), "tls_key": Path("x")}, "no certificate with its key"),
+        ({"listen": "8443"}, "is not ADDRESS:PORT"),
+        ({"listen": ":0", "hosts": ("page",)}, "is not ADDRESS:PORT"),
+        ({"listen": ":x"}, "is not ADDRESS:PORT"),
+        ({"listen": ":70000"}, "is not ADDRESS:PORT"),
+        ({"listen": "localhost:80", "tls_cert": Path("x")}, "--tls-cert and --tls-key must be given together"),
+        ({"listen": "localhost:80", "tls_cert": Path("x"), "tls_key": Path("x")}, "not a certificate with its key"),
         (
             {"listen": "localhost:80", "tls_cert": Path("x"), "tls_key": Path("x"), "tls_at_proxy": True},
-            "there is a certificate",
+            "leave out the certificate",
         ),
-        ({"listen": "localhost:80", "user_header": "X"}, "belong together"),
-        ({"listen": "localhost:80", "group_header": "X"}, "belong together"),
+        ({"listen": "localhost:80", "user_header": "X"}, "must be given together"),
+        ({"listen": "localhost:80", "group_header": "X"}, "must be given together"),
         ({"listen": "localhost:80", "user_header": "X", "secret_file": Path("none")}, "it cannot be read"),
     ],
 )

@@ -10,10 +10,11 @@ from tests.policy.resources import policy_object
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import World, make_dialect, take_up_preemptions
+from vgpu_scheduler.whatif import Explanation, World, explain_pod, make_dialect, take_up_preemptions
 
 Obj = dict[str, Any]
 OURS = "vgpu-scheduler"
+INSTALL = "have an administrator of the scheduler install manifests/preemption (preemption.enabled of the chart)"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CREATED = "2026-01-01T00:00:{:02d}Z"
 
@@ -95,3 +96,9 @@ def random_objects(rng: np.random.Generator) -> list[Obj]:
         priority = int(rng.choice([1, 3, 6, 10]))
         objects.append(waiting(f"waits-{number}", min(memory, 16384), priority, cards, second=number))
     return objects
+
+
+def explained(made: World, name: str = "high") -> Explanation:
+    """Return what explain says of a pod that waits."""
+    (found,) = (each for each in made.pending.values() if each.name == name)
+    return explain_pod(made, found)

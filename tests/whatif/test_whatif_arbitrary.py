@@ -116,6 +116,7 @@ def mutated(chance: random.Random, number: int) -> Iterator[Any]:
             yield manifest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", seeds(2, 10))
 def test_mutated_manifests(part: int) -> None:
     chance = random.Random(part)
@@ -130,6 +131,7 @@ def test_mutated_manifests(part: int) -> None:
     assert {"placed", "taken in", "WorldError"} <= became
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", seeds(5, 10))
 def test_commands_end_with_an_answer_or_an_error_whatever_their_files_hold(part: int, tmp_path: Path) -> None:
     objects = [node("a"), running("r", "a", "GPU-a-0", 4000), pod("waits", {GPU: 1, MEMORY: 99_999})]

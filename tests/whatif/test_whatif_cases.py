@@ -244,7 +244,7 @@ def test_long_tables_are_cut() -> None:
         (None, "a file of cases is a mapping"),
         ({"cases": {}}, "cases: must be a list"),
         ({"cases": []}, "cases: must be a list with at least one case"),
-        ({"cases": [{}], "without": "x"}, "without: belongs to a case"),
+        ({"cases": [{}], "without": "x"}, "without: set it in a case"),
     ],
 )
 def test_files_that_are_none(file: Any, says: str) -> None:
@@ -278,9 +278,9 @@ def test_one_bad_case_leaves_the_others() -> None:
         ({"settings": 5}, "settings: must be a mapping"),
         ({"settings": {"nodePolicy": "middle"}}, "settings.nodePolicy: 'middle' is not one of 'binpack' or 'spread'"),
         ({"settings": {"devicePolicy": "middle"}}, "settings.devicePolicy: 'middle' is not one of binpack, mutex, "),
-        ({"settings": {"devicePolicy": "spread,spread"}}, "settings.devicePolicy: 'spread' is there twice"),
+        ({"settings": {"devicePolicy": "spread,spread"}}, "settings.devicePolicy: 'spread' is listed twice"),
         ({"settings": {"devicePolcy": "x"}}, "settings: there is no field 'devicePolcy': did you mean devicePolicy?"),
-        ({"dialect": "hamy"}, "dialect: 'hamy' is none of hami, volcano, koordinator"),
+        ({"dialect": "hamy"}, "dialect: 'hamy' is not one of hami, volcano, koordinator"),
         ({"expect": {}}, "expect: say at least one of outcome, node, cards, "),
         ({"expect": {"node": None}}, "expect: node is empty"),
         ({"expect": {"nod": "a"}}, "expect: there is no field 'nod': did you mean node?"),

@@ -203,7 +203,7 @@ def test_cards_that_two_plugins_register_are_one_each_and_said_to_be_given_to_no
     ]
     assert usage.summed("all", usage.cards(made)).cards == 3
     (said,) = [cause for cause in explain_pod(made, waiting).causes if "registered" in cause]
-    assert said.startswith("Cards of a are registered by hami and by volcano, and given to nobody until only one")
+    assert said.startswith("Cards of a are registered by hami and by volcano, and not allocated until only one")
 
 
 def test_what_is_free_counts_no_card_that_is_out_of_service() -> None:
@@ -250,7 +250,7 @@ def test_of_what_is_exclusive_the_policies_are_named_that_say_so_alone(seed: int
     )
     assert len(told) == bool(deciding)
     for text in told:
-        named = re.fullmatch(r"spec\.devices\.exclusive of (.*) denies cards that are not whole\.", text)
+        named = re.fullmatch(r"spec\.devices\.exclusive of (.*) allows whole cards only\.", text)
         assert named is not None
         assert set(named[1].split(", ")) == {title for _, title in deciding}
 
@@ -264,6 +264,8 @@ def test_an_order_of_the_settings_is_not_laid_to_a_policy_that_restricts_cards(d
     policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "p"}, "spec": {"devices": devices}}
     made.add([*cluster(dialect, [[]]), policy, pod("asked", asks)])
     (waiting,) = made.pending.values()
-    warned = [text for text in ask(made, waiting).decision.warnings if "means nothing for" in text]
-    named = [f"devices: the card order 'numa' of ClusterVGPUPolicy p means nothing for {dialect}'s devices: left out"]
+    warned = [text for text in ask(made, waiting).decision.warnings if "does not apply to" in text]
+    named = [
+        f"devices: the card order 'numa' of ClusterVGPUPolicy p does not apply to devices of dialect {dialect}: ignored"
+    ]
     assert warned == (named if "policy" in devices else [])

@@ -37,7 +37,6 @@ def told(world: World, number: int) -> Any:
             said = explain_pod(world, asked).as_json()
         else:
             said = explain_bound(world, asked).as_json()
-            world.restore_pod(asked)
     return rows, sorted(map(str, world.problems)), [each.key for each in pods], said
 
 
@@ -174,12 +173,31 @@ def test_a_bound_pod_that_was_asked_about_is_still_followed() -> None:
     world = world_of([node("a"), first])
     (bound,) = world.bound.values()
     explain_bound(world, bound)
-    world.restore_pod(bound)
     ended = {**first, "metadata": {**first["metadata"], "resourceVersion": "9"}, "status": {"phase": "Failed"}}
     assert apply_change(world, ended, gone=False) is ChangeResult.CHANGED
     assert usage.pods(world) == []
     assert apply_change(world, ended, gone=True) is ChangeResult.CHANGED
     assert not world.pods
+
+
+@pytest.mark.parametrize("version", ["5", "0"])
+def test_a_question_about_a_bound_pod_leaves_it_where_it_is_even_if_it_breaks_off(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    first = running("first", "a", "GPU-a-0", 6000)
+    first["metadata"] |= {"uid": "u", "resourceVersion": version}
+    world = world_of([node("a"), first])
+    (bound,) = world.bound.values()
+    before = usage.pods(world)
+    for _ in range(2):
+        assert explain_bound(world, bound).answer.node == "a"
+        assert world.bound == {"u": bound}
+        assert (usage.pods(world), world.engine.state.drift()) == (before, {})
+    monkeypatch.setattr("vgpu_scheduler.whatif.explanation.explanation.ask", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        explain_bound(world, bound)
+    assert world.bound == {"u": bound}
+    assert (usage.pods(world), world.engine.state.drift()) == (before, {})
 
 
 @pytest.mark.parametrize("changed", [{"deletionTimestamp": "2026-01-02T00:00:00Z"}, {}])

@@ -195,12 +195,12 @@ REFUSALS = {
     "koordinator.sh/gpu: 150 is more than one device: write up to 100": (
         "write up to 100: koordinator.sh/gpu: 150 is more than one device"
     ),
-    f"PolicyNotReady: {NO_POLICY}": NO_POLICY.replace("dev: ", "dev corrected by whoever may write it: "),
-    "PolicyNotReady: the labels of the namespace, which ClusterVGPUPolicy dev asks, are not known": (
-        "wait until the scheduler has read the namespace: its labels, which ClusterVGPUPolicy dev asks, are not known"
+    f"PolicyNotReady: {NO_POLICY}": NO_POLICY.replace("dev: ", "dev corrected by a user who may write it: "),
+    "PolicyNotReady: the labels of the namespace, which ClusterVGPUPolicy dev reads, are not known": (
+        "wait until the scheduler has read the namespace: its labels, which ClusterVGPUPolicy dev reads, are not known"
     ),
     "PolicyNotReady: internal error: ValueError('x: y')": (
-        "whoever runs the scheduler can say more: internal error: ValueError('x: y')"
+        "ask an administrator of the scheduler: internal error: ValueError('x: y')"
     ),
     "devices.modes: Koordinator's devices have no sharing modes; remove it": (
         "a policy changed that the dialect of the pod's cards does not follow: {}"
@@ -208,8 +208,8 @@ REFUSALS = {
     "group default/g needs 3 to be placed at once, and there is room for 2": (
         "wait until other pods end, or ask for a node more, or have the group need less: {}"
     ),
-    "koordinator.sh/npu is not followed by this version: remove it": "correct what the pod is refused for: {}",
-    "something else is wrong": "correct what the pod is refused for: {}",
+    "koordinator.sh/npu is not supported by this version: remove it": "correct the reason for the refusal: {}",
+    "something else is wrong": "correct the reason for the refusal: {}",
 }
 
 
@@ -228,7 +228,7 @@ def test_nothing_is_made_up_where_nobody_has_said_anything() -> None:
 def test_what_is_said_of_preemption_is_no_reason_of_nodes() -> None:
     counted = "0/3 nodes are available: 3 CardCordoned. preemption: 0/3 nodes are available: 3 No victims found."
     (told,) = told_of(counted, {HAMI[0]: 1})
-    assert told.startswith("wait until the nodes or the pods on them change: nothing that this pod asks")
+    assert told.startswith("wait until the nodes or the pods on them change: no request of this pod")
 
 
 @pytest.mark.parametrize("cause", ClosureCause)
@@ -236,7 +236,78 @@ def test_that_closed_nodes_are_waited_for_is_said_beside_what_helps_on_others(ca
     asks = {HAMI[0]: 1, HAMI[1]: 9000}
     first, last = told_of(f"0/3 nodes are available: 1 {cause.text}, 2 CardInsufficientMemory.", asks)
     assert first == f"ask for less than 9000 of {HAMI[1]} in container main"
-    assert last.startswith("wait: nodes that would do take no pods with cards for now")
+    assert last.startswith("wait: nodes that would fit take no pods with cards now")
+
+
+def test_nodes_without_cards_mean_nothing_where_others_have_them_and_are_closed() -> None:
+    vmlu = "cambricon.com/vmlu"
+    said = f"1 {ClosureCause.PLUGIN_SILENT.text}, 1 {filters.TAINT.text}, 11 Insufficient {vmlu}"
+    told = told_of(f"0/13 nodes are available: {said}.", {vmlu: 1, "cambricon.com/mlu.smlu.vmemory": 10})
+    assert told[0].startswith("wait: nodes that would fit take no pods with cards now")
+    assert not any("none or too few" in each for each in told)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"enflame.com/drs-gcu": 2}, {"enflame.com/drs-gcu": 7}, {"enflame.com/gcu-memory": 60000}]
+)
+def test_where_no_card_has_pieces_of_a_size_less_is_asked(limits: Object) -> None:
+    ((name, amount),) = limits.items()
+    said = f"0/13 nodes are available: 1 ModeNotFit, 1 {filters.TAINT.text}, 11 Insufficient {name}."
+    less = f"ask for less than {amount} of {name} in container main: no card is split into pieces of that size"
+    assert told_of(said, limits)[0] == less
+
+
+@pytest.mark.parametrize(
+    ("count", "memory", "unit"),
+    [
+        ("mthreads.com/vgpu", "mthreads.com/sgpu-memory", 512),
+        ("cambricon.com/vmlu", "cambricon.com/mlu.smlu.vmemory", 256),
+    ],
+)
+def test_a_unit_that_the_name_does_not_tell_is_named(count: str, memory: str, unit: int) -> None:
+    (told,) = told_of("0/12 nodes are available: 12 CardInsufficientMemory.", {count: 1, memory: 64})
+    assert told == f"ask for less than 64 of {memory} in container main (in units of {unit} MiB)"
+
+
+def test_as_few_cards_are_asked_as_can_be() -> None:
+    names = "mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"
+    said = f"0/13 nodes are available: 1 NodeInsufficientDevice, 1 {filters.TAINT.text}, 11 Insufficient {names[0]}."
+    told = told_of(said, dict(zip(names, (3, 18, 6), strict=True)))
+    assert f"ask 2 of {names[0]} instead of 3 in container main, 1 less (more may fit)" in told
+    assert any(each.startswith(f"ask for 2 cards instead of 3 in container main: 2 of {names[0]}") for each in told)
+
+
+def test_fewer_cards_are_asked_where_nodes_lack_several_of_their_resources() -> None:
+    lacking = f"12 Insufficient {CORE}, 12 Insufficient {RATIO}"
+    (told,) = told_of(f"0/12 nodes are available: {lacking}.", {CORE: 300, RATIO: 300}, "koordinator")
+    fewer = "ask for fewer than 3 cards in container main"
+    assert told == f"{fewer}: nodes have none or too few of {CORE} and {RATIO}"
+
+
+def test_a_resource_that_nodes_may_not_have_at_all_is_left_out() -> None:
+    percent = "volcano.sh/vgpu-memory-percentage"
+    said = f"0/12 nodes are available: 12 Insufficient {percent}."
+    (told,) = told_of(said, {NUMBER: 1, percent: 120}, "volcano")
+    less = "or ask for less than 120 of it: nodes have none or too few of it"
+    assert told == f"leave out {percent} in container main, {less}"
+
+
+@pytest.mark.parametrize("reason", [filters.INTER_POD_AFFINITY, filters.SPREAD_LABEL])
+def test_nodes_without_cards_mean_nothing_where_a_constraint_keeps_the_pod_from_others(reason: Reason) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "none"}}}
+    spread = {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    field = {
+        filters.INTER_POD_AFFINITY: {
+            "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        },
+        filters.SPREAD_LABEL: {"topologySpreadConstraints": [spread]},
+    }[reason]
+    world, asked = world_of(node("a"), pod("asked", {HAMI[0]: 1}, **field))
+    said = f"0/12 nodes are available: 4 {reason.text}, 8 Insufficient {HAMI[0]}."
+    told = remedies_from_condition(world, asked, said, "").remedies
+    assert told
+    assert next(iter(field)) in told[0]
+    assert not any("none or too few" in each for each in told)
 
 
 def test_a_pod_that_asks_for_cards_apart_from_its_group_is_told_to_leave_that_out() -> None:

@@ -13,7 +13,8 @@ from tests.seeds import seeds
 from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import ConditionRemedies, ask, explain_pod
+from vgpu_scheduler.model import CardReason, ConditionReason
+from vgpu_scheduler.whatif import ConditionRemedies, ask, explain_pod, remedies_from_condition
 
 Object = dict[str, Any]
 
@@ -119,7 +120,7 @@ def test_amounts_that_a_quota_leaves_are_enough_beside_percentages_and_whole_car
     assert advice(told), told
     for text in advice(told):
         world, waiting = world_of(*objects, done(asked, text))
-        assert ask(world, waiting).decision.reasons.keys().isdisjoint({"ResourceQuotaNotFit"}), text
+        assert ask(world, waiting).decision.reasons.keys().isdisjoint({CardReason.ResourceQuotaNotFit}), text
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -200,4 +201,15 @@ def test_where_others_have_all_compute_nothing_of_the_pod_helps(seed: int) -> No
     objects = [node("a", cards), *(running(f"r{n}", "a", f"GPU-a-{n}", 100, 100) for n in range(cards))]
     asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(100, 9000))})
     _, told = answer(world_of(*objects, asked)[0])
-    assert told.remedies == ("wait until other pods end, or ask for a node more: all compute of cards is given out",)
+    assert told.remedies == ("wait until other pods end, or ask for a node more: all compute of cards is allocated",)
+
+
+def test_what_a_pod_is_given_by_default_is_said_wherever_it_is_to_ask_for_some() -> None:
+    world, waiting = world_of(pod("asked", {GPU: 1, MEMORY: 2000}))
+    reasons = (CardReason.CardInsufficientCore, CardReason.ResourceQuotaNotFit)
+    message = f"0/3 nodes are available: {', '.join(f'1 {reason.text}' for reason in reasons)}."
+    event = "nearest: 10 of 60 percent cores free on a/GPU-a-0"
+    advice = remedies_from_condition(world, waiting, message, event, reason=ConditionReason.UNSCHEDULABLE).remedies
+    of_compute = [each for each in map(str, advice) if CORES in each]
+    assert len(of_compute) == 2
+    assert all("(it asks for none, and is given 60 percent)" in each for each in of_compute)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.dialects.vendors import node
-from tests.whatif.test_whatif_condition_remedies import HAMI, answer
+from tests.whatif.test_whatif_condition_remedies import HAMI, answer, asked_in
 from tests.whatif.test_whatif_remedies import pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
@@ -16,7 +16,8 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.koordinator import names as koordinator
-from vgpu_scheduler.whatif import RemedyKind, ask, remedies
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import RemedyType, World, ask, remedies
 from vgpu_scheduler.whatif.advice.corrections import corrected
 
 Object = dict[str, Any]
@@ -68,10 +69,10 @@ def test_names_that_are_misspelt_come_first(dialect: str, seed: int) -> None:
     words = f"write {right} instead of {wrong} in container main"
     if not without_nodes[0].startswith(words):
         world, _ = world_of(*cluster(dialect, [[], []]), written, dialect=dialect)
-        assert world.engine.usage_warnings.meant_by(wrong) != (right,), "no more like it than like another"
+        assert world.engine.usage_warnings.names.meant_by(wrong) != (right,), "no more like it than like another"
         return
     assert not any(f"less than {amounts[right]} of {wrong}" in text for text in without_nodes)
-    assert (with_nodes[0].kind, bool(with_nodes[0].node)) == (RemedyKind.CORRECT, True)
+    assert (with_nodes[0].type, bool(with_nodes[0].node)) == (RemedyType.CORRECT, True)
     assert with_nodes[0].text.startswith(words)
     assert fits_when_corrected(dialect, written)
 
@@ -119,6 +120,23 @@ def test_what_is_refused_tells_what_to_write_instead(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(CASES))
+def test_whoever_leaves_out_claims_of_devices_leaves_out_all_that_names_them_and_keeps_cards(seed: int) -> None:
+    """A container that still names a claim is refused by the API server; a pod without claims may ask for no card."""
+    rng = np.random.default_rng(seed)
+    dialect = str(rng.choice(["hami", "volcano", "koordinator"]))
+    amounts = asked_in(dialect, rng) if rng.random() < 0.5 else {"cpu": 1}
+    written = pod("p", amounts, resourceClaims=[{"name": "c", "resourceClaimName": "x"}])
+    (main,) = written["spec"]["containers"]
+    claiming = bool(rng.random() < 0.7)
+    main["resources"] |= {"claims": [{"name": "c"}]} if claiming else {}
+    _, without_nodes, with_nodes = told(dialect, written)
+    for text in (without_nodes[0], with_nodes[0].text):
+        assert text.startswith("leave out spec.resourceClaims")
+        assert ("resources.claims in container main" in text) is claiming, text
+        assert ("ask for it by a resource of a device plugin" in text) is ("cpu" in amounts), text
+
+
+@pytest.mark.parametrize("seed", range(CASES))
 def test_gates_are_named_with_who_removes_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gates = [f"example.com/g{n}" for n in rng.integers(0, 99, size=int(rng.integers(1, 4))).tolist()]
@@ -129,7 +147,7 @@ def test_gates_are_named_with_who_removes_them(seed: int) -> None:
 
     (text,) = remedies_from_condition(world, waiting, "", "").remedies
     assert all(name in text for name in gates)
-    assert "whoever set it removes it" in text
+    assert "the controller or user that set it removes it" in text
 
 
 @pytest.mark.parametrize("seed", range(CASES))
@@ -158,6 +176,31 @@ def test_more_than_one_and_a_fraction_is_rounded_up() -> None:
         assert without_nodes[0].startswith(f"ask {meant} of {name}, which is ")
 
 
+@pytest.mark.parametrize(
+    ("count", "name", "text", "words"),
+    [
+        ("metax-tech.com/sgpu", "metax-tech.com/vmemory", "0.5", "ask 1 of {}, which is in units of 1024 MiB,"),
+        ("metax-tech.com/sgpu", "metax-tech.com/vmemory", "2500m", "ask 3 of {}, which is in units of 1024 MiB,"),
+        ("mthreads.com/vgpu", "mthreads.com/sgpu-memory", "500m", "ask 1 of {}, which is in units of 512 MiB,"),
+        ("iluvatar.ai/BI-V100-vgpu", "iluvatar.ai/BI-V100.vMem", "1.5", "ask 2 of {}, which is in units of 256 MiB,"),
+        ("aws.amazon.com/neuroncore", "aws.amazon.com/neuroncore", "1500m", "ask 2 of {}"),
+    ],
+)
+def test_a_fraction_is_rounded_up_in_the_units_of_its_resource(count: str, name: str, text: str, words: str) -> None:
+    world, waiting = world_of(pod("p", {count: 1} | {name: text}))
+    (said,) = answer(world)[1].remedies
+    assert said == f"{words.format(name)} instead of {text} in container main"
+    assert not any("card" in each.text for each in remedies(world, waiting) if each.type is RemedyType.CORRECT)
+
+
+def test_a_fraction_of_memory_is_rounded_up_in_the_units_that_are_configured() -> None:
+    dialect = hami_dialect(configured(VendorSection({"nvidia": {"memoryFactor": 256}})))
+    world = World(EngineOptions([dialect]))
+    written = {**pod("p", {HAMI[0]: 1, HAMI[1]: "0.5"}), "kind": "Pod"}
+    (change,) = corrected(world, written).changes
+    assert str(change) == f"ask 1 of {HAMI[1]}, which is in units of 256 MiB, instead of 0.5 in container main"
+
+
 REFUSED_FOR = {
     "koordinator": (
         ("annotations", koordinator.HINT_ANNOTATION),
@@ -180,7 +223,7 @@ def test_marks_that_are_to_be_removed_are(dialect: str, seed: int) -> None:
     node, without_nodes, with_nodes = told(dialect, pod("p", asked(dialect, rng), metadata=metadata))
     assert not node
     (remedy,) = with_nodes
-    assert remedy.kind is RemedyKind.CORRECT
+    assert remedy.type is RemedyType.CORRECT
     assert remedy.node
     assert [remedy.text] == without_nodes
     assert all(f"leave out its {kind.removesuffix('s')} {name}" in remedy.text for kind, name in chosen)
@@ -197,7 +240,7 @@ def test_the_count_that_volcano_misses_is_added(seed: int) -> None:
     node, without_nodes, with_nodes = told("volcano", pod("p", chosen))
     assert not node
     (remedy,) = with_nodes
-    assert remedy.kind is RemedyKind.CORRECT
+    assert remedy.type is RemedyType.CORRECT
     assert remedy.node
     assert [remedy.text] == without_nodes == [f"add {NUMBER}: 1 to the limits of container main"]
 
@@ -226,7 +269,7 @@ def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None
     if not mode:
         (remedy,) = remedies(world, waiting)
         assert [remedy.text] == list(said.remedies) == [f"leave out {names.cores} in container main"]
-        assert (remedy.kind, remedy.node) == (RemedyKind.CORRECT, "a")
+        assert (remedy.type, remedy.node) == (RemedyType.CORRECT, "a")
         assert remedy.pod is not None
         assert review(dict(remedy.pod), "default", rules).allowed
 

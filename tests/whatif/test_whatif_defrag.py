@@ -79,7 +79,7 @@ def test_idle_cards_are_no_place_to_move_to() -> None:
 @pytest.mark.parametrize(
     ("owner", "why"),
     [
-        (None, "a pod on the card has no controller that would make it anew"),
+        (None, "a pod on the card has no controller that would recreate it"),
         ({**REPLICA_SET, "kind": "DaemonSet"}, "a pod on the card would come back to its node"),
         (REPLICA_SET, "a pod on the card has a disruption budget that does not allow it"),
     ],
@@ -328,7 +328,7 @@ def test_cards_whose_quota_goes_to_a_pod_that_waits_keep_their_pods() -> None:
     waits = pod("w", {GPU: 1, MEMORY: 4000}, schedulerName="vgpu-scheduler")
     plan = defrag(world_of(*objects, waits))
     assert plan.freed == ()
-    assert "a quota of namespace default would keep a pod on the card from being placed anew" in plan.stay
+    assert "a quota of namespace default would keep a pod on the card from being placed again" in plan.stay
     later = {**waits, "spec": {**waits["spec"], "priority": -1}}
     assert defrag(world_of(*objects, later)).freed == (("a", "GPU-a-0"),)
 

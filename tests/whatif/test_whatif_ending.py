@@ -15,14 +15,14 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, running, world_of
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies, simulate
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, remedies, simulate
 from vgpu_scheduler.whatif.world.simulation import created
 
 Object = dict[str, Any]
 
-LESS = re.compile(r"(\w+ default/[\w-]+) make (\d+) pod")
+LESS = re.compile(r"(\w+ default/[\w-]+) create (\d+) pod")
 KINDS = ("Pod", "PodDisruptionBudget")
-ABOUT_PODS = {RemedyKind.END_PODS, RemedyKind.WAIT}
+ABOUT_PODS = {RemedyType.END_PODS, RemedyType.WAIT}
 
 
 def owned(obj: Object, kind: str, name: str) -> Object:
@@ -87,7 +87,7 @@ def test_pods_of_other_nodes_are_named_that_keep_a_pod_away_from_a_zone(seed: in
     (waiting,) = world.pending.values()
     if ask(world, waiting).node:
         return
-    ends = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.END_PODS]
+    ends = [remedy for remedy in remedies(world, waiting) if remedy.type is RemedyType.END_PODS]
 
     def helps(gone: Collection[str]) -> bool:
         kept = [guard for guard in guards if guard["metadata"]["name"] not in gone]
@@ -134,7 +134,7 @@ def check(objects: list[Object]) -> list[Remedy]:
     made, waiting = world_of(*objects)
     if ask(made, waiting).node:
         return []
-    found = [remedy for remedy in remedies(made, waiting) if remedy.kind in ABOUT_PODS]
+    found = [remedy for remedy in remedies(made, waiting) if remedy.type in ABOUT_PODS]
     by_kind = {kind: {each["metadata"]["name"]: each for each in objects if each["kind"] == kind} for kind in KINDS}
     pods = by_kind["Pod"]
     budgets = {app: each["status"]["disruptionsAllowed"] for app, each in by_kind["PodDisruptionBudget"].items()}
@@ -142,12 +142,12 @@ def check(objects: list[Object]) -> list[Remedy]:
         ended = {made.bound[uid].name for uid in remedy.ended}
         disturbed = Counter(pods[name]["metadata"]["labels"]["app"] for name in ended if not is_ending(pods[name]))
         assert all(count <= budgets.get(app, count) for app, count in disturbed.items()), remedy.text
-        to_end = remedy.text.partition(";")[0] if remedy.kind is RemedyKind.END_PODS else ""
+        to_end = remedy.text.partition(";")[0] if remedy.type is RemedyType.END_PODS else ""
         for name in ended:
             assert (f"default/{name}" in to_end) is not is_ending(pods[name]), remedy.text
             assert f"default/{name}" in remedy.text
             assert f"default/{name}" not in remedy.without_names().text
-        assert (remedy.kind is RemedyKind.WAIT) is all(is_ending(pods[name]) for name in ended)
+        assert (remedy.type is RemedyType.WAIT) is all(is_ending(pods[name]) for name in ended)
         less = Counter({title: int(count) for title, count in LESS.findall(remedy.text)})
         assert placed_after(objects, ended, less), remedy.text
         for title in less:
@@ -169,7 +169,7 @@ def test_the_pod_is_placed_when_others_end_whoever_makes_them_anew(seed: int) ->
 @pytest.mark.long
 def test_all_that_may_be_said_is_said_of_some_of_these_clusters() -> None:
     texts = [text for seed in range(200) for text in checked(seed)]
-    of_one, of_several = ("wait until pod ", "end pod ", "make 1 pod "), ("wait until pods ", "end 2 pods ")
+    of_one, of_several = ("wait until pod ", "end pod ", "create 1 pod "), ("wait until pods ", "end 2 pods ")
     for words in (*of_one, *of_several, "; wait until"):
         assert any(words in text for text in texts), words
 
@@ -178,14 +178,14 @@ def test_what_comes_back_first_must_not_come_back() -> None:
     held = running("web-1", "a", "GPU-a-0", 9000, priority=5)
     asked = pod("large", {GPU: 1, MEMORY: 12000})
     made, waiting = world_of(node("a", cards=1), owned(held, "ReplicaSet", "web"), asked)
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.END_PODS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.END_PODS]
     assert text == (
-        "end pod default/web-1 on node a; this has to be for good: have ReplicaSet default/web make 1 pod less,"
-        " or what comes instead takes the room first"
+        "end pod default/web-1 on node a; this must be permanent: have ReplicaSet default/web create 1 pod "
+        "less, or the replacement takes the room first"
     )
     elsewhere = node("b", cards=1, memory=10000)  # where it is placed, beside another one
     made, waiting = world_of(node("a", cards=1), elsewhere, running("beside", "b", "GPU-b-0", 500), held, asked)
-    assert kinds(remedies(made, waiting))[RemedyKind.END_PODS] == ["end pod default/web-1 on node a"]
+    assert kinds(remedies(made, waiting))[RemedyType.END_PODS] == ["end pod default/web-1 on node a"]
 
 
 def test_who_is_ending_is_waited_for() -> None:
@@ -193,8 +193,8 @@ def test_who_is_ending_is_waited_for() -> None:
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     made, waiting = world_of(node("a", cards=1), held, pod("large", {GPU: 1, MEMORY: 12000}))
     told = kinds(remedies(made, waiting))
-    assert told[RemedyKind.WAIT] == ["wait until pod default/web-1 on node a has ended, which is ending already"]
-    assert RemedyKind.END_PODS not in told
+    assert told[RemedyType.WAIT] == ["wait until pod default/web-1 on node a has ended, which is ending already"]
+    assert RemedyType.END_PODS not in told
 
 
 # Where a quota is what is in the way ---------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_pods_that_are_back_at_once_are_not_ended_for_a_quota(seed: int) -> None
         return
     held = [obj for obj in objects if obj["kind"] == "Pod" and "nodeName" in obj["spec"]]
     names = {obj["metadata"]["name"]: comes_back(obj) for obj in held}
-    found = [remedy for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
+    found = [remedy for remedy in remedies(made, waiting) if remedy.type is RemedyType.END_PODS]
     for remedy in found:
         ended = {made.bound[uid].name for uid in remedy.ended}
         assert not any(names[name] for name in ended), remedy.text
@@ -253,10 +253,10 @@ def test_a_static_pod_is_not_ended_even_where_only_its_annotation_tells() -> Non
     held = running("etcd-a", "a", "GPU-a-0", 9000)
     asked = pod("large", {GPU: 1, MEMORY: 12000})
     made, waiting = world_of(node("a", cards=1), deepcopy(held), asked)
-    assert RemedyKind.END_PODS in kinds(remedies(made, waiting))
+    assert RemedyType.END_PODS in kinds(remedies(made, waiting))
     held["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0f1e"
     made, waiting = world_of(node("a", cards=1), held, asked)
-    assert RemedyKind.END_PODS not in kinds(remedies(made, waiting))
+    assert RemedyType.END_PODS not in kinds(remedies(made, waiting))
 
 
 # Whom disruption budgets let end -------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_the_pods_of_lowest_priority_whose_end_budgets_allow_are_named(seed: int
     if ask(made, waiting).node:
         return
     sets = allowed_sets(made, created(made, waiting, waiting.uid))
-    found = [remedy for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
+    found = [remedy for remedy in remedies(made, waiting) if remedy.type is RemedyType.END_PODS]
     assert bool(found) is bool(sets)
     told = []
     for remedy in found:
@@ -311,7 +311,7 @@ def test_a_pod_whose_budget_lets_one_end_ends_before_one_of_higher_priority() ->
     other = running("other", "a", "GPU-a-2", 9000, priority=5)
     objects = [node("a", cards=3), *held, other, running("b", "a", "GPU-a-0", 9000, priority=6), budget("a", "a", 1)]
     made, waiting = world_of(*objects, pod("large", {GPU: 1, MEMORY: 12000}, priority=5))
-    assert kinds(remedies(made, waiting))[RemedyKind.END_PODS] == ["end pod default/web on node a"]
+    assert kinds(remedies(made, waiting))[RemedyType.END_PODS] == ["end pod default/web on node a"]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -336,7 +336,7 @@ def test_a_pod_is_said_to_go_where_it_goes_once_others_have_ended(seed: int) -> 
     if ask(made, waiting).node:
         return
     for remedy in remedies(made, waiting):
-        if remedy.kind is RemedyKind.END_PODS:
+        if remedy.type is RemedyType.END_PODS:
             ended = {made.bound[uid].name for uid in remedy.ended}
             left = [each for each in held if each["metadata"]["name"] not in ended]
             assert ask(*world_of(*objects, *left, asked)).node == remedy.node, remedy.text

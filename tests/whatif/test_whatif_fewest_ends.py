@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_ending import budget, owned
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies, simulate
+from vgpu_scheduler.whatif import RemedyType, World, make_dialect, remedies, simulate
 
 Object = dict[str, Any]
 
@@ -102,7 +102,7 @@ def checked(seed: int) -> tuple[int, ...]:
     (asked,) = [each for each in made.pending.values() if each.name == ASKED]
     if placed(objects):
         return ()
-    found = [each for each in remedies(made, asked) if each.kind in {RemedyKind.END_PODS, RemedyKind.WAIT}]
+    found = [each for each in remedies(made, asked) if each.type in {RemedyType.END_PODS, RemedyType.WAIT}]
     bound, budgets = list(made.bound.values()), made.engine.budgets.all()
     going = {each.uid for each in bound if each.deleting}
     staying = [each for each in bound if not each.deleting]
@@ -157,7 +157,7 @@ def test_no_single_pod_and_no_two_would_do_where_more_are_named_in_larger_cluste
     (asked,) = [each for each in made.pending.values() if each.name == ASKED]
     if placed(objects):
         return
-    found = [each for each in remedies(made, asked) if each.kind is RemedyKind.END_PODS]
+    found = [each for each in remedies(made, asked) if each.type is RemedyType.END_PODS]
     bound, budgets = list(made.bound.values()), made.engine.budgets.all()
     going = {each.uid for each in bound if each.deleting}
     first = [each for each in bound if not each.owner_kind and not each.deleting]
@@ -182,7 +182,7 @@ def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: i
         each["metadata"].setdefault("annotations", {}).update(of_group)
     made = world_of([node("n0", 1), member, *waits])
     waiting = next(each for each in made.pending.values() if each.name == ASKED)
-    told = [remedy.text for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
+    told = [remedy.text for remedy in remedies(made, waiting) if remedy.type is RemedyType.END_PODS]
     assert told == (["end pod default/m0 on node n0"] if ends else [])
 
 

@@ -120,7 +120,7 @@ def test_what_the_api_server_would_fill_in_is_filled_in() -> None:
     file["pod"]["spec"] |= {"priority": 0, "priorityClassName": "y"}
     assert failures(file) == []
     file["objects"][0]["value"] = "7"
-    assert error(file) == "PriorityClass x: value: '7' is no integer"
+    assert error(file) == "PriorityClass x: value: '7' is not an integer"
 
 
 # Running pods --------------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
     def of(dialect: str, *cards: dict[str, Any]) -> str:
         return error({**case([{"name": "a", "cards": list(cards)}], {"node": "a"}), "dialect": dialect})
 
-    assert of("volcano", {"numa": 1}) == "nodes[0] (a).cards[0].numa: volcano registers no such thing"
-    assert of("koordinator", {"mode": "mps"}) == "nodes[0] (a).cards[0].mode: koordinator registers no such thing"
+    assert of("volcano", {"numa": 1}) == "nodes[0] (a).cards[0].numa: volcano does not register it"
+    assert of("koordinator", {"mode": "mps"}) == "nodes[0] (a).cards[0].mode: koordinator does not register it"
     assert of("koordinator", {}, {"model": "T4"}) == "nodes[0] (a).cards: koordinator knows one model per node"
 
 
@@ -228,20 +228,21 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
          "nodes[0] (a).cards[0]: there is no field 'memroy': did you mean memory?"),
         ({"nodes": [{"name": "a", "cards": {"memory": "lots"}}]}, "nodes[0] (a).cards[0].memory: 'lots' is not a quan"),
         ({"nodes": [{"name": "a", "cards": {"memory": "512Ki"}}]},
-         "nodes[0] (a).cards[0].memory: 512Ki is no whole number of MiB"),
+         "nodes[0] (a).cards[0].memory: 512Ki is not a whole number of MiB"),
         ({"nodes": [{"name": "a", "taints": "gpu"}]}, "taints[0]: 'gpu' is not of the form key=value:Effect"),
         *(({"nodes": [{"name": "a", "taints": f"gpu=yes:{effect}"}]},
-           f"nodes[0] (a).taints[0]: '{effect}' is no effect of a taint: these are NoSchedule, PreferNoSchedule")
+           f"nodes[0] (a).taints[0]: '{effect}' is not an effect of a taint: these are NoSchedule, PreferNoSchedule")
           for effect in ("NoSchedul", "noschedule", "", "NoExecut", "Prefer")),
-        ({"nodes": [{"name": "a", "taints": [{"key": "gpu"}]}]}, "nodes[0] (a).taints[0]: '' is no effect of a taint"),
+        ({"nodes": [{"name": "a", "taints": [{"key": "gpu"}]}]},
+     "nodes[0] (a).taints[0]: '' is not an effect of a taint"),
         ({"nodes": [{**NODE, "spec": {"taints": [{"key": "k", "effect": "NoSchedul"}]}}]},
-         "nodes[0].spec.taints[0]: 'NoSchedul' is no effect of a taint"),
+         "nodes[0].spec.taints[0]: 'NoSchedul' is not an effect of a taint"),
         ({"pod": {"tolerations": [{"key": "k", "operator": "Exist"}]}},
-         "tolerations[0]: 'Exist' is no operator of a toleration: these are Exists, Equal"),
+         "tolerations[0]: 'Exist' is not a toleration's operator: these are Exists, Equal"),
         ({"pod": {"tolerations": [{"operator": "Exists", "effect": "NoSchedul"}]}},
-         "tolerations[0]: 'NoSchedul' is no effect of a toleration"),
+         "tolerations[0]: 'NoSchedul' is not a toleration's effect"),
         *(({"nodes": [{"name": "a", "cards": {"mode": mode}}]},
-           f"nodes[0] (a).cards[0].mode: '{mode}' is no mode of a card: these are hami-core, mps")
+           f"nodes[0] (a).cards[0].mode: '{mode}' is not a mode of a card: these are hami-core, mps")
           for mode in ("hami", "MPS", "shared", "")),
         ({"nodes": [{"name": "a", "labels": {"pool": 1}}]}, "nodes[0] (a).labels.pool: 1 is not a text"),
         ({"nodes": [{"name": "a", "allocatable": {"cpu": "x"}, "cards": 1}]},
@@ -270,14 +271,14 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
         ({"pod": {"name": "p", "nodeSelector": "x"}}, "pod (p).nodeSelector: "),
         ({"pod": {"resources": {"cpu": [1]}}}, "pod.resources.limits.cpu: [1] is not a text"),
         ({"pod": {"resources": 5}}, "pod.resources: "),
-        ({"pod": {"kind": "Node", "metadata": {"name": "n"}}}, "pod: Node is no Pod"),
+        ({"pod": {"kind": "Node", "metadata": {"name": "n"}}}, "pod: Node is not a Pod"),
         ({"pod": {"spec": {"containers": 5}}}, "Pod default/pod: spec.containers: Expected `array"),
-        ({"objects": [{"kind": "ConfigMap", "metadata": {"name": "x"}}]}, "ConfigMap means nothing here"),
-        ({"objects": [{"metadata": {"name": "x"}}]}, "an object without a kind means nothing here"),
+        ({"objects": [{"kind": "ConfigMap", "metadata": {"name": "x"}}]}, "ConfigMap cannot be used here"),
+        ({"objects": [{"metadata": {"name": "x"}}]}, "an object without a kind cannot be used here"),
         ({"objects": [{"kind": "Namespace", "metadata": {"name": "x", "labels": "y"}}]},
-         "Namespace x: metadata.labels is no mapping of texts"),
+         "Namespace x: metadata.labels is not a map of strings"),
         ({"objects": [{"kind": "Namespace", "metadata": {"name": "x", "labels": {"tier": 1}}}]},
-         "Namespace x: metadata.labels is no mapping of texts"),
+         "Namespace x: metadata.labels is not a map of strings"),
         ({"policies": [{"kind": "VGPUPolicy", "metadata": {"name": "p", "namespace": "n"}, "spec": {"nodes": {}}}]},
          "VGPUPolicy n/p: spec.nodes: set exactly one of policy"),
         ({"policies": [{"kind": "ClusterVGPUPolicy", "spec": {}}]}, "ClusterVGPUPolicy: metadata is missing"),
@@ -333,6 +334,7 @@ def remedies_from_condition(document: dict[str, Any]) -> list[str]:
         return [str(problem)]
 
 
+@pytest.mark.long
 def test_errors_are_in_plain_words_whatever_stands_anywhere() -> None:
     whole = yaml.safe_load(WHOLE)
     assert remedies_from_condition(whole) == []

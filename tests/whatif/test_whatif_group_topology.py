@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.seeds import seeds
-from tests.whatif.test_whatif_groups import named
+from tests.whatif.group_worlds import named
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Explanation, RemedyKind, World, explain_pod, make_dialect, simulate
+from vgpu_scheduler.whatif import Explanation, RemedyType, World, explain_pod, make_dialect, simulate
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.others import remedies_of_other_reasons
 
@@ -99,7 +99,7 @@ def test_what_keeps_a_group_together_is_left_out_where_it_fits_then(seed: int, s
     objects = drawn(seed, said_by)
     found = explained(objects)
     fits, members = bool(found.answer.node), {each["metadata"]["name"] for each in objects if each["kind"] == "Pod"}
-    dropped = [each for each in found.remedies if each.kind is RemedyKind.DROP_CONSTRAINT]
+    dropped = [each for each in found.remedies if each.type is RemedyType.DROP_CONSTRAINT]
     assert bool(dropped) is (not fits and placed(without(objects)).keys() == members)
     for remedy in dropped:
         assert (REQUIRED in remedy.text, FIELD in remedy.text) == (said_by != "object", said_by != "pods")
@@ -118,7 +118,7 @@ def test_the_pods_that_run_ask_for_it_no_more_either() -> None:
     asked["metadata"] |= {name: held["metadata"][name] for name in ("labels",)}
     asked["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "2", REQUIRED: "zone"}
     objects = [node("n0", 1, labels={"zone": "a"}), node("n1", 1, labels={"zone": "b"}), held, asked]
-    (remedy,) = (each for each in explained(objects).remedies if each.kind is RemedyKind.DROP_CONSTRAINT)
+    (remedy,) = (each for each in explained(objects).remedies if each.type is RemedyType.DROP_CONSTRAINT)
     assert remedy.text == f"write annotation {PREFERRED} instead of {REQUIRED} (zone) on all 2 pods of group default/g"
     assert [each["metadata"]["name"] for each in remedy.objects] == ["p0", "p1"]
     assert placed(done(objects, remedy.objects)) == {"p0": "n1"}

@@ -11,7 +11,7 @@ from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
 from vgpu_scheduler.predicates.reasons import PORTS
-from vgpu_scheduler.whatif import RemedyKind, ask, remedies
+from vgpu_scheduler.whatif import RemedyType, ask, remedies
 
 Object = dict[str, Any]
 
@@ -48,7 +48,7 @@ def test_another_port_is_advised_where_the_port_alone_keeps_the_pod_away(seed: i
     made, waiting = world_of(*objects)
     if ask(made, waiting).node:
         return
-    told = [each for each in remedies(made, waiting) if each.kind is RemedyKind.DROP_CONSTRAINT]
+    told = [each for each in remedies(made, waiting) if each.type is RemedyType.DROP_CONSTRAINT]
     expected = {}
     for port in PORTS_ASKED:
         again, otherwise = world_of(*objects[:-1], without(objects[-1], port))
@@ -64,6 +64,6 @@ def test_a_tenant_is_told_of_the_port_where_nodes_say_that_it_is_taken(seed: int
     made, waiting = world_of(*objects)
     decision = ask(made, waiting).decision
     _, told = answer(made)
-    said = any(PORTS.text in reason for reason in decision.reasons)
+    said = PORTS in decision.reasons
     assert any(text.startswith("use another host port than 8080 in container main") for text in told.remedies) is said
     assert any("Service" in text for text in told.remedies) is (said and not seed % 2)

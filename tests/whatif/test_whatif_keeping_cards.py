@@ -65,7 +65,8 @@ def test_cards_by_names_that_no_dialect_has_are_not_left_out_either(name: str) -
     assert [remedy.text for remedy in remedies(world, bare)] == ["leave out nvidia.com/hostdev in container main"]
     world.add([pod("both", {name: 1, GPU: 1, MEMORY: 100})])
     (both,) = [each for each in world.pending.values() if each.name == "both"]
-    assert [remedy.text for remedy in remedies(world, both)] == [f"leave out {name} in container main"]
+    (remedy,) = remedies(world, both)
+    assert remedy.text.startswith(f"leave out {name} in container main")
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -11,7 +11,7 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import asked_of, waits
 
-from vgpu_scheduler.whatif import RemedyKind, explain_pod
+from vgpu_scheduler.whatif import RemedyType, explain_pod
 
 Object = dict[str, Any]
 
@@ -54,7 +54,7 @@ def test_a_limit_is_raised_to_the_least_with_which_the_pod_fits(seed: int) -> No
     objects, used = drawn(seed)
     made = world_of(*objects, quota(used))
     found = explain_pod(made, asked_of(made))
-    (raised,) = [remedy for remedy in found.remedies if remedy.kind is RemedyKind.RAISE_QUOTA]
+    (raised,) = [remedy for remedy in found.remedies if remedy.type is RemedyType.RAISE_QUOTA]
     least = next(limit for limit in range(used, MOST * STEP, STEP) if fits(objects, quota(limit)))
     assert raised.text == f"raise limits.{MEMORY} of ResourceQuota default/q-gpumem to {least} (it is {used})"
     assert raised.objects[0]["spec"]["hard"] == {f"limits.{MEMORY}": str(least)}
@@ -65,7 +65,7 @@ def test_limits_that_are_raised_together_are_no_higher_than_they_have_to_be(seed
     objects, used = drawn(seed)
     made = world_of(*objects, quota(used), quota(5, CORES))
     found = explain_pod(made, asked_of(made))
-    (raised,) = [remedy for remedy in found.remedies if remedy.kind is RemedyKind.RAISE_QUOTA]
+    (raised,) = [remedy for remedy in found.remedies if remedy.type is RemedyType.RAISE_QUOTA]
     limits = {each["metadata"]["name"]: each for each in raised.objects}
     memory, cores = (int(*limits[name]["spec"]["hard"].values()) for name in ("q-gpumem", "q-gpucores"))
     assert fits(objects, quota(memory), quota(cores, CORES))

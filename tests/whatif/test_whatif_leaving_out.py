@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_remedies_dialects import CORE, PERCENT, RATIO, SHA
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, explain_bound, explain_pod, make_dialect, remedies
 
 OTHERS = {
     "amd.com/gpu": ("amd.com/gpumem", "amd.com/gpucores"),
@@ -28,7 +28,7 @@ OTHERS = {
 
 
 def left_out(found: list[Remedy]) -> list[Remedy]:
-    return [remedy for remedy in found if remedy.text.startswith("leave out ") and remedy.kind is RemedyKind.ASK_LESS]
+    return [remedy for remedy in found if remedy.text.startswith("leave out ") and remedy.type is RemedyType.ASK_LESS]
 
 
 def drawn(seed: int) -> tuple[dict[str, Any], str, list[str]]:
@@ -103,10 +103,10 @@ def test_a_bound_pod_that_would_fit_nowhere_is_told_what_would_help(seed: int) -
     world = World(EngineOptions([make_dialect("hami")]))
     world.add([there, running("held", "a", "GPU-a-0", memory, int(rng.integers(0, 50)))])
     found = explain_bound(world, *world.bound.values())
-    kinds = {"cordoned": RemedyKind.UNCORDON_NODE, "smaller": RemedyKind.ASK_LESS, "tainted": RemedyKind.TOLERATE}
+    kinds = {"cordoned": RemedyType.UNCORDON_NODE, "smaller": RemedyType.ASK_LESS, "tainted": RemedyType.TOLERATE}
     assert not found.answer.node
-    assert kinds[how] in {remedy.kind for remedy in found.remedies}
-    assert "No change was found" not in found.text()
+    assert kinds[how] in {remedy.type for remedy in found.remedies}
+    assert "No change or pair of changes" not in found.text()
 
 
 def test_cores_of_a_full_card_are_left_out() -> None:
@@ -248,14 +248,17 @@ def test_claims_that_are_missing_or_unbound_are_told_as_without_rights(
     assert [remedy.text.startswith(told) for remedy in found.remedies] == [True]
     text = found.text()
     assert "This comes first; where the pod goes then depends on the volume:" in text
-    assert "No change was found" not in text
+    assert "No change or pair of changes" not in text
 
 
 @pytest.mark.parametrize(
     ("owner", "told"),
     [
         (None, "wait until PersistentVolumeClaim asked-v of its ephemeral volume v is made; if it is not, the events"),
-        ("uid-other", "delete PersistentVolumeClaim asked-v, which was not made for this pod, or call the pod or its"),
+        (
+            "uid-other",
+            "delete PersistentVolumeClaim asked-v, which was not made for this pod, or rename the pod or its",
+        ),
     ],
 )
 def test_the_claim_of_an_ephemeral_volume_is_nobody_elses_and_not_made_by_asking(owner: str | None, told: str) -> None:

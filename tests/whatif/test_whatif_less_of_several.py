@@ -9,7 +9,7 @@ import pytest
 from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, remedies
 
 Object = dict[str, Any]
 
@@ -44,7 +44,7 @@ def node_of(objects: list[Object], asked: Object) -> str:
 def less_of(objects: list[Object]) -> tuple[World, list[Remedy]]:
     made, waiting = world_of(*objects)
     assert not ask(made, waiting).node
-    return made, [each for each in remedies(made, waiting) if each.kind is RemedyKind.ASK_LESS]
+    return made, [each for each in remedies(made, waiting) if each.type is RemedyType.ASK_LESS]
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -138,5 +138,5 @@ def test_nobody_is_told_to_ask_next_to_nothing_so_that_another_container_keeps_n
         amounts = [int(each["resources"]["limits"][MEMORY]) for each in (remedy.pod or {})["spec"]["containers"]]
         assert min(amounts) > 100, remedy.text
     for remedy in remedies(made, waiting):
-        assert ("this has to be for good" in remedy.text) is bool(remedy.ended)
-        assert not remedy.ended or remedy.text.endswith("or what comes instead takes the room first")
+        assert ("this must be permanent" in remedy.text) is bool(remedy.ended)
+        assert not remedy.ended or remedy.text.endswith("or the replacement takes the room first")

@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, p
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import decode_policy
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
@@ -43,7 +43,7 @@ SENTENCE = re.compile(
     r"have (?P<who>.*) (set (?P<field>spec\S*) of (?P<title>.*) to \[(?P<to>.*)\] \(it is \[(?P<was>.*)\]\)"
     r"|remove (?P<removed>spec\S*) \((?:(?P<within>[a-z.]+): )?\[?(?P<is>.*?)\]?\)(?P<beside> and .*)?"
     r" from (?P<from>.*)"
-    r"|delete (?P<deleted>.*), which says nothing but (?P<all>spec\S*) \(\[?(?P<said>.*?)\]?\))"
+    r"|delete (?P<deleted>.*), which sets only (?P<all>spec\S*) \(\[?(?P<said>.*?)\]?\))"
 )
 
 
@@ -112,10 +112,10 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
     strict = policy("strict", spec, "default" if is_of_namespace else "")
     more = policy("more", {"nodes": {"policy": "binpack"}, "limits": {"devicesPerPod": 4}})
     world, waiting = world_of(node("a"), node("b"), strict, more, pod("p", {GPU: 1, MEMORY: 1000}))
-    lifted = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.CHANGE_POLICY]
+    lifted = [remedy for remedy in remedies(world, waiting) if remedy.type is RemedyType.CHANGE_POLICY]
     assert lifted, kinds(remedies(world, waiting))
     namespaced = "namespace" in strict["metadata"]
-    who = "somebody who may write policies of namespace default" if namespaced else "an administrator of the cluster"
+    who = "a user who may write policies in namespace default" if namespaced else "an administrator of the cluster"
     title = f"{strict['kind']} {'default/' if namespaced else ''}strict"
     for remedy in lifted:
         (changed,) = remedy.objects
@@ -160,19 +160,19 @@ def test_quotas_that_hold_a_pod_together_are_raised_together_and_no_further(seed
         node("a"), *quotas, running("r", "a", "GPU-a-0", held, cores), pod("p", {GPU: 1, MEMORY: asked, CORES: more})
     )
     found = kinds(remedies(world, waiting))
-    (text,) = found[RemedyKind.RAISE_QUOTA]
+    (text,) = found[RemedyType.RAISE_QUOTA]
     names = [each["metadata"]["name"] for each in quotas]
     assert set(text.removeprefix("raise ").split(" and ")) == {
         f"limits.{MEMORY} of ResourceQuota default/{names[0]} to {held + asked} (it is {limits['memory']})",
         f"limits.{CORES} of ResourceQuota default/{names[-1]} to {cores + more} (it is {limits['cores']})",
     }
-    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
+    (remedy,) = [each for each in remedies(world, waiting) if each.type is RemedyType.RAISE_QUOTA]
     applied(world, remedy)
     assert world.engine.algorithm.decide(waiting).placement is not None
     for each in quotas:
         world.replace_quota(each)
     alone = asked <= limits["memory"] and more <= limits["cores"]
-    assert found.get(RemedyKind.END_PODS, []) == (["end pod default/r on node a"] if alone else [])
+    assert found.get(RemedyType.END_PODS, []) == (["end pod default/r on node a"] if alone else [])
 
 
 def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None:
@@ -184,7 +184,7 @@ def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None
         running("r2", "a", "GPU-a-1", 3000),
         pod("p", {GPU: 1, MEMORY: 3500}, nodeSelector={"pool": "y"}),
     )
-    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.END_PODS]
+    (remedy,) = [each for each in remedies(world, waiting) if each.type is RemedyType.END_PODS]
     assert remedy.text == "end pod default/r2 on node a"
     assert remedy.node == "b"
     assert "r2" not in remedy.without_names().text
@@ -228,7 +228,7 @@ def test_a_policy_that_cannot_be_understood_is_to_be_corrected(case: Case) -> No
     if error.startswith("metadata"):
         return  # nothing of it can be corrected
     (remedy,) = before.remedies
-    writer = "somebody who may write policies of namespace default" if case.kind == NAMESPACED else "an administrator"
+    writer = "a user who may write policies in namespace default" if case.kind == NAMESPACED else "an administrator"
     assert remedy.text.startswith(f"have {writer}")
     assert remedy.text.endswith(
         f"correct {case.kind} {'default/' * (case.kind == NAMESPACED)}case, or remove what is wrong: {error}"
@@ -248,7 +248,7 @@ def test_several_policies_are_corrected_together_and_what_else_keeps_the_pod_is_
     assert all(remedy.text.startswith(first.text) and remedy.node for remedy in others)
     assert any(f"and ask 16384 of {MEMORY} instead of 90000" in remedy.text for remedy in others)
     world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 40, MEMORY: 90000}, nodeSelector={"a": "b"}))
-    assert "This comes first; it does not suffice alone:" in explain_pod(world, waiting).text()
+    assert "This comes first; it is not enough alone:" in explain_pod(world, waiting).text()
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -285,7 +285,7 @@ def test_pods_that_share_no_card_do_so_again_where_a_policy_is_lifted() -> None:
     objects = [node("a", cards=1), held, apart, asked]
     world, waiting = world_of(*deepcopy(objects))
     assert "CardHeldByPeer" in ask(world, waiting).decision.message
-    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.CHANGE_POLICY]
+    (remedy,) = [each for each in remedies(world, waiting) if each.type is RemedyType.CHANGE_POLICY]
     assert remedy.text == (
         "have an administrator of the cluster remove spec.devices.apartFrom ([app]) from ClusterVGPUPolicy apart"
     )
@@ -297,7 +297,7 @@ def test_pods_that_share_no_card_do_so_again_where_a_policy_is_lifted() -> None:
 def test_a_quota_with_a_fraction_is_raised_to_the_least_whole_number(written: str, asked: int) -> None:
     quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {f"limits.{MEMORY}": written}}}
     made, waiting = world_of(node("a"), {"kind": "ResourceQuota", **quota}, pod("asked", {GPU: 1, MEMORY: asked}))
-    (remedy,) = [each for each in remedies(made, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
+    (remedy,) = [each for each in remedies(made, waiting) if each.type is RemedyType.RAISE_QUOTA]
     assert remedy.text.endswith(f" to {asked} (it is {written})")
     assert remedy.node == "a"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, check_remedies, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import RemedyKind, ask, remedies
+from vgpu_scheduler.whatif import RemedyType, ask, remedies
 
 Object = dict[str, Any]
 
@@ -29,12 +29,12 @@ def test_fewer_cards_and_a_higher_limit_are_found_together(seed: int) -> None:
     limit = int(rng.integers(1, others + 1))
     objects = [*(node(name, 1) for name in "ab"[: int(rng.integers(1, 3))]), policy({"devicesPerPod": limit}), asked]
     (remedy,) = remedies(*world_of(*objects))
-    assert remedy.kind is RemedyKind.TOGETHER
+    assert remedy.type is RemedyType.TOGETHER
     assert remedy.text == (
         f"ask 1 of {GPU} instead of {count} in container main, {count - 1} less and have limits.devicesPerPod of"
         f" ClusterVGPUPolicy lim raised to {others + 1} (it is {limit})"
     )
-    assert check_remedies(objects) == {RemedyKind.TOGETHER}
+    assert check_remedies(objects) == {RemedyType.TOGETHER}
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -55,5 +55,5 @@ def test_a_higher_limit_and_what_nodes_lack_are_found_together(seed: int) -> Non
     assert not ask(world, waiting).node
     found = remedies(world, waiting)
     raised = f"limits.memoryPerPod of ClusterVGPUPolicy lim raised to {memory}Mi"
-    assert any(raised in each.text for each in found if each.kind is RemedyKind.TOGETHER) is bool(kept)
+    assert any(raised in each.text for each in found if each.type is RemedyType.TOGETHER) is bool(kept)
     assert check_remedies(objects)

@@ -12,7 +12,7 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, p
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import (
     Remedy,
-    RemedyKind,
+    RemedyType,
     World,
     ask,
     make_dialect,
@@ -115,7 +115,7 @@ def test_limits_are_all_named_and_what_is_suggested_keeps_them_or_has_them_raise
     if answer.node or not beyond:
         return
     found = remedies(made, waiting)
-    raised = [remedy for remedy in found if remedy.kind is RemedyKind.RAISE_LIMIT]
+    raised = [remedy for remedy in found if remedy.type is RemedyType.RAISE_LIMIT]
     assert len(raised) == 1
     for remedy in found:
         after = changed(objects, remedy)
@@ -130,10 +130,11 @@ def test_limits_are_all_named_and_what_is_suggested_keeps_them_or_has_them_raise
             if limit != before["spec"]["limits"][field]:
                 lower = {**each["spec"]["limits"], field: now[field] - 1}
                 others = [other for other in raised[0].objects if other["metadata"]["name"] != each["metadata"]["name"]]
-                less = Remedy(raised[0].kind, (), "", objects=(*others, {**each, "spec": {"limits": lower}}))
+                less = Remedy(raised[0].type, (), "", objects=(*others, {**each, "spec": {"limits": lower}}))
                 assert not placed(changed(objects, less)), f"{field} need not be {limit}"
 
 
+@pytest.mark.long
 def test_what_is_suggested_is_of_every_kind() -> None:
     texts = []
     for seed in range(80):
@@ -152,10 +153,10 @@ def test_a_pod_that_names_no_cores_is_told_what_it_counts_as() -> None:
         " limits.coresPerPod of ClusterVGPUPolicy half allows 50."
     )
     told = kinds(remedies(made, waiting))
-    assert told[RemedyKind.ASK_LESS] == [
+    assert told[RemedyType.ASK_LESS] == [
         f"ask 50 of {CORES} (it asks for none, and counts as all of its cards) in container main"
     ]
-    assert told[RemedyKind.RAISE_LIMIT] == [
+    assert told[RemedyType.RAISE_LIMIT] == [
         "have limits.coresPerPod of ClusterVGPUPolicy half raised to 100 (it is 50)"
     ]
 

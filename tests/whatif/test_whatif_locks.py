@@ -67,7 +67,7 @@ async def test_the_nodes_that_locks_close_are_the_operators(tmp_path: Path, seed
         await b.learn()
         await b.binder.look_at_closed_nodes()
         closed = b.engine.closed_nodes
-        operators = {(name, each.lock, each.cause) for name in closed for each in closed.closures(name)}
+        operators = {(name, each) for name in closed for each in closed.closures(name)}
         objects = [
             of_kind(kind, obj)
             for kind, path in (("Node", "/api/v1/nodes"), ("Pod", "/api/v1/pods"))
@@ -76,7 +76,7 @@ async def test_the_nodes_that_locks_close_are_the_operators(tmp_path: Path, seed
     settings = settings_from_file(None, {"bind": {"node_side_timeout": 3600}})
     world = make_world(ClusterView(objects, {}, settings, live=True, read_at=datetime.now(UTC)))
     asked = world.engine.closed_nodes
-    told = {(name, each.lock, each.cause) for name in asked for each in asked.closures(name)}
+    told = {(name, each) for name in asked for each in asked.closures(name)}
     assert told == operators, [chosen[name] for name, *_ in told ^ operators]
     assert min(Counter(name in {node for node, *_ in told} for name in nodes).values()) > 20
 
@@ -117,12 +117,12 @@ def test_a_lock_that_names_nobody_may_be_of_a_pod_that_waits_for_its_plugin(*, s
     node["metadata"]["annotations"] |= {LOCK: taken, LAST_ALLOCATED: "uid-waits"}
     waits = of_kind("Pod", pod_object("waits", asks(gpumem=100)))
     world = world_of(node, waits, holder("n", scheduler=HAMI, started=started))
-    after = "it is bound after its turn: node n is locked for another pod"
+    after = "it is bound when its turn comes: node n is locked for another pod"
     assert asked_for(world) == ("n", "" if started else after)
 
 
 def test_a_lock_of_a_pod_that_is_served_makes_others_wait_for_their_turn() -> None:
-    after = "it is bound after its turn: node n is locked for pod default/holder"
+    after = "it is bound when its turn comes: node n is locked for pod default/holder"
     assert asked_for(world_of(locked("n", "holder", 5.0), holder("n"))) == ("n", after)
     assert asked_for(world_of(locked("n", "holder", 61.0), holder("n"))) == ("", "")
     assert asked_for(world_of(locked("n", "holder", 61.0), holder("n"), node_side_timeout=90.0)) == ("n", after)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.seeds import seeds
+from tests.whatif.group_worlds import member, named
 from tests.whatif.test_whatif_defrag import world_of
-from tests.whatif.test_whatif_groups import member, named
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
-from vgpu_scheduler.whatif import RemedyKind, explain_pod
+from vgpu_scheduler.whatif import RemedyType, explain_pod
 
 Object = dict[str, Any]
 LOWERED = re.compile(
@@ -46,7 +46,7 @@ def test_what_a_policy_gives_is_lowered_as_little_as_is_enough(seed: int) -> Non
     node_now, found = told(*objects, policy, *pods)
     assert not node_now
     (remedy,) = found
-    assert remedy.kind is RemedyKind.CHANGE_POLICY
+    assert remedy.type is RemedyType.CHANGE_POLICY
     matched = LOWERED.fullmatch(remedy.text)
     assert matched is not None, remedy.text
     assert (matched["name"], "namespace" in matched["who"]) == (name, bool(home))

@@ -14,11 +14,11 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, simulate
+from vgpu_scheduler.whatif import RoomPlan, StepType, World, ask, make_room, simulate
 from vgpu_scheduler.whatif.moves import room_search
 from vgpu_scheduler.whatif.moves.moves import Moves
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch
-from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 
 CARD = 16384
 Spots = tuple[tuple[str, str], ...]
@@ -46,12 +46,12 @@ def follow(world: World, room: RoomPlan) -> None:
     """Do what a plan says, step by step; each pod that is moved goes where the plan says."""
     moves = Moves(world, {"vgpu-scheduler"})
     for step in room.steps:
-        if step.kind is StepKind.EVICT:
+        if step.type is StepType.EVICT:
             assert step.move is not None
             assert moves.move(step.move.pod) == step.move
         else:
             assert step.spot is not None
-            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
     for written in world.nodes.values():
         assert not written["metadata"].get("annotations", {}).get("hami.io/device-cordon"), "a card stays cordoned"
 
@@ -65,7 +65,7 @@ def test_one_move_is_enough() -> None:
     ]
     world = world_of(*objects)
     room = make_room(world, waiting(world))
-    assert [(step.kind.value, step.spot) for step in room.steps if step.move is None] == [
+    assert [(step.type.value, step.spot) for step in room.steps if step.move is None] == [
         ("cordon", ("a", "GPU-a-0")),
         ("uncordon", ("a", "GPU-a-0")),
     ]
@@ -94,7 +94,7 @@ def test_pods_that_must_stay_are_not_moved() -> None:
     stays = running("small", "a", "GPU-a-0", 4000)
     objects = [node("a", cards=2), stays, owned(running("large", "a", "GPU-a-1", 13000)), new(CARD)]
     world = world_of(*objects)
-    stay = {"has no controller that would make it anew": 1}
+    stay = {"has no controller that would recreate it": 1}
     assert make_room(world, waiting(world)) == RoomPlan("default/new", fewest=True, stay=stay)
 
 
@@ -116,7 +116,7 @@ def test_pods_that_a_quota_on_counts_lets_nobody_make_anew_are_not_moved(seed: i
     exceeded = held and (held if used is None else used) > limit
     room = make_room(world, waiting(world))
     assert [move.pod for move in room.moves] == ([] if exceeded else ["default/s"])
-    why = f"would not be made anew: ResourceQuota default/q allows {limit} of {name}, and more are used"
+    why = f"would not be recreated: ResourceQuota default/q allows {limit} of {name}, and more are used"
     assert room.stay == ({why: 2} if exceeded else {})
 
 
@@ -170,7 +170,7 @@ def test_nobody_else_who_waits_takes_the_room_before_all_is_done() -> None:
         if step.move is not None:
             assert moves.move(step.move.pod) == step.move
         elif step.spot is not None:
-            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
         answers = simulate(world, world.pending.values(), as_they_are=True)
         placed = {answer.pod.name: answer.node for answer in answers if answer.node}
     assert placed == {"new": "a"}
@@ -326,7 +326,7 @@ def test_a_pod_that_is_served_first_takes_its_room_and_the_others_go_where_is_sa
     for step in room.steps:
         if step.move is None:
             assert step.spot is not None
-            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
             continue
         (moved,) = [each for each in world.bound.values() if each.key == step.move.pod]
         world.remove_pod(moved.uid)
@@ -375,18 +375,18 @@ def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_plac
     world = world_of(*objects, *firsts)
     moves = Moves(world, {"vgpu-scheduler"})
     simulate(
-        world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True
+        world, pods_before_and_after(world, waiting(world)).before, as_they_are=True
     )  # those that fit now are placed
     for step in room.steps:
-        if step.kind is StepKind.WAIT:
-            simulate(world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True)
+        if step.type is StepType.WAIT:
+            simulate(world, pods_before_and_after(world, waiting(world)).before, as_they_are=True)
             continue
         if step.move is None:
             assert step.spot is not None
-            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
             continue
         assert moves.move(step.move.pod) == step.move
-    simulate(world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True)
+    simulate(world, pods_before_and_after(world, waiting(world)).before, as_they_are=True)
     (mine,) = simulate(world, [waiting(world)], as_they_are=True)
     assert (mine.decision.outcome is Outcome.PLACED) == (not room.taken_by)
 

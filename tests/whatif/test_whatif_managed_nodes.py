@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.seeds import seeds
-from tests.whatif.test_whatif_groups import member
+from tests.whatif.group_worlds import member
 from tests.whatif.test_whatif_new_nodes import ASKED, DIALECTS, of_dialect
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod, parse_label_selector
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyType, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
@@ -34,7 +34,9 @@ def test_the_selector_and_the_label_are_told() -> None:
     told = explain_pod(made, asked).text()
     assert "This scheduler manages nodes with pool=vgpu (setting managed_nodes)." in told
     command = "kubectl label --overwrite node a pool=vgpu"
-    assert f"have node a managed by this scheduler (setting managed_nodes), if no other one has it: {command}" in told
+    assert (
+        f"have node a managed by this scheduler (setting managed_nodes), if no other scheduler does: {command}" in told
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(3, 60))
@@ -53,7 +55,7 @@ def test_a_node_that_is_labelled_as_is_said_takes_the_pod(seed: int) -> None:
         asked = [member(f"asked{n}", n, 2, memory) for n in range(2)]
     made, waiting = world_of(selector, *nodes, *asked)
     found = explain_pod(made, waiting)
-    managed = [each for each in found.remedies if each.kind is RemedyKind.MANAGE_NODE]
+    managed = [each for each in found.remedies if each.type is RemedyType.MANAGE_NODE]
     large = {each["metadata"]["name"] for each in nodes if _fits(each, memory, len(asked))}
     offered = {each.node for each in managed}
     if found.answer.node:
@@ -100,5 +102,5 @@ def test_nodes_with_cards_of_the_dialect_that_is_asked_are_tried_first(seed: int
     made = World(EngineOptions([make_dialect(name) for name in DIALECTS], defaults=defaults("pool=vgpu")))
     made.add(objects)
     (waiting,) = made.pending.values()
-    found = [each for each in remedies(made, waiting) if each.kind is RemedyKind.MANAGE_NODE]
+    found = [each for each in remedies(made, waiting) if each.type is RemedyType.MANAGE_NODE]
     assert [each.node for each in found] == [right]

@@ -119,7 +119,7 @@ def test_cards_of_its_model_on_a_node_that_is_closed_to_it_are_told_with_what_cl
     if not said:
         assert found.answer.node
         return
-    assert found.models.startswith("No card of the nodes that are open to it is of a model that it takes; there are ")
+    assert found.models.startswith("No card of the nodes that it can use is of a model that it takes; there are ")
     names = ", ".join(made["metadata"]["name"] for made, _ in closed)
     which = ", which" if len(closed) == 1 else "; each of these nodes"
     assert found.models.endswith(f" It would take {wanted} ({len(closed)}) on {names}{which} {said}.")
@@ -150,7 +150,7 @@ def test_of_cards_in_mig_mode_without_a_geometry_that_is_said(dialect: str) -> N
     world, waiting = world_of(made, pod("asked", {name: 1}, metadata={"annotations": {mode: "mig"}}), dialect=dialect)
     found = explain_pod(world, waiting)
     (cause,) = found.causes
-    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until the file")
+    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and not allocated until the file")
     assert "in mode mig, without a geometry that is known and allowed (1)." in found.models or dialect == "hami"
 
 
@@ -158,7 +158,7 @@ def test_of_cards_in_mig_mode_without_a_geometry_that_is_said(dialect: str) -> N
 def test_an_annotation_of_somebody_else_hides_no_cards_in_mig_mode(name: str) -> None:
     asked = pod("asked", {GPU: 1}, metadata={"annotations": {name: "x", MODE: "hami-core"}})
     cause, *_ = explain_pod(*world_of(with_cards(0, "NVIDIA-New", "mig"), asked)).causes
-    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and given to nobody until the file")
+    assert cause.startswith("Cards of model NVIDIA-New on n0 are in MIG mode, and not allocated until the file")
 
 
 def test_who_names_another_model_is_not_told_of_cards_in_mig_mode() -> None:

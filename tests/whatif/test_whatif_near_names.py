@@ -11,7 +11,8 @@ import pytest
 from tests.whatif.test_whatif_remedies import node, pod, world_of
 
 from vgpu_scheduler.dialects.hami.vendors.ascend import CHIPS
-from vgpu_scheduler.whatif import RemedyKind, remedies
+from vgpu_scheduler.whatif import RemedyType, remedies
+from vgpu_scheduler.whatif.advice.corrections import corrected
 
 Object = dict[str, Any]
 MODELS = [chip.key for chip in CHIPS]
@@ -65,7 +66,7 @@ def test_the_nearest_name_is_told_of_those_that_nodes_have(seed: int) -> None:
         written = "huawei.com/Ascend910Q"
     world, _ = world_of(node("plain", cards=0), *map(with_chips, there, range(9)), pod("p", {written: 1}))
     wanted = nearest(written, there)
-    told = world.engine.usage_warnings.meant_by(written)
+    told = world.engine.usage_warnings.names.meant_by(written)
     assert set(told) <= wanted
     assert len(told) == min(len(wanted), 3)
     (text,) = [each for each in world.engine.usage_warnings.of_pod(world.pod(pod("p", {written: 1}))) if "did" in each]
@@ -83,7 +84,7 @@ def test_the_name_that_is_told_to_write_is_one_with_which_the_pod_fits(seed: int
     wanted = nearest("huawei.com/Ascend910Q", there)
     if not {ALL[name] for name in wanted} <= {*there}:
         return  # none of these is there, and nothing helps
-    (found,) = [each for each in remedies(*made) if each.kind is RemedyKind.CORRECT]
+    (found,) = [each for each in remedies(*made) if each.type is RemedyType.CORRECT]
     assert found.node
     for name in sorted(wanted):
         assert name in found.text
@@ -91,3 +92,13 @@ def test_the_name_that_is_told_to_write_is_one_with_which_the_pod_fits(seed: int
         written = {each.replace("huawei.com/Ascend910Q", name): amount for each, amount in amounts.items()}
         world, waiting = world_of(*map(with_chips, there, range(9)), pod("p", written))
         assert world.engine.attempts.ask(waiting, explain=False).placement is not None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_count_of_another_plugin_beside_a_known_amount_is_renamed(count: int) -> None:
+    world, waiting = world_of(node("a"), pod("asked", {"hygon.com/dcu": count, "hygon.com/dcumem": 4000}))
+    said = "write hygon.com/dcunum instead of hygon.com/dcu in container main"
+    found = corrected(world, world.written(waiting))
+    limits = found.written["spec"]["containers"][0]["resources"]["limits"]
+    assert [str(each) for each in found.changes] == [said]
+    assert limits == {"hygon.com/dcunum": str(count), "hygon.com/dcumem": "4000"}

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.whatif import RemedyKind, World, WorldError, ask, copy_of, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyType, World, WorldError, ask, copy_of, make_dialect, remedies
 from vgpu_scheduler.whatif.objects.cards import WRITERS, Card
 
 Object = dict[str, Any]
@@ -121,7 +121,7 @@ def test_a_new_node_helps_whatever_is_wrong_with_all_there_are(seed: int) -> Non
             made["status"]["allocatable"] = {**made["status"]["allocatable"], GPU: "0"}
         nodes.append(made)
     made, waiting = world_of(*nodes, pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16384))}))
-    assert kinds(remedies(made, waiting))[RemedyKind.ADD_NODE] == ["add a node like n0"]
+    assert kinds(remedies(made, waiting))[RemedyType.ADD_NODE] == ["add a node like n0"]
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -143,7 +143,7 @@ def test_a_node_whose_kubelet_has_forgotten_its_cards_is_no_model_for_a_new_one(
             copy_of(world, name, "new")
     working = [f"n{each}" for each in range(number) if f"n{each}" not in forgotten]
     expected = [f"add a node like {working[0]}"] if working else None
-    assert kinds(remedies(world, waiting)).get(RemedyKind.ADD_NODE) == expected
+    assert kinds(remedies(world, waiting)).get(RemedyType.ADD_NODE) == expected
 
 
 DIALECTS = ("volcano", "hami", "koordinator")  # HAMi before Koordinator, for both know nvidia.com/gpu
@@ -183,7 +183,7 @@ def test_a_new_node_may_be_like_any_of_any_dialect(seed: int) -> None:
     named, memory = str(rng.choice(served)), int(rng.integers(1, 9)) * 8192
     objects.append(pod("asked", ASKED[named](memory)))
     world, waiting = several(served, objects)
-    told = [each for each in remedies(world, waiting) if each.kind is RemedyKind.ADD_NODE and each.pod is None]
+    told = [each for each in remedies(world, waiting) if each.type is RemedyType.ADD_NODE and each.pod is None]
     assert bool(told) == (largest[named] >= memory)
     for remedy in told:
         again, waiting = several(served, [*objects, *remedy.objects])
@@ -236,7 +236,7 @@ def test_a_new_node_is_like_one_that_helps_if_any_does(seed: int) -> None:
         return node == "new"
 
     helping = {f"add a node like {name}" for name in names if helps(name)}
-    told = kinds(remedies(world, waiting)).get(RemedyKind.ADD_NODE, [])
+    told = kinds(remedies(world, waiting)).get(RemedyType.ADD_NODE, [])
     assert len(told) == bool(helping)
     assert helping.issuperset(told)
 

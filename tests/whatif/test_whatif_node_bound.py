@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import RemedyKind, World, ask, copy_of, remedies
+from vgpu_scheduler.whatif import RemedyType, World, ask, copy_of, remedies
 
 Object = dict[str, Any]
 
@@ -52,7 +52,7 @@ def test_a_new_node_is_advised_only_where_the_pods_that_come_to_it_leave_room(wh
         there["status"]["allocatable"] = {**there["status"]["allocatable"], "pods": "1"}
     made, waiting = world_of(there, owned(on_node("there", what, much), owner, "x"), asking(what, much))
     assert not ask(made, waiting).node
-    assert (RemedyKind.ADD_NODE in kinds(remedies(made, waiting))) is not comes
+    assert (RemedyType.ADD_NODE in kinds(remedies(made, waiting))) is not comes
     assert set(made.nodes) == {"a"}
     assert [each.key for each in made.bound.values()] == ["default/there"]
 

@@ -14,7 +14,7 @@ from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMOR
 
 from vgpu_scheduler.dialects.volcano.names import NO_USE_UUID, USE_UUID
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, make_dialect, remedies
 
 Object = dict[str, Any]
 
@@ -45,7 +45,7 @@ def world_with(served: list[str], *objects: Object) -> tuple[World, Any]:
 
 
 def otherwise(world: World, waiting: Any) -> list[Remedy]:
-    return [each for each in remedies(world, waiting) if each.kind is RemedyKind.ASK_OTHERWISE]
+    return [each for each in remedies(world, waiting) if each.type is RemedyType.ASK_OTHERWISE]
 
 
 @pytest.mark.parametrize("there", DIALECTS)
@@ -189,7 +189,7 @@ def _names_in(text: str) -> list[str]:
             {},
             "without annotation nvidia.com/use-gputype (A100)",
         ),
-        ("volcano", "koordinator", {USE_UUID: "n0-1"}, {}, "for which there is no other name"),
+        ("volcano", "koordinator", {USE_UUID: "n0-1"}, {}, "which has no other name"),
         ("hami", "volcano", {"nvidia.com/numa-bind": "true"}, {}, "without annotation nvidia.com/numa-bind (true)"),
     ],
 )

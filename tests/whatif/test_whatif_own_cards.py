@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import RemedyKind, ask, remedies
+from vgpu_scheduler.whatif import RemedyType, ask, remedies
 
 Object = dict[str, Any]
 DCU, DCU_MEMORY, DCU_CORES = (f"hygon.com/dcu{name}" for name in ("num", "mem", "cores"))
@@ -46,10 +46,10 @@ def test_what_is_free_of_a_card_that_others_use_is_offered(vendor: str, seed: in
     memory, cores = int(rng.integers(1000, 9000)), int(rng.integers(1, 60))
     objects = held(vendor, memory, cores)
     made, waiting = world_of(*objects, pod("asked", {names.count: 1, names.memory: 1000, names.cores: 100}))
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.ASK_LESS]
     assert text == f"ask {100 - cores} of {names.cores} instead of 100 in container main, {cores} less"
     made, waiting = world_of(*objects, pod("asked", {names.count: 1, names.cores: 30}))
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.ASK_LESS]
     assert text == f"ask {16384 - memory} of {names.memory} (it does not say, and gets whole cards) in container main"
 
 
@@ -61,8 +61,8 @@ def test_nobody_is_told_to_leave_a_little_of_an_idle_card(vendor: str) -> None:
         made, waiting = world_of(there, policy, pod("asked", limits))
         assert not ask(made, waiting).node
         found = kinds(remedies(made, waiting))
-        assert RemedyKind.ASK_LESS not in found
-        assert RemedyKind.RAISE_LIMIT in found
+        assert RemedyType.ASK_LESS not in found
+        assert RemedyType.RAISE_LIMIT in found
 
 
 def test_compute_that_a_maker_gives_whole_is_given_by_no_policy() -> None:
@@ -76,4 +76,4 @@ def test_compute_that_a_maker_gives_whole_is_given_by_no_policy() -> None:
     ):
         made, waiting = world_of(there, holder, *policies, asked)
         text = f"ask 50 of {DCU_CORES} (it asks for none, and {told}) in container main"
-        assert text in kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+        assert text in kinds(remedies(made, waiting))[RemedyType.ASK_LESS]

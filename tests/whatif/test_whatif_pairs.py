@@ -12,7 +12,7 @@ from tests.policy.resources import policy_object
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, explain_pod, remedies
 
 Object = dict[str, Any]
 
@@ -133,6 +133,7 @@ OBSTACLES: dict[str, Callable[[Cluster], None]] = {
     "memory": too_much_memory,
     "cpu": lambda cluster: cluster.limits(cpu=70),
     "cards": lambda cluster: cluster.limits(**{GPU: 2}),
+    "offered nowhere": lambda cluster: cluster.limits(**{"example.com/fpga": 1}),
     "quota": quota,
     "denied": lambda cluster: cluster.policy("denied", {"devices": {"types": {"deny": ["A100"]}}}),
     "policy's nodes": lambda cluster: cluster.policy("pool", {"nodeSelector": {"matchLabels": {"pool": "q"}}}),
@@ -172,7 +173,7 @@ def check_objects(objects: list[Object], kinds: tuple[str, ...]) -> None:
     found = explain_pod(made, waiting)
     assert made.engine.state.ledger() == before, "a question changes nothing"
     assert not ask(made, waiting).node, "a question changes nothing"
-    helping = [remedy for remedy in found.remedies if remedy.node and remedy.kind is not RemedyKind.ADD_NODE]
+    helping = [remedy for remedy in found.remedies if remedy.node and remedy.type is not RemedyType.ADD_NODE]
     assert helping, (kinds, found.text())
     texts = [remedy.text for remedy in helping]
     assert len(texts) == len(set(texts)), texts
@@ -259,6 +260,7 @@ def test_a_node_whose_list_of_cards_cannot_be_read_is_told_with_what_to_do(regis
     assert "device plugin on node b" not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mistaken", ["", "9223372036854775808"])
 def test_many_containers_that_ask_the_same_are_answered_soon(mistaken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = pod("asked", {GPU: 1})

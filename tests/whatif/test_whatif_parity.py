@@ -14,7 +14,7 @@ from tests.fuzz.worlds import KINDS
 from tests.seeds import seeds
 from tests.state.test_state_selecting import selecting
 
-from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.lister import decode_as
 from vgpu_scheduler.kube import SELECTING_KINDS
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
@@ -35,7 +35,7 @@ def operators(settings: Settings, objects: Iterable[Obj]) -> dict[str, Condition
     engine = Operator(settings).engine
     for obj in objects:
         if obj["kind"] in engine.kinds:
-            engine.kinds[obj["kind"]].observe(read(KINDS[obj["kind"]], json.dumps(obj).encode()), 0.0)
+            engine.kinds[obj["kind"]].observe(decode_as(KINDS[obj["kind"]], json.dumps(obj).encode()), 0.0)
     found: dict[str, ConditionRemedies] = {}
     while (decision := engine.attempt(0.0)) is not None:
         found.setdefault(decision.pod, told(decision))

@@ -12,10 +12,10 @@ from tests.whatif.test_whatif_remedies import pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import PERCENT, cluster
 
 from vgpu_scheduler.dialects.koordinator.names import ISOLATION_LABEL
-from vgpu_scheduler.whatif import RemedyKind, ask, explain_pod
+from vgpu_scheduler.whatif import RemedyType, ask, explain_pod
 
 Object = dict[str, Any]
-OF_LABELS = {RemedyKind.DROP_CONSTRAINT, RemedyKind.ASK_OTHERWISE, RemedyKind.TOGETHER}
+OF_LABELS = {RemedyType.DROP_CONSTRAINT, RemedyType.ASK_OTHERWISE, RemedyType.TOGETHER}
 
 
 @pytest.mark.parametrize("seed", seeds(4, 60))
@@ -37,7 +37,7 @@ def test_the_label_with_which_a_pod_fits_is_told(seed: int) -> None:
     told = [each for each in found.remedies if ISOLATION_LABEL in each.text]
     assert len(told) == len(set(provided))
     for remedy in told:
-        assert remedy.kind in OF_LABELS
+        assert remedy.type in OF_LABELS
         assert remedy.pod is not None
         again, waiting = world_of(*objects, {**remedy.pod}, dialect="koordinator")
         assert ask(again, waiting).node == remedy.node

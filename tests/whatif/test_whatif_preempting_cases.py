@@ -47,7 +47,7 @@ def test_who_goes_is_as_expected(expect: dict[str, Any]) -> None:
 
 def test_it_says_who_went_instead() -> None:
     assert failures(case({"preempts": "low"})) == ["preempts: expected default/low, found team-a/lower"]
-    assert failures(case({"preempts": []})) == ["preempts: expected nobody, found team-a/lower"]
+    assert failures(case({"preempts": []})) == ["preempts: expected none, found team-a/lower"]
     assert failures(case({"preempts": "low"}, without=[], policies=[])) != []
     told = "reason: expected outcome unschedulable, but the pod goes to a once team-a/lower went"
     assert failures(case({"outcome": "unschedulable"})) == [told]
@@ -69,7 +69,7 @@ def test_a_pod_of_an_earlier_step_goes_for_a_later_one() -> None:
     assert failures({**shared, "steps": steps}) == []
     steps[1]["pod"]["priority"] = 0
     waits, why = failures({**shared, "steps": steps})
-    assert waits == "steps[0].preemptedBy: expected default/second, found nobody"
+    assert waits == "steps[0].preemptedBy: expected default/second, found none"
     assert why.startswith("steps[1].the pod waits: 0/1 nodes are available: 1 CardInsufficientMemory. preemption: ")
 
 
@@ -108,17 +108,17 @@ def test_a_budget_that_allows_one_allows_no_second_one() -> None:
 @pytest.mark.parametrize(
     ("expect", "told"),
     [
-        ({"preempts": 3}, "expect.preempts: 3 is neither a text nor a list of texts"),
-        ({"preempts": [""]}, "expect.preempts[0]: '' names no pod: write NAME, or NAMESPACE/NAME"),
-        ({"preempts": ["a/b/c"]}, "expect.preempts[0]: 'a/b/c' names no pod: write NAME, or NAMESPACE/NAME"),
-        ({"preempts": ["low", "low"]}, "expect.preempts: low is there twice"),
-        ({"preempts": None}, "expect: preempts is empty: leave it out, or say what is expected"),
+        ({"preempts": 3}, "expect.preempts: 3 is neither a string nor a list of strings"),
+        ({"preempts": [""]}, "expect.preempts[0]: '' does not name a pod: write NAME, or NAMESPACE/NAME"),
+        ({"preempts": ["a/b/c"]}, "expect.preempts[0]: 'a/b/c' does not name a pod: write NAME, or NAMESPACE/NAME"),
+        ({"preempts": ["low", "low"]}, "expect.preempts: low is listed twice"),
+        ({"preempts": None}, "expect: preempts is empty: leave it out, or set what is expected"),
         ({"preempts": "nobody"}, "expect.preempts: there is no pod default/nobody"),
         ({"preemptedBy": ["a", "b"]}, "expect.preemptedBy: "),
-        ({"preemptedBy": "A"}, "expect.preemptedBy: 'A' names no pod: write NAME, or NAMESPACE/NAME"),
+        ({"preemptedBy": "A"}, "expect.preemptedBy: 'A' does not name a pod: write NAME, or NAMESPACE/NAME"),
         ({"preemptedBy": "later"}, "expect.preemptedBy: no later step has a pod default/later"),
-        ({"preempts": "low", "reason": "x"}, "expect: preempts: nobody goes for a pod that waits"),
-        ({"preemptedBy": "low", "reason": "x"}, "expect: preemptedBy: a pod that waits has nothing"),
+        ({"preempts": "low", "reason": "x"}, "expect: preempts: no pod is evicted for a pod that waits"),
+        ({"preemptedBy": "low", "reason": "x"}, "expect: preemptedBy: a pod that waits cannot be evicted"),
         ({"preempt": "low"}, "expect: there is no field 'preempt': did you mean preempts?"),
     ],
 )

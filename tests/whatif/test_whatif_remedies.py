@@ -13,7 +13,7 @@ import pytest
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, WorldError, ask, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, WorldError, ask, make_dialect, remedies
 from vgpu_scheduler.whatif.objects.amounts import amounts_of
 from vgpu_scheduler.whatif.world.simulation import created
 
@@ -61,10 +61,10 @@ def world_of(*objects: dict[str, Any], dialect: str = "hami") -> tuple[World, Po
     return made, waiting
 
 
-def kinds(found: list[Remedy]) -> dict[RemedyKind, list[str]]:
-    told: dict[RemedyKind, list[str]] = {}
+def kinds(found: list[Remedy]) -> dict[RemedyType, list[str]]:
+    told: dict[RemedyType, list[str]] = {}
     for remedy in found:
-        told.setdefault(remedy.kind, []).append(remedy.text)
+        told.setdefault(remedy.type, []).append(remedy.text)
     return told
 
 
@@ -76,9 +76,9 @@ def test_less_memory_or_one_pod_less_or_one_more_node() -> None:
         pod("large", {GPU: 1, MEMORY: 12000}),
     )
     assert kinds(remedies(made, waiting)) == {
-        RemedyKind.ASK_LESS: ["ask 6384 of nvidia.com/gpumem instead of 12000 in container main, 5616 less"],
-        RemedyKind.END_PODS: ["end pod default/second on node a"],
-        RemedyKind.ADD_NODE: ["add a node like a"],
+        RemedyType.ASK_LESS: ["ask 6384 of nvidia.com/gpumem instead of 12000 in container main, 5616 less"],
+        RemedyType.END_PODS: ["end pod default/second on node a"],
+        RemedyType.ADD_NODE: ["add a node like a"],
     }
 
 
@@ -89,7 +89,7 @@ def test_several_pods_of_which_none_could_stay() -> None:
         pod("large", {GPU: 1, MEMORY: 11000}),
     )
     told = kinds(remedies(made, waiting))
-    assert told[RemedyKind.END_PODS] == ["end 2 pods on node a: default/p0, default/p1"]
+    assert told[RemedyType.END_PODS] == ["end 2 pods on node a: default/p0, default/p1"]
 
 
 @pytest.mark.parametrize("lock", ["nonsense", "2026-01-01T00:00:00Z,default,holder"])
@@ -101,17 +101,17 @@ def test_ending_pods_does_not_help_on_a_node_that_a_lock_closes(lock: str) -> No
     made = World(EngineOptions([make_dialect("hami")]))
     made.add(objects)
     (waiting,) = made.pending.values()
-    assert RemedyKind.END_PODS not in kinds(remedies(made, waiting))
+    assert RemedyType.END_PODS not in kinds(remedies(made, waiting))
     del closed["metadata"]["annotations"]["hami.io/mutex.lock"]
     made, waiting = world_of(*objects)
-    assert RemedyKind.END_PODS in kinds(remedies(made, waiting))
+    assert RemedyType.END_PODS in kinds(remedies(made, waiting))
 
 
 def test_memory_of_which_nothing_was_said() -> None:
     made, waiting = world_of(
         node("a", cards=1), running("first", "a", "GPU-a-0", 4000), pod("whole", {GPU: 1, CORES: 10})
     )
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.ASK_LESS]
     assert text == "ask 12384 of nvidia.com/gpumem (it does not say, and gets whole cards) in container main"
 
 
@@ -139,7 +139,7 @@ def test_amounts_as_the_api_server_writes_them(written: str, shown: str) -> None
     made, waiting = world_of(
         node("a", cards=1), running("r", "a", "GPU-a-0", 6000), pod("p", {GPU: 1, MEMORY: written})
     )
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.ASK_LESS]
     assert text == f"ask 10384 of nvidia.com/gpumem instead of {shown} in container main, 1616 less"
 
 
@@ -148,8 +148,8 @@ def test_nodes_and_cards_are_uncordoned() -> None:
         node("a", cards=2, cordoned=(0, 1)), node("b", unschedulable=True), pod("p", {GPU: 1, MEMORY: 1000})
     )
     told = kinds(remedies(made, waiting))
-    assert told[RemedyKind.UNCORDON_CARD] == ["uncordon card GPU-a-0 of node a", "uncordon card GPU-a-1 of node a"]
-    assert told[RemedyKind.UNCORDON_NODE] == ["uncordon node b"]
+    assert told[RemedyType.UNCORDON_CARD] == ["uncordon card GPU-a-0 of node a", "uncordon card GPU-a-1 of node a"]
+    assert told[RemedyType.UNCORDON_NODE] == ["uncordon node b"]
 
 
 def test_what_keeps_it_from_nodes_is_left_out() -> None:
@@ -164,7 +164,7 @@ def test_what_keeps_it_from_nodes_is_left_out() -> None:
         ),
     )
     told = kinds(remedies(made, waiting))
-    assert told == {RemedyKind.DROP_CONSTRAINT: ["leave out its nodeSelector (spec.nodeSelector)"]}
+    assert told == {RemedyType.DROP_CONSTRAINT: ["leave out its nodeSelector (spec.nodeSelector)"]}
 
 
 def test_taints_are_tolerated_the_fewest_first() -> None:
@@ -172,13 +172,13 @@ def test_taints_are_tolerated_the_fewest_first() -> None:
     asked = pod("p", {GPU: 1, MEMORY: 1000})
     for fewest in (one, two):
         made, waiting = world_of(node("a", taints=[one, two]), node("b", taints=[fewest]), asked)
-        assert kinds(remedies(made, waiting))[RemedyKind.TOLERATE] == [f"tolerate {fewest['key']}=x:NoSchedule"]
+        assert kinds(remedies(made, waiting))[RemedyType.TOLERATE] == [f"tolerate {fewest['key']}=x:NoSchedule"]
 
 
 def test_nobody_is_told_to_tolerate_a_node_that_is_not_ready() -> None:
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     made, waiting = world_of(node("a", taints=[not_ready]), pod("p", {GPU: 1, MEMORY: 1000}))
-    assert RemedyKind.TOLERATE not in kinds(remedies(made, waiting))
+    assert RemedyType.TOLERATE not in kinds(remedies(made, waiting))
 
 
 def test_a_quota_is_raised_by_as_little_as_does() -> None:
@@ -189,10 +189,10 @@ def test_a_quota_is_raised_by_as_little_as_does() -> None:
     }
     made, waiting = world_of(node("a"), quota, running("r", "a", "GPU-a-0", 2000), pod("p", {GPU: 1, MEMORY: 4000}))
     told = kinds(remedies(made, waiting))
-    assert told[RemedyKind.RAISE_QUOTA] == [
+    assert told[RemedyType.RAISE_QUOTA] == [
         "raise limits.nvidia.com/gpumem of ResourceQuota default/q to 6000 (it is 5000)"
     ]
-    assert told[RemedyKind.ASK_LESS] == ["ask 3000 of nvidia.com/gpumem instead of 4000 in container main, 1000 less"]
+    assert told[RemedyType.ASK_LESS] == ["ask 3000 of nvidia.com/gpumem instead of 4000 in container main, 1000 less"]
 
 
 def _random_objects(seed: int) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ def _applied(objects: list[dict[str, Any]], remedy: Remedy, made: World) -> tupl
     return world_of(*kept, *changed.values(), dialect=made.engine.dialects.first.name)
 
 
-def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[RemedyKind]:
+def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[RemedyType]:
     """Hold what is suggested for the last object, a pod, against the cluster made anew; return the kinds of it."""
     made, waiting = world_of(*objects, dialect=dialect)
     if _node_of(made, waiting):
@@ -278,21 +278,21 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
     assert not _node_of(made, waiting), "a search left something behind"
     for remedy in found:
         assert _node_of(*_applied(objects, remedy, made)) == remedy.node, remedy.text
-        if remedy.kind is RemedyKind.END_PODS:
+        if remedy.type is RemedyType.END_PODS:
             for uid in remedy.ended:
-                fewer = Remedy(remedy.kind, (), "", ended=tuple(other for other in remedy.ended if other != uid))
+                fewer = Remedy(remedy.type, (), "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
                 assert (
                     again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())
                     is None
                 ), remedy.text
-        if remedy.kind is RemedyKind.RAISE_QUOTA:
+        if remedy.type is RemedyType.RAISE_QUOTA:
             (lower,) = [each for each in map(deepcopy, remedy.objects) if each["kind"] == "ResourceQuota"]
             hard = lower["spec"]["hard"]
             for key, amount in hard.items():
                 hard[key] = str(int(amount) - 1)
             assert not _node_of(*_applied(objects, replace(remedy, objects=(lower,)), made)), remedy.text
-        if remedy.kind is RemedyKind.TOLERATE:
+        if remedy.type is RemedyType.TOLERATE:
             assert remedy.pod is not None
             tolerated = remedy.pod["spec"]["tolerations"]
             own = made.written(waiting)["spec"].get("tolerations", ())
@@ -305,18 +305,18 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                     is None
                 ), remedy.text
     written = made.written(waiting)
-    told = {remedy.text: remedy for remedy in found if remedy.kind is RemedyKind.ASK_LESS}
+    told = {remedy.text: remedy for remedy in found if remedy.type is RemedyType.ASK_LESS}
     for amount in amounts_of(written, made.engine.dialects, waiting, made.engine.algorithm.classes.claims(waiting)):
-        suggested = next((n for n in _some(amount.steps) if amount.worded(n) in told), 0)
+        suggested = next((n for n in _some(amount.steps) if amount.request_text(n) in told), 0)
         if not suggested:  # which may be another number than those that are looked at
-            texts = [text for text in told if _is_about(text, amount.worded(1))]
+            texts = [text for text in told if _is_about(text, amount.request_text(1))]
             suggested = _number_in(texts[0]) if texts else 0
         larger = [steps for steps in _some(amount.steps) if steps > suggested]
         fits = [
             n for n in (suggested + 1, *larger) if n < amount.steps and _fits_with(made, amount.applied(written, n))
         ]
-        assert not fits, f"{amount.worded(fits[0])} would do, and {suggested} was suggested"
-    return {remedy.kind for remedy in found}
+        assert not fits, f"{amount.request_text(fits[0])} would do, and {suggested} was suggested"
+    return {remedy.type for remedy in found}
 
 
 def _some(steps: int) -> list[int]:
@@ -359,7 +359,7 @@ def test_a_quota_is_raised_no_further_than_the_pod_needs(seed: int) -> None:
     if rng.random() < 0.5:
         asked["spec"]["containers"].append(second)
     objects = [node("n0"), *tenants, _quota(MEMORY, used + int(rng.integers(1, 2000))), asked]
-    assert RemedyKind.RAISE_QUOTA in check_remedies(objects)
+    assert RemedyType.RAISE_QUOTA in check_remedies(objects)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -374,7 +374,7 @@ def test_no_taint_is_tolerated_that_does_not_keep_the_pod_away(seed: int) -> Non
         nodes.append(node(f"n{number}", cards=2, taints=taints))
     tolerated = [{"key": str(rng.choice(["a", "b"])), "operator": "Exists"}] if rng.random() < 0.5 else []
     asked = pod("asked", {GPU: 1, MEMORY: 4000}, tolerations=tolerated)
-    assert RemedyKind.TOLERATE in check_remedies([*nodes, asked])
+    assert RemedyType.TOLERATE in check_remedies([*nodes, asked])
 
 
 def test_quotas_and_annotations_are_among_the_clusters_that_are_tried() -> None:
@@ -388,8 +388,8 @@ def test_an_amount_of_memory_of_nothing_is_to_be_one_that_fits(resource: str, de
     policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "d"}, "spec": {"defaults": {"memory": default}}}
     there = [node("a", cards=1), running("first", "a", "GPU-a-0", 8192), *([policy] if default else [])]
     made, waiting = world_of(*there, pod("asked", {GPU: 1, resource: 0}))
-    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    (text,) = kinds(remedies(made, waiting))[RemedyType.ASK_LESS]
     most, gets = (50 if resource == PERCENT else 8192), "30720 MiB by a policy" if default else "whole cards"
-    assert text == f"ask {most} of {resource} (0 is no amount, and it gets {gets}) in container main"
+    assert text == f"ask {most} of {resource} (0 is not an amount, and it gets {gets}) in container main"
     made, waiting = world_of(*there, pod("asked", {GPU: 1, resource: most}))
     assert ask(made, waiting).node == "a"

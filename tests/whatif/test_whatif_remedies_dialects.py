@@ -10,7 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyType, World, ask, explain_pod, make_dialect, remedies
 from vgpu_scheduler.whatif.objects.cards import WRITERS, Card, CardShare
 from vgpu_scheduler.whatif.policy_checks.forms import annotations_of, device_of
 
@@ -51,7 +51,7 @@ def cluster(dialect: str, *nodes: list[list[tuple[int, int]]]) -> list[Object]:
 
 def suggested(dialect: str, objects: list[Object], **limits: object) -> list[str]:
     made, waiting = world_of(*objects, pod("asked", limits), dialect=dialect)
-    return kinds(remedies(made, waiting)).get(RemedyKind.ASK_LESS, [])
+    return kinds(remedies(made, waiting)).get(RemedyType.ASK_LESS, [])
 
 
 HALF = (SIZE // 2, 50)
@@ -124,14 +124,15 @@ def _of_koordinator(rng: np.random.Generator) -> Object:
     return ways[int(rng.integers(len(ways)))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dialect", "seeds"), [("volcano", 40), ("koordinator", 120)])
 def test_each_remedy_helps_and_is_minimal(dialect: str, seeds: int) -> None:
-    seen: set[RemedyKind] = set()
+    seen: set[RemedyType] = set()
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         limits = _of_volcano(rng) if dialect == "volcano" else _of_koordinator(rng)
         seen |= check_remedies([*_random_cluster(dialect, rng), pod("asked", limits)], dialect)
-    assert seen >= {RemedyKind.ASK_LESS, RemedyKind.END_PODS, RemedyKind.ADD_NODE}
+    assert seen >= {RemedyType.ASK_LESS, RemedyType.END_PODS, RemedyType.ADD_NODE}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -146,7 +147,7 @@ def test_of_each_resource_one_amount_is_told_and_it_is_the_largest(seed: int) ->
     for remedy in remedies(made, waiting):
         told = re.findall(r"(\d+) of (koordinator\S+\w)", remedy.text)
         assert len(told) == len({resource for _, resource in told}), remedy.text
-        if remedy.kind is not RemedyKind.TOGETHER or remedy.pod is None or remedy.ended:
+        if remedy.type is not RemedyType.TOGETHER or remedy.pod is None or remedy.ended:
             continue
         ended = {made.bound[uid].name for uid in remedy.ended}
         left = [each for each in objects if each["metadata"]["name"] not in ended]
@@ -214,7 +215,7 @@ def test_less_of_compute_and_of_memory_together_is_told_where_less_of_one_would_
     asks |= {SHARED: 1} if rng.random() < 0.5 else {}
     objects = cluster("koordinator", cards)
     made, waiting = world_of(*objects, pod("asked", asks), dialect="koordinator")
-    found = [each for each in remedies(made, waiting) if each.kind is RemedyKind.ASK_LESS and each.pod]
+    found = [each for each in remedies(made, waiting) if each.type is RemedyType.ASK_LESS and each.pod]
     both = [each for each in found if f" of {CORE} " in each.text and f" of {RATIO} " in each.text]
     assert both, [each.text for each in found]
     for remedy in both:

@@ -14,13 +14,13 @@ from tests.whatif.test_whatif_remedies_dialects import cluster
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyType, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LOCK = "hami.io/mutex.lock"
-ADMINISTRATORS = {RemedyKind.REPAIR_NODE, RemedyKind.WAIT, RemedyKind.UNCORDON_NODE, RemedyKind.UNCORDON_CARD}
+ADMINISTRATORS = {RemedyType.REPAIR_NODE, RemedyType.WAIT, RemedyType.UNCORDON_NODE, RemedyType.UNCORDON_CARD}
 TAINTS = ("not-ready", "unreachable", "disk-pressure")
 BROKEN = ("malformed", "foreign", "unnamed", "serving", "silent", "gone", "sick", "state", "cordoned")
 
@@ -88,7 +88,7 @@ def test_what_is_said_about_a_broken_node_opens_it(seed: int) -> None:
     made, asked = world_of(objects)
     assert not ask(made, asked).node
     before = {name: made.engine.closed_nodes.closures(name) for name in chosen}
-    found = [remedy for remedy in remedies(made, asked) if remedy.kind in ADMINISTRATORS]
+    found = [remedy for remedy in remedies(made, asked) if remedy.type in ADMINISTRATORS]
     assert {remedy.node for remedy in found} == set(chosen), chosen
     assert {name: made.engine.closed_nodes.closures(name) for name in chosen} == before
     assert not ask(made, asked).node
@@ -106,7 +106,7 @@ def test_all_kinds_of_broken_nodes_are_tried() -> None:
 
 def said(how: str, *more: Object) -> list[str]:
     made, asked = world_of([*broken(np.random.default_rng(0), how, "a"), *more, pod("asked", {GPU: 1, MEMORY: 1000})])
-    return [each.text for each in remedies(made, asked) if each.kind in {RemedyKind.REPAIR_NODE, RemedyKind.WAIT}]
+    return [each.text for each in remedies(made, asked) if each.type in {RemedyType.REPAIR_NODE, RemedyType.WAIT}]
 
 
 def test_the_command_that_removes_a_lock_is_printed() -> None:
@@ -137,7 +137,7 @@ def test_pods_that_block_the_turn_of_others_are_deleted(count: int) -> None:
         made.add([{**left, "status": {"phase": "Failed"}}])
     made.add([pod("asked", {number: 1})])
     (asked,) = made.pending.values()
-    (found,) = [remedy for remedy in remedies(made, asked) if remedy.kind is RemedyKind.END_PODS]
+    (found,) = [remedy for remedy in remedies(made, asked) if remedy.type is RemedyType.END_PODS]
     names = "pod default/left-0, which has" if count == 1 else "pods default/left-0, default/left-1, which have"
     assert found.text == f"delete {names} not taken the devices that the plugin of node n0 keeps"
     assert found.node == "n0"
@@ -173,7 +173,11 @@ def test_a_pod_that_blocks_a_turn_and_has_the_room_is_deleted() -> None:
     [
         ("volcano", "x", "restart the device plugin on node n0: the cards that the node lists cannot be read ("),
         ("koordinator", {"devices": "x"}, "restart the device plugin on node n0: the cards that the node lists cannot"),
-        ("koordinator", {"devices": [{"type": "npu"}]}, "have the cards of node n0 listed otherwise, which are not"),
+        (
+            "koordinator",
+            {"devices": [{"type": "npu"}]},
+            "change how the cards of node n0 are registered, which are not",
+        ),
     ],
 )
 def test_lists_that_cannot_be_read_are_told_in_every_dialect(dialect: str, wrong: Any, text: str) -> None:

@@ -10,7 +10,7 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_making_room import CARD, follow, holding, new, waiting
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
-from vgpu_scheduler.whatif import StepKind, make_room, simulate
+from vgpu_scheduler.whatif import StepType, make_room, simulate
 from vgpu_scheduler.whatif.moves.moves import Moves
 from vgpu_scheduler.whatif.world.queue_order import queue_of
 
@@ -80,6 +80,6 @@ def test_nobody_who_waits_takes_what_a_move_leaves_on_cards_beside(seed: int) ->
             assert moves.move(step.move.pod) == step.move
         else:
             assert step.spot is not None
-            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
         there |= serve()
     assert there["new"] == (room.node, room.cards)

@@ -11,8 +11,8 @@ from tests.whatif.test_whatif_less_of_several import quota
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
-from vgpu_scheduler.whatif.advice.corrections import CorrectedPod
+from vgpu_scheduler.whatif import RemedyType, World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod, Correction
 from vgpu_scheduler.whatif.advice.paired_changes import both
 from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do, each_once, say
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
@@ -114,7 +114,7 @@ def test_what_is_asked_otherwise_is_not_corrected_before_and_all_else_is(seed: i
     then = (*do("have it so"), ask_for(amount, int(rng.integers(1, 8))), *do(str(change)))
     same = (whose, what, steps.mistaken) == (container, resource, written)
     before = [Action("more")] if same else [Action(str(change)), Action("more")]
-    assert CorrectedPod({}, (change, "more")).and_then(then) == (*before, *then)
+    assert CorrectedPod({}, (change, Correction(Action("more")))).and_then(then) == (*before, *then)
 
 
 def test_what_users_write_is_not_taken_for_words_of_ours() -> None:
@@ -125,7 +125,7 @@ def test_what_users_write_is_not_taken_for_words_of_ours() -> None:
     found = remedies_from_condition(world, waiting, message, "", QuotaStatus(quotas_of(world, "default"))).remedies
     text = f"leave out its annotation nvidia.com/use-gputype ({said})"
     assert [each for each in found if each.startswith(f"{text} and ")], found
-    first, second = (Remedy(RemedyKind.TOGETHER, do(each), "a") for each in (text, "tolerate a taint"))
+    first, second = (Remedy(RemedyType.TOGETHER, do(each), "a") for each in (text, "tolerate a taint"))
     assert both(first, second, "a").text == f"{text} and tolerate a taint"
 
 
@@ -136,7 +136,7 @@ def test_advice_whose_parts_stand_in_another_order_is_told_once(seed: int) -> No
     ways = [tuple(parts[n] for n in rng.permutation(len(parts))) for _ in range(4)]
     other = (*parts, Action("end 1 pod on node a: x"))
     ways.insert(1, other)
-    found = each_once(Remedy(RemedyKind.TOGETHER, way, f"n{n}") for n, way in enumerate(ways))
+    found = each_once(Remedy(RemedyType.TOGETHER, way, f"n{n}") for n, way in enumerate(ways))
     assert [(each.actions, each.node) for each in found] == [(ways[0], "n0"), (other, "n1")]
     world, waiting = world_of(node("a"), pod("p", {GPU: 9}))
     said = remedies_from_condition(world, waiting, "", "", others=OtherRemedies(ways)).remedies

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.queued_pods import INITIAL_BACKOFF, MAX_BACKOFF
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 
 Object = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Cluster:
         world = world_of(*(deepcopy(obj) for name, obj in self.objects.items() if name not in self.placed))
         pods = [*world.pending.values()]
         return (
-            [*pods_waiting_beside(world, pods[0]).before, pods[0], *pods_waiting_beside(world, pods[0]).after]
+            [*pods_before_and_after(world, pods[0]).before, pods[0], *pods_before_and_after(world, pods[0]).after]
             if pods
             else []
         )
@@ -89,7 +89,7 @@ class Cluster:
         while self.now < until:
             while self.attempt() is not None:
                 pass
-            due = self.engine.queue.tick(self.now)
+            due = self.engine.queue.flush_due(self.now)
             self.now = until if due is None else min(due, until)
 
     def attempt(self) -> tuple[str, Outcome] | None:

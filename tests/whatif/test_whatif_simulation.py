@@ -126,7 +126,9 @@ def test_a_namespace_that_is_not_there_has_no_labels() -> None:
     assert answers(world(NODE), asked()) == [("p", "full")]
     made = world(NODE, limit)
     assert answers(made, asked(), asked("q")) == [("p", "full"), ("q", "full")]
-    assert [str(each) for each in made.problems] == ["Namespace default is not there: it is taken to have no labels"]
+    assert [str(each) for each in made.problems] == [
+        "Namespace default does not exist: it is assumed to have no labels"
+    ]
     made = world(NODE, limit, {"kind": "Namespace", "metadata": {"name": "default", "labels": {"tier": "x"}}})
     assert answers(made, asked()) == [("p", "")]
     assert made.problems == []
@@ -149,7 +151,7 @@ def test_pods_that_are_not_bound_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("obj", "says"),
     [
-        (5, "'5' is no Kubernetes object"),
+        (5, "'5' is not a Kubernetes object"),
         ({"kind": "Pod"}, "Pod: metadata is missing"),
         ({**PLACED, "spec": {"nodeName": "n", "containers": [{"name": "c", "ports": [{"hostPort": 2**70}]}]}},
          "Pod default/there: spec.containers[0].ports[0].hostPort: 1180591620717411303424 is beyond 64 bits"),
@@ -166,7 +168,7 @@ def test_what_no_api_server_would_say_is_an_error(obj: Any, says: str) -> None:
     if isinstance(obj, dict):
         (problem,) = world(obj).problems
         assert says in problem.text
-        assert problem.text.endswith(": it is left out, as the scheduler leaves it out")
+        assert problem.text.endswith(": it is ignored, as by the scheduler")
 
 
 def test_lists_are_taken_apart_in_an_order_that_makes_sense() -> None:
@@ -214,14 +216,17 @@ def test_no_more_pods_of_a_job_run_than_have_to_complete(parallelism: int | None
 @pytest.mark.parametrize(
     ("obj", "says"),
     [
-        ({"kind": "DaemonSet", "metadata": {"name": "d"}}, "DaemonSet d: only pods can be placed, and those of Deploy"),
+        (
+            {"kind": "DaemonSet", "metadata": {"name": "d"}},
+            "DaemonSet d: only pods and the pods of these kinds can be placed: Deploy",
+        ),
         ({"metadata": {"name": "d"}}, "an object without a kind d: only pods"),
         ({"kind": "Deployment"}, "Deployment: metadata is missing"),
-        ({"kind": "Deployment", "metadata": {"name": "d"}, "spec": 5}, "Deployment d: spec is no mapping"),
+        ({"kind": "Deployment", "metadata": {"name": "d"}, "spec": 5}, "Deployment d: spec is not a mapping"),
         ({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "Deployment d: spec.template is missing"),
-        (workload("Job", "many"), "Job w: spec.parallelism: 'many' is no number up to 10000"),
-        (workload("Job", -1), "Job w: spec.parallelism: -1 is no number"),
-        (workload("Job", 10**6), "Job w: spec.parallelism: 1000000 is no number"),
+        (workload("Job", "many"), "Job w: spec.parallelism: 'many' is not a number up to 10000"),
+        (workload("Job", -1), "Job w: spec.parallelism: -1 is not a number"),
+        (workload("Job", 10**6), "Job w: spec.parallelism: 1000000 is not a number"),
     ],
 )
 def test_what_is_no_workload(obj: dict[str, Any], says: str) -> None:

@@ -1,4 +1,4 @@
-"""Where policies spare those that would have to go, their fields are named; without these somebody would go."""
+"""Where policies spare those that would be evicted, their fields are named; without these somebody would go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.policy.resources import policy_object
-from tests.whatif.preempting_worlds import allows, tenant, waiting, world
-from tests.whatif.test_whatif_preempting import explained
+from tests.whatif.preempting_worlds import allows, explained, tenant, waiting, world
 from tests.whatif.test_whatif_remedies import node
 
 Object = dict[str, Any]
@@ -38,7 +37,7 @@ def test_the_fields_that_spare_those_who_would_go_are_named(seed: int) -> None:
     for field, value in SPARING.items():
         shown = str(value).lower() if isinstance(value, bool) else value
         assert (f"spec.preemption.{field} of ClusterVGPUPolicy house ({shown})" in said) is (field in chosen)
-    assert said.endswith("allowed it, 1 pod would go on node a.")
+    assert said.endswith("allowed it, 1 pod would be evicted on node a.")
     assert said in found.text()
     without = explained(world(allows(victims="Any"), *objects)).preemption_outlook
     assert without is not None
@@ -55,7 +54,7 @@ def test_a_policy_of_the_namespace_of_the_victim_is_named() -> None:
     ).preemption_outlook
     assert goes is not None
     assert goes.why == (
-        "If spec.preemption.victims of VGPUPolicy default/mine (Own) allowed it, 1 pod would go on node a.",
+        "If spec.preemption.victims of VGPUPolicy default/mine (Own) allowed it, 1 pod would be evicted on node a.",
     )
 
 
@@ -72,9 +71,8 @@ def test_as_few_fields_as_suffice_are_named_and_of_policies_that_matter_alone() 
     mine = policy_object("mine", {"preemption": {"minRuntime": "0m"}}, namespace="default")
     goes = explained(world(rules, mine, *others, *broken, node("a", 1), held, asked)).preemption_outlook
     assert goes is not None
-    assert goes.why == (
-        "If spec.preemption.preemptible of ClusterVGPUPolicy house (false) allowed it, 1 pod would go on node a.",
-    )
+    title = "spec.preemption.preemptible of ClusterVGPUPolicy house (false)"
+    assert goes.why == (f"If {title} allowed it, 1 pod would be evicted on node a.",)
 
 
 def test_nothing_is_named_where_nobody_would_go_all_the_same() -> None:

@@ -174,3 +174,36 @@ def test_less_of_one_amount_is_told_beside_another_one_that_is_to_be_left_out() 
         mended = strict_world("hami", *objects, remedy.pod)
         (waiting,) = mended.pending.values()
         assert ask(mended, waiting).node == "a"
+
+
+MODE = {"hami": "nvidia.com/vgpu-mode", "volcano": keys.MODE}
+MISTYPED = {
+    "mgi": "mig",
+    "MIG": "mig",
+    "hamicore": "hami-core",
+    "hami_core": "hami-core",
+    "Hami-Core": "hami-core",
+}
+
+
+@pytest.mark.parametrize("dialect", ["hami", "volcano"])
+@pytest.mark.parametrize("typed", MISTYPED)
+def test_the_mode_that_is_meant_is_told(dialect: str, typed: str) -> None:
+    """Be annotations strict or not: a mode that there is not is refused always."""
+    asked = pod("p", {NAMES[dialect][0]: 1}, schedulerName="vgpu-scheduler")
+    check_correction(
+        dialect, asked, {MODE[dialect]: typed}, f"write {MISTYPED[typed]} as its annotation {MODE[dialect]}"
+    )
+
+
+@pytest.mark.parametrize("typed", ["zzz", "gpu"])
+def test_of_a_mode_that_is_like_none_no_other_is_said_to_be_meant(typed: str) -> None:
+    asked = pod("p", {"nvidia.com/gpu": 1}, metadata={"annotations": {MODE["hami"]: typed}})
+    world = strict_world("hami", node("a"), asked)
+    (waiting,) = world.pending.values()
+    assert [each.text for each in remedies(world, waiting)] == [f"leave out its annotation {MODE['hami']} ({typed})"]
+
+
+def test_of_several_modes_each_is_told() -> None:
+    asked = pod("p", {"nvidia.com/gpu": 1}, schedulerName="vgpu-scheduler")
+    check_correction("hami", asked, {MODE["hami"]: "mgi,Hami-Core"}, "write mig,hami-core as its annotation")

@@ -10,7 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, check_remedies, node, pod, running, world_of
 
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif import RemedyKind, ask, explain_pod
+from vgpu_scheduler.whatif import RemedyType, ask, explain_pod
 
 Object = dict[str, Any]
 
@@ -71,10 +71,10 @@ def test_both_causes_are_named_and_what_helps_against_both(kinds: tuple[str, str
     (cause,) = [each for each in found.causes if each.startswith("Several things keep it from ")]
     assert all(SAID[kind] in cause for kind in kinds)
     assert not any(said in cause for kind, said in SAID.items() if kind not in kinds)
-    together = [remedy for remedy in found.remedies if remedy.kind is RemedyKind.TOGETHER]
+    together = [remedy for remedy in found.remedies if remedy.type is RemedyType.TOGETHER]
     assert any(all(CHANGE[kind] in remedy.text for kind in kinds) for remedy in together)
     assert all(" and " in remedy.text for remedy in together)
-    assert RemedyKind.TOGETHER in check_remedies(objects)
+    assert RemedyType.TOGETHER in check_remedies(objects)
 
 
 @pytest.mark.parametrize("kind", SAID)
@@ -84,7 +84,7 @@ def test_where_one_change_helps_no_two_are_searched(kind: str, seed: int) -> Non
     made, waiting = world_of(*objects)
     found = explain_pod(made, waiting)
     assert not any(each.startswith("Several things") for each in found.causes)
-    assert RemedyKind.TOGETHER not in {remedy.kind for remedy in found.remedies}
+    assert RemedyType.TOGETHER not in {remedy.type for remedy in found.remedies}
 
 
 def test_of_three_at_once_nothing_is_known_but_what_they_are() -> None:
@@ -93,7 +93,8 @@ def test_of_three_at_once_nothing_is_known_but_what_they_are() -> None:
     told = "has the taint team=b:NoSchedule, does not match its node selector or affinity and says Insufficient cpu."
     assert told in text
     assert (
-        "No change was found that would help, nor two together; not all pairs were searched, nor more at once." in text
+        "No change or pair of changes that would help was found; not all pairs were searched, and no larger "
+        "sets." in text
     )
 
 
@@ -106,7 +107,7 @@ def test_what_is_behind_a_limit_is_named_too(kinds: tuple[str, str], seed: int) 
     made, waiting = world_of(limit, *objects)
     found = explain_pod(made, waiting)
     alone = ask(*world_of(*objects)).decision.message
-    assert f"It would wait without limits of policies, too: {alone}" in found.causes
+    assert f"It would also wait without the limits of policies: {alone}" in found.causes
     (cause,) = [each for each in found.causes if each.startswith("Several things keep it from ")]
     assert all(SAID[kind] in cause for kind in kinds)
 

@@ -18,11 +18,11 @@ from vgpu_scheduler.whatif.traces import (
     Arrivals,
     AuditError,
     CardLocation,
-    Course,
     EnginePlacer,
     Fleet,
     Room,
     Run,
+    RunResult,
     Summary,
     TraceError,
     TraceNode,
@@ -50,7 +50,7 @@ def node(cards: int = 2, *, name: str = "n", cpu: int = 8000, memory: int = 1638
     return TraceNode(name, cpu, memory, (model,) * cards)
 
 
-def course(fleet: Fleet, pods: list[TracePod], spots: list[CardLocation | None]) -> Course:
+def result(fleet: Fleet, pods: list[TracePod], spots: list[CardLocation | None]) -> RunResult:
     return measure(Run(0, fleet, Arrivals(pods, range(len(pods)), NONE)), spots, typical_pods(pods))
 
 
@@ -85,16 +85,16 @@ def test_smaller_parts_than_a_percent_are_rounded_up() -> None:
         (
             "8000,16384,2",
             "8 cores,16384,2",
-            "nodes.csv:2: cpu_milli: '8 cores' is no whole number from 0 to 1000000000",
+            "nodes.csv:2: cpu_milli: '8 cores' is not a whole number from 0 to 1000000000",
         ),
-        ("8000,16384,2", "8000,-1,2", "nodes.csv:2: memory_mib: '-1' is no whole number from 0 to 1000000000"),
+        ("8000,16384,2", "8000,-1,2", "nodes.csv:2: memory_mib: '-1' is not a whole number from 0 to 1000000000"),
         ("8000,16384,2", "8000,16384,65", "nodes.csv:2: gpu: 65 is more than 64"),
         ("2,T4", "2,", "nodes.csv:2: model: it is empty, and the node has cards"),
         ("b,8000,16384,0,", "b,8000,16384", "nodes.csv:3: gpu: the row ends before it"),
-        ("b,8000,16384,0,", "b,8000,16384,0,,x", "nodes.csv:3: model: the row goes on behind it"),
-        ("\nb,", "\na,", "nodes.csv:3: sn: a is there twice"),
+        ("b,8000,16384,0,", "b,8000,16384,0,,x", "nodes.csv:3: model: the row has more cells"),
+        ("\nb,", "\na,", "nodes.csv:3: sn: a is given twice"),
         ("\nb,", "\n,", "nodes.csv:3: sn: it is empty"),
-        ("b,8000", '"b,8000', "nodes.csv:3: no CSV: unexpected end of data"),
+        ("b,8000", '"b,8000', "nodes.csv:3: not valid CSV: unexpected end of data"),
         (NODES.partition("\n")[2], "", "nodes.csv: there is no node in it"),
         (NODES, "", "nodes.csv:1: there is no column sn; it has none"),
     ],
@@ -116,9 +116,9 @@ def test_malformed_nodes_are_named(old: str, new: str, message: str) -> None:
         ),
         ("1,600", "1,1001", "gpu_milli: 1001 is more than 1000"),
         ("1,600", "1,0", "gpu_milli: it is 0, and num_gpu is 1"),
-        ("1,600", "1.5,600", "num_gpu: '1.5' is no whole number from 0 to 64"),
+        ("1,600", "1.5,600", "num_gpu: '1.5' is not a whole number from 0 to 64"),
         ("1,600", "65,600", "num_gpu: 65 is more than 64"),
-        ("1,600", "1,٦", "gpu_milli: '٦' is no whole number from 0 to 1000"),
+        ("1,600", "1,٦", "gpu_milli: '٦' is not a whole number from 0 to 1000"),
         (PODS.partition("\n")[2], "", "there is no pod in it"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_replay_by_hand() -> None:
     fleet = Fleet([node(2), node(1, name="m", model="A10")])
     pods = [HALF, replace(HALF, models=("A10",)), PLAIN, TracePod(0, 0, 2, 100), HALF]
     spots = [CardLocation(0, (0,)), CardLocation(1, (0,)), CardLocation(0, ()), None, CardLocation(0, (0,))]
-    found = course(fleet, pods, spots)
+    found = result(fleet, pods, spots)
     # demand in percent of 300: 16.7, 33.3, 33.3, 100, 116.7; given out: 50, 100, 100, 100, 150
     assert found.curve[16] == 0.0
     assert found.curve[17] == pytest.approx(100 * 50 / 300)
@@ -236,7 +236,7 @@ def test_a_churn_by_hand() -> None:
 def test_the_audit_finds_what_cannot_be(pods: list[TracePod], spots: list[CardLocation | None], message: str) -> None:
     fleet = Fleet([node(2), replace(node(0, name="few"), pods=3)])
     with pytest.raises(AuditError, match=message):
-        course(fleet, pods, spots)
+        result(fleet, pods, spots)
 
 
 def test_the_audit_gives_back_what_leaves() -> None:
@@ -250,8 +250,8 @@ def test_the_audit_gives_back_what_leaves() -> None:
 
 def test_the_audit_finds_pods_that_were_kept_from_a_node_with_room() -> None:
     fleet = Fleet([node(2)])
-    assert course(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), None, None]).withheld == 2
-    assert course(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), CardLocation(0, (1,)), None]).withheld == 0
+    assert result(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), None, None]).withheld == 2
+    assert result(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), CardLocation(0, (1,)), None]).withheld == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -326,8 +326,8 @@ def test_what_left_makes_room() -> None:
 def test_a_summary_is_the_mean_of_its_seeds() -> None:
     fleet, pods = Fleet([node(1)]), [CARD]
     run = Run(4, fleet, Arrivals(pods, [0], NONE))
-    courses = [measure(run, spots, typical_pods(pods)) for spots in ([CardLocation(0, (0,))], [None])]
-    summary = Summary("w", "p", [run, replace(run, seed=5)], courses)
+    results = [measure(run, spots, typical_pods(pods)) for spots in ([CardLocation(0, (0,))], [None])]
+    summary = Summary("w", "p", [run, replace(run, seed=5)], results)
     assert (summary.mean(0, "allocation"), summary.deviation(0, "allocation")) == (50.0, 50.0)
     found = summary.as_json()
     assert found["points"][0] == {

@@ -86,7 +86,7 @@ def test_a_runtime_of_another_kind_or_name_is_not_taken() -> None:
 
 
 def test_patches_of_a_train_job_are_refused() -> None:
-    with pytest.raises(WorldError, match=r"TrainJob w: spec.runtimePatches is not followed here: write it into the"):
+    with pytest.raises(WorldError, match=r"TrainJob w: spec.runtimePatches is not supported here: write it into the"):
         written(training_runtime(), train_job(runtimePatches=[{"manager": "x"}]))
 
 

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import (
     Remedy,
-    RemedyKind,
+    RemedyType,
     World,
     explain_bound,
     explain_pod,
@@ -192,7 +192,7 @@ def test_a_pod_that_preempts_is_told_the_most_that_it_may_ask_without(seed: int)
     ]
     world = preempting(*objects)
     found = explain_pod(world, asked_of(world))
-    (less,) = [remedy.text for remedy in found.remedies if remedy.kind is RemedyKind.ASK_LESS]
+    (less,) = [remedy.text for remedy in found.remedies if remedy.type is RemedyType.ASK_LESS]
     assert less.startswith(f"ask {free} of {MEMORY} instead of 16384")
     assert not found.first
     (later,) = [each for each in world.pending.values() if each.name == "later"]
@@ -220,10 +220,10 @@ def test_what_one_that_preempts_would_take_is_no_help(seed: int) -> None:
     objects[0]["metadata"]["annotations"]["hami.io/device-cordon"] = "GPU-a-1"
     world = preempting(*objects)
     found = explain_pod(world, asked_of(world))
-    kinds = {remedy.kind for remedy in found.remedies}
+    kinds = {remedy.type for remedy in found.remedies}
     if not found.answer.node:
         assert kinds
-        assert RemedyKind.UNCORDON_CARD not in kinds
+        assert RemedyType.UNCORDON_CARD not in kinds
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -257,7 +257,7 @@ def test_pods_are_ended_for_those_that_are_served_before_as_well() -> None:
     ]
     world = world_of(*objects)
     found = explain_pod(world, asked_of(world))
-    assert [remedy.text for remedy in found.remedies if remedy.kind is RemedyKind.END_PODS] == [
+    assert [remedy.text for remedy in found.remedies if remedy.type is RemedyType.END_PODS] == [
         "end 2 pods on node a: default/one, default/two"
     ]
     assert "1 pod that waits, too, is served before it" in found.text()
@@ -266,9 +266,9 @@ def test_pods_are_ended_for_those_that_are_served_before_as_well() -> None:
 def test_as_many_nodes_are_added_as_it_takes() -> None:
     full = [running("r", "a", "GPU-a-0", 16000), *(waits(f"w{n}", {GPU: 1, MEMORY: 16000}, n) for n in range(3))]
     world = world_of(node("a", cards=1), *full, waits("asked", {GPU: 1, MEMORY: 16000}, 9))
-    found = {remedy.kind: remedy for remedy in remedies(world, asked_of(world))}
-    assert found[RemedyKind.ADD_NODE].text == "add 4 nodes like a"
-    assert len([obj for obj in found[RemedyKind.ADD_NODE].objects if obj["kind"] == "Node"]) == 4
+    found = {remedy.type: remedy for remedy in remedies(world, asked_of(world))}
+    assert found[RemedyType.ADD_NODE].text == "add 4 nodes like a"
+    assert len([obj for obj in found[RemedyType.ADD_NODE].objects if obj["kind"] == "Node"]) == 4
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -284,12 +284,12 @@ def test_nodes_for_pods_of_the_same_second_are_told_as_the_range_that_they_are(s
         waits("asked", whole, 9),
     ]
     world = world_of(*objects)
-    found = {remedy.kind: remedy for remedy in remedies(world, asked_of(world))}[RemedyKind.ADD_NODE]
+    found = {remedy.type: remedy for remedy in remedies(world, asked_of(world))}[RemedyType.ADD_NODE]
     most, fewest = earlier + as_old + 1, earlier + 1
     added = [obj for obj in found.objects if obj["kind"] == "Node"]
     assert len(added) == most
     assert found.text.startswith("add a node like a" if most == 1 else f"add {most} nodes like a")
-    assert (f"or fewer, but at least {fewest}: nobody can say" in found.text) is (fewest < most)
+    assert (f"or fewer, but at least {fewest}: it is not known" in found.text) is (fewest < most)
     assert "asked" in done(objects, found, set())
     # One fewer than the fewest is not enough, however pods of a second are served.
     for number, is_enough in ((fewest, True), (fewest - 1, False)):

@@ -81,8 +81,8 @@ def test_a_pod_goes_where_its_volume_is() -> None:
                 claimed("data"),
             ],
             (
-                "Its claim default/data waits for a volume of class fast, which makes none: somebody has to provide one"
-                " that is free, large enough and reached from a node that fits."
+                "Its claim default/data waits for a volume of class fast, which provisions none: provide one "
+                "that is free, large enough and reachable from a node that fits."
             ),
         ),
         (
@@ -184,9 +184,9 @@ def test_pods_that_wait_in_the_snapshot_are_asked_about_themselves() -> None:
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ({"volumeClaimTemplates": "x"}, "StatefulSet db: spec.volumeClaimTemplates is no list"),
+        ({"volumeClaimTemplates": "x"}, "StatefulSet db: spec.volumeClaimTemplates is not a list"),
         ({"volumeClaimTemplates": ["x"]}, "StatefulSet db: spec.volumeClaimTemplates"),
-        ({"ordinals": {"start": -1}}, "StatefulSet db: spec.ordinals.start: -1 is no number of 0 or more"),
+        ({"ordinals": {"start": -1}}, "StatefulSet db: spec.ordinals.start: -1 is not a number of 0 or more"),
     ],
 )
 def test_a_malformed_stateful_set_is_named_with_its_field(spec: dict[str, Any], problem: str) -> None:

@@ -271,7 +271,9 @@ def test_a_job_may_start_with_fewer_pods() -> None:
 
 def test_replica_types_are_known_in_any_case() -> None:
     assert names(kubeflow_job("PyTorchJob", {"master": 1, "WORKER": 1})) == ["w-master-0", "w-worker-0"]
-    with pytest.raises(WorldError, match=r"spec.jaxReplicaSpecs.Wrker: there is no such replica type but Worker"):
+    with pytest.raises(
+        WorldError, match=r"spec.jaxReplicaSpecs.Wrker: there is no such replica type; there are Worker"
+    ):
         made_by(kubeflow_job("JAXJob", {"Wrker": 1}))
 
 
@@ -418,7 +420,7 @@ def test_pods_that_no_api_server_can_have_are_refused_before_they_are_made(kind:
                 with pytest.raises(WorldError) as caught:
                     made_by(obj)
                 written = ".".join(part if isinstance(part, str) else f"[{part}]" for part in path).replace(".[", "[")
-                assert str(caught.value) == f"{obj['kind']} w: {written}: {odd!r} is no number up to 10000"
+                assert str(caught.value) == f"{obj['kind']} w: {written}: {odd!r} is not a number up to 10000"
 
 
 @pytest.mark.parametrize("kind", EVERY)

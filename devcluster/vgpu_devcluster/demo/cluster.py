@@ -49,19 +49,19 @@ class DemoCluster:
         self.operator = OperatorProcess(self.kubeconfig, log, {"VGPU_PREEMPTION": "true"})  # policies say whether
 
     async def register(self, node: str, cards: Sequence[str], **more: Any) -> None:
-        """Let a node with these cards come up; ``more`` is that of :meth:`NodeSide.register`."""
+        """Register a node with these cards; ``more`` is passed to :meth:`NodeSide.register`."""
         await self.nodes.register([node], cards, **more)
         self._fleet.append(node)
 
     async def start_fleet(self) -> None:
-        """Let all nodes of the demo come up, a reserved one among them, and their plugins begin."""
+        """Register all nodes of the demo, including a reserved one, and start their plugins."""
         for name, cards in FLEET.items():
             await self.register(name, cards)
         await self.register("reserved-0", ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
         await self.nodes.start()
 
     async def look(self) -> Fleet:
-        """Return how the fleet is: what plugins have handed out, and which pods run and wait."""
+        """Return the state of the fleet: the amounts handed out, and the running and waiting pods."""
         pods = await self._list(_ALL_PODS)
         waiting = [
             WaitingPod(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", unschedulable(pod))
@@ -107,7 +107,7 @@ class DemoCluster:
             return dict(await answer.json())
 
     def started(self) -> int:
-        """Count the pods that the nodes have ever started; that takes no request, so nothing measured suffers."""
+        """Return how many pods the nodes have started so far; takes no request, so it does not disturb measurements."""
         return self.nodes.counts["running"]
 
     async def running(self) -> int:
@@ -125,7 +125,7 @@ class DemoCluster:
         await self._send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
     async def create_settings(self, namespace: str) -> None:
-        """Write the operator's settings where an installed one has them."""
+        """Write the operator's settings into a ConfigMap, as for an installed operator."""
         data = {"settings.yaml": f"scheduler_names: [{AGENT}]\npreemption: true\n"}
         await self._send(
             "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": AGENT}, "data": data}
@@ -147,7 +147,7 @@ class DemoCluster:
             await self._send("POST", f"/apis/{definition['apiVersion']}/customresourcedefinitions", definition)
 
     async def set_policy(self, name: str, spec: Mapping[str, Any]) -> None:
-        """Create or replace a cluster policy and wait until the operator calls this version of it ready."""
+        """Create or replace a cluster policy, and wait until the operator reports this generation as Ready."""
         body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": CLUSTER_KIND, "metadata": {"name": name}, "spec": spec}
         async with self._http.get(f"{_POLICIES}/{name}") as answer:
             known = await answer.json() if answer.status == 200 else None
@@ -190,7 +190,7 @@ class DemoCluster:
     # Waiting ---------------------------------------------------------------------------------------------------------
 
     async def until(self, condition: Callable[[], bool], what: str, within: float) -> None:
-        """Wait for something that can be asked at once."""
+        """Wait for a condition that can be checked directly."""
 
         async def ask() -> bool:
             return condition()
@@ -198,7 +198,7 @@ class DemoCluster:
         await self.until_async(ask, what, within)
 
     async def until_async(self, condition: Callable[[], Any], what: str, within: float) -> None:
-        """Wait for something that takes a request to ask.
+        """Wait for a condition that takes a request to check.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class DemoCluster:
 
 
 def unschedulable(pod: Mapping[str, Any]) -> str:
-    """Return what the condition of a pod that waits says, empty when it has none."""
+    """Return the message of a waiting pod's condition; empty if it has none."""
     conditions = pod["status"].get("conditions", [])
     found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
     return str(found[0]["message"]) if found else ""
@@ -226,9 +226,9 @@ async def open_demo_cluster(log: Path | None, kubeconfig: Path | None = None) ->
     Parameters
     ----------
     log
-        Where the operator's log is kept.
+        The file of the operator's log.
     kubeconfig
-        Where the way to the cluster is written, until the end; in a folder of its own otherwise.
+        Where to write the kubeconfig, which is removed at the end; by default in a temporary folder.
     """
     with tempfile.TemporaryDirectory(prefix="vgpu-demo-") as name, DevCluster.thread() as embedded:
         async with aiohttp.ClientSession(embedded.url) as http, NodeSide(embedded.url) as nodes:

@@ -1,4 +1,4 @@
-"""What the fleet looks like: how much of every card is in use, and which pods wait."""
+"""The state of the fleet: the usage of every card, and the waiting pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEGEND = "a cell is a card: ' ' idle, ░ up to a quarter, ▒ half, ▓ three q
 
 @dataclass(frozen=True, slots=True)
 class CardUse:
-    """One card: its model, its memory in MiB, and how much of that is in use."""
+    """A card: its model, its memory in MiB, and the memory in use."""
 
     model: str
     memory: int
@@ -19,13 +19,13 @@ class CardUse:
 
     @property
     def level(self) -> int:
-        """How dark its cell is: 0 for an idle card, 1 to 4 for the quarters."""
+        """The shade of its cell: 0 for an idle card, 1 to 4 for the quarters."""
         return 0 if self.used <= 0 else min((4 * self.used - 1) // self.memory + 1, len(SHADES) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod without a node: ``namespace/name``, and what its condition says."""
+    """A pod without a node: ``namespace/name``, and the message of its condition."""
 
     name: str
     why: str
@@ -38,7 +38,7 @@ class Fleet:
     Attributes
     ----------
     cards
-        Node to its cards, in the order of both.
+        The cards of each node, in display order.
     running
         Number of pods that have a node and have not ended.
     """
@@ -49,7 +49,7 @@ class Fleet:
 
     @property
     def percent(self) -> int:
-        """Percentage of all memory that is in use."""
+        """The percentage of all memory that is in use."""
         every = [card for row in self.cards.values() for card in row]
         memory = sum(card.memory for card in every)
         return 100 * sum(card.used for card in every) // memory if memory else 0

@@ -1,4 +1,4 @@
-"""What the demo prints, for a pipe or a file: plain lines, without colours and pauses."""
+"""The demo's output for a pipe or a file: plain lines, without colours and pauses."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Output:
         self._last = ""
 
     def title(self, text: str) -> None:
-        """Begin a part."""
+        """Start a step."""
         click.echo(f"\n{text}")
 
     def say(self, text: str) -> None:
-        """Say one line."""
+        """Print a line."""
         click.echo(f"      {text}")
 
     def heat_map(self, fleet: Fleet) -> None:
-        """Draw one row per node and one cell per card, the darker the fuller."""
+        """Draw one row per node and one cell per card; the fuller the card, the darker its cell."""
         for node, cards, models in fleet.rows():
             cells = "".join(SHADES[card.level] * 2 for card in cards)
             self.say(f"{node:<10} [{cells}] {models}")
         self.say(f"{'':<10} {LEGEND}")
 
     def follow(self, fleet: Fleet) -> None:
-        """Take in how the fleet is now, while something else is printed."""
+        """Show the current fleet while other lines are printed; does nothing here."""
 
     def watch(self, fleet: Fleet) -> None:
-        """Print how the fleet is now, where that has changed."""
+        """Print a summary of the fleet if it has changed."""
         summary = fleet.summary()
         if summary != self._last:
             self.say(summary)

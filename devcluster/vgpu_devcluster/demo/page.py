@@ -1,4 +1,4 @@
-"""The page of the demo's cluster in a browser: ``vgpu-scheduler ui``, as a process that ends with the demo."""
+"""The page of the demo's cluster: ``vgpu-scheduler ui`` as a process that ends with the demo."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _ADDRESS: Final = re.compile(r"http://\S+/\?key=\S+")
 
 
 class DemoPage:
-    """Serves the page of a cluster for the time of a block.
+    """Serves the page of a cluster during a block.
 
     Parameters
     ----------
     kubeconfig
-        The cluster.
+        The cluster's kubeconfig.
     command
-        What serves it.
+        The command that serves the page.
     within
-        Seconds that it has until it says where.
+        Seconds that the command may take to print its address.
 
     Attributes
     ----------
     address
-        What a browser opens; empty where it could not be served.
+        The address for a browser; empty if the page is not served.
     trouble
-        Why it could not be served; empty where it is.
+        Why the page is not served; empty if it is.
     """
 
     def __init__(self, kubeconfig: Path, command: Sequence[str] = COMMAND, within: float = _WITHIN) -> None:
@@ -50,22 +50,23 @@ class DemoPage:
         return self
 
     async def start(self) -> None:
-        """Serve it, and wait until it is known where, or why it cannot be: nothing is raised."""
+        """Start the page, and wait for its address or its failure; raises nothing."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=self._errors
             )
-            self.address = await asyncio.wait_for(self._told(self._process), self._within)
+            async with asyncio.timeout(self._within):
+                self.address = await self._read_address(self._process)
         except TimeoutError:
             self.trouble = f"it has not started within {self._within:.0f} s"
         except OSError as error:
             self.trouble = str(error)
         if not self.address:
-            self.trouble = self._last_words() or self.trouble or "it ended without a word"
+            self.trouble = self._last_words() or self.trouble or "it ended without any output"
 
     @staticmethod
-    async def _told(process: asyncio.subprocess.Process) -> str:
-        """Return the address that it prints, empty where it ends without one."""
+    async def _read_address(process: asyncio.subprocess.Process) -> str:
+        """Return the address that the process prints; empty if it ends without one."""
         assert process.stdout is not None
         async for line in process.stdout:
             if found := _ADDRESS.search(line.decode(errors="replace")):
@@ -81,10 +82,11 @@ class DemoPage:
         self._errors.close()
         if self._process is None:
             return
-        with suppress(ProcessLookupError):  # a signal to all of the terminal has ended it already
+        with suppress(ProcessLookupError):  # a signal to the whole terminal has ended it already
             self._process.terminate()
         try:
-            await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
+            async with asyncio.timeout(_STOP_WITHIN):
+                await self._process.wait()
         except TimeoutError:
             with suppress(ProcessLookupError):
                 self._process.kill()

@@ -21,7 +21,7 @@ def pod_of(
     Parameters
     ----------
     asks
-        Resources without their domain, as ``gpumem``, to amounts.
+        Amounts of resources, by name without the domain (``gpumem``).
     """
     limits = {f"nvidia.com/{resource}": str(amount) for resource, amount in asks.items()}
     containers = [{"name": "main", "image": "example", "resources": {"limits": limits}}]

@@ -1,4 +1,4 @@
-"""The demo from its beginning to its end: who watches, how it is stopped, and what it leaves: nothing."""
+"""Runs the demo from start to end, handles signals, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNALLED = 130
 
 
 class Stopped(Exception):  # noqa: N818 - it is no failure
-    """Somebody asked the demo to end."""
+    """A signal asked the demo to stop."""
 
 
 def run(output: Output, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> int:
@@ -40,16 +40,16 @@ def run(output: Output, burst: int, *, log: Path | None, keep: bool, kubeconfig:
 
 
 async def run_demo(output: Output, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> None:
-    """Go through the steps, and keep the cluster until a signal comes if that is asked for.
+    """Run the steps, then keep the cluster until a signal arrives if ``keep`` is set.
 
     Parameters
     ----------
     burst
         Pods in a burst.
     log
-        Where the operator's log is kept.
+        The file of the operator's log.
     kubeconfig
-        Where the way to the cluster is written; it is removed in the end.
+        Where to write the kubeconfig, which is removed at the end.
 
     Raises
     ------
@@ -77,7 +77,7 @@ async def run_demo(output: Output, burst: int, *, log: Path | None, keep: bool, 
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM set an event, so that what was started is ended in order."""
+    """Make SIGINT and SIGTERM set an event, so that everything is stopped in order."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
@@ -90,7 +90,7 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
-    """Wait for something, or for the signal to stop it."""
+    """Wait for a coroutine, or raise if the stop signal arrives first."""
     working = asyncio.create_task(work)
     stopped = asyncio.create_task(stop.wait())
     try:
@@ -106,7 +106,7 @@ async def _unless_stopped(stop: asyncio.Event, work: Coroutine[object, object, N
 
 @contextlib.asynccontextmanager
 async def _followed(cluster: DemoCluster, output: Output) -> AsyncIterator[None]:
-    """Show the fleet as it changes for the time of a block."""
+    """Show the fleet as it changes during the block."""
 
     async def follow() -> None:
         while True:
@@ -129,21 +129,22 @@ async def _fill(cluster: DemoCluster) -> None:
 
 
 async def _stay(cluster: DemoCluster, page: DemoPage, output: Output, stop: asyncio.Event) -> None:
-    """Say how to get to the cluster, and show what changes until it ends."""
-    output.title("the cluster is yours")
+    """Print how to reach the cluster, and show changes until it is stopped."""
+    output.title("the cluster is ready to use")
     for line in _ways_in(cluster.kubeconfig, page):
         output.say(line)
     while not stop.is_set():
         output.watch(await cluster.look())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
+            async with asyncio.timeout(_LOOK_EVERY):
+                await stop.wait()
 
 
 def _ways_in(kubeconfig: Path, page: DemoPage) -> list[str]:
     namespace, name = WAITING[0].split("/")
     window = [f"see it in a browser: {page.address}"]
     if page.trouble:
-        window = [f"there is no page for a browser: {page.trouble}"]
+        window = [f"the page could not be started: {page.trouble}"]
     asks = [
         "kubectl get pods -A -o wide",
         f"kubectl describe pod -n {namespace} {name}",

@@ -1,4 +1,4 @@
-"""What is in the cluster while the demo is kept: tenants with pods that run, and pods that wait for a reason each."""
+"""The content of the kept demo cluster: tenants with running pods, and pods that wait for different reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Manifest = dict[str, Any]
 
 RESEARCH, SERVING = "research", "serving"
 WAITING = ("research/needs-memory", "research/wrong-model", "serving/too-many-cards")
-"""The pods that wait: for memory, for a model that no node has, and for a limit of a policy."""
+"""The waiting pods: for memory, for a model that no node has, and because of a policy's limit."""
 _POLICY = "serving-limits"
 _RESERVED: Mapping[str, Any] = {"nodeSelector": POOL, "tolerations": [{"key": "pool", "operator": "Exists"}]}
 _WITHIN = 60.0
@@ -24,7 +24,7 @@ async def create_tenants(cluster: DemoCluster) -> None:
     Raises
     ------
     TimeoutError
-        If the pods that have room do not run in time, or those that have none do not say why.
+        If pods that fit are not running in time, or the waiting pods have no condition in time.
     """
     await cluster.clear()
     for namespace in (RESEARCH, SERVING):

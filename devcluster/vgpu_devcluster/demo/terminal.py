@@ -1,4 +1,4 @@
-"""The demo for people: colours, pauses to read, and a heat map below that follows the fleet."""
+"""The demo on a terminal: colours, pauses to read, and a heat map below that follows the fleet."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SHOWN = 5  # waiting pods
 
 
 class TerminalOutput(Output):
-    """Prints in colours, as far as the console has any (``NO_COLOR`` takes them away).
+    """Prints in colours, as far as the console supports them (``NO_COLOR`` turns them off).
 
     Parameters
     ----------
     console
-        Where to.
+        The console to print to.
     live
-        Keep the heat map below the lines, and pause between the parts; otherwise it is printed among them.
+        Whether to keep the heat map below the lines and pause between steps, instead of printing it in between.
     """
 
     def __init__(self, console: Console, *, live: bool) -> None:
@@ -39,21 +39,21 @@ class TerminalOutput(Output):
         self._live = Live(console=console, auto_refresh=False) if live else None
 
     def title(self, text: str) -> None:
-        """Begin a part."""
+        """Start a step."""
         if self._live and self._began:
             time.sleep(_PAUSE)
         self._began = True
         self._console.print(Text(f"\n{text}", style="bold"))
 
     def say(self, text: str) -> None:
-        """Say one line."""
+        """Print a line."""
         if self._live is None:
             self._console.print(Padding(Text(text), (0, 0, 0, _INDENT)))
         else:
             self._console.print(Text(" " * _INDENT + text), soft_wrap=True)
 
     def heat_map(self, fleet: Fleet) -> None:
-        """Draw the fleet where the story is, unless it is drawn below anyway."""
+        """Draw the fleet between the lines, unless it is drawn below them anyway."""
         if self._live is None:
             self._console.print(drawn(fleet))
 
@@ -65,24 +65,24 @@ class TerminalOutput(Output):
         self._live.update(Group(Text(), drawn(fleet)), refresh=True)
 
     def watch(self, fleet: Fleet) -> None:
-        """Draw the fleet below the lines so far."""
+        """Draw the fleet below the lines printed so far."""
         if self._live is None:
             super().watch(fleet)
         self.follow(fleet)
 
     def close(self) -> None:
-        """Leave the last picture where it is."""
+        """Leave the last heat map on the screen."""
         if self._live is not None:
             self._live.stop()
 
 
 def on_terminal() -> TerminalOutput:
-    """Return the output for the terminal that standard output is."""
+    """Return the output for the terminal of stdout."""
     return TerminalOutput(Console(width=min(shutil.get_terminal_size().columns, _WIDEST)), live=True)
 
 
 def drawn(fleet: Fleet) -> Group:
-    """Return the heat map: nodes and cards, the numbers, and the pods that wait with their reasons."""
+    """Return the heat map: nodes and cards, numbers, and the waiting pods with their reasons."""
     cards = Table.grid(padding=(0, 1))
     for node, row, models in fleet.rows():
         cells = Text.assemble(*((SHADES[card.level] * 2, _COLOURS[card.level]) for card in row))

@@ -1,7 +1,7 @@
-"""What may be done for a pod at its creation, before it is stored: names, defaults, and early refusals.
+"""Admission of pods at creation: scheduler name, defaults and early refusals.
 
-Nothing depends on it: a pod that did not come this way is decided all the same. It saves users from naming the
-scheduler and amounts, and tells them at once what would otherwise be an event later.
+Scheduling does not depend on admission: a pod that did not pass through it is decided all the same. It saves users from
+naming the scheduler and amounts, and refuses at once what would otherwise be an event later.
 """
 
 from vgpu_scheduler.admission.completion import completed_containers

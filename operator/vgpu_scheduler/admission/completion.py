@@ -1,4 +1,4 @@
-"""What a pod's dialect writes into its containers at its creation."""
+"""What a dialect writes into a pod's containers when the pod is created."""
 
 from __future__ import annotations
 
@@ -9,33 +9,31 @@ from vgpu_scheduler.dialects import Claims, Dialects
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClaimDefaults
 
-__all__ = ["CONTAINER_FIELDS", "completed_containers"]
-
 CONTAINER_FIELDS: Final = ("initContainers", "containers")
-"""Where the spec of a pod lists containers that may ask for devices, in the order in which they are completed."""
+"""The spec's lists of containers that may ask for devices, in the order in which they are completed."""
 _AMOUNTS: Final = ("limits", "requests")
 
 
 def completed_containers(
     pod: Mapping[str, Any], decoded: Pod, dialects: Dialects, defaults: ClaimDefaults | None
 ) -> tuple[dict[str, Any], bool]:
-    """Let the pod's dialect complete each container; return the pod, and whether any container asks for devices.
+    """Let the pod's dialect complete each container; return the pod, and whether a container asks for devices.
 
-    One whose names belong to several is left as it is: the scheduler refuses it.
+    A pod whose resource names belong to several dialects is left as it is: the scheduler refuses it.
 
     Parameters
     ----------
     pod
-        As it is written; it is not changed.
+        The pod as it was sent; it is not modified.
     decoded
-        The same pod.
+        The same pod, decoded.
     defaults
-        What policies add to its claims; None where it is not known yet.
+        What policies add to its claims; None if it is not known yet.
 
     Raises
     ------
     Refusal
-        If the pod must not be let in.
+        If the pod must be denied.
     """
     completed, owners = _copy(pod), dialects.owners(decoded)
     if len(owners) > 1:
@@ -50,7 +48,7 @@ def completed_containers(
 
 
 def _copy(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod of which containers, annotations and fields of the spec may be changed; all else is shared."""
+    """Copy a pod so that its containers, annotations and spec fields may be changed; the rest is shared."""
     copied, spec = dict(pod), dict(pod["spec"])
     if isinstance(metadata := pod.get("metadata"), Mapping):
         copied["metadata"] = dict(metadata)

@@ -1,11 +1,9 @@
-"""The pods about which the API server does not ask the webhook, as its configuration says."""
+"""Which pods the API server does not send to the webhook, according to the webhook's configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-
-__all__ = ["is_exempt"]
 
 _LABEL: Final = "hami.io/webhook"
 _IGNORED: Final = "ignore"
@@ -15,15 +13,15 @@ _SYSTEM: Final = "kube-system"
 def is_exempt(
     pod_labels: Mapping[str, object], namespace_labels: Mapping[str, object], namespace: str, home: str
 ) -> bool:
-    """Tell whether the webhook is not asked about a pod.
+    """Tell whether the webhook is not called for a pod.
 
-    Its configuration (``manifests/admission-webhook/webhook.yaml``) leaves out pods and namespaces with the label that
-    HAMi has for that, ``kube-system``, and the operator's own namespace.
+    Its configuration (``manifests/admission-webhook/webhook.yaml``) excludes pods and namespaces with HAMi's label for
+    that purpose, ``kube-system``, and the operator's own namespace.
 
     Parameters
     ----------
     namespace
-        Where the pod is created.
+        The namespace of the pod.
     home
         The operator's own namespace.
     """

@@ -1,4 +1,4 @@
-"""The review of one pod, in the order of HAMi's webhook."""
+"""The review of a new pod, in the order of HAMi's webhook."""
 
 from __future__ import annotations
 
@@ -15,52 +15,54 @@ from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, PodClaims
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _UNTOUCHED = "pod already has different scheduler assigned"
+_OVER_QUOTA = "exceeding resource quota"
 
-OverQuota = Callable[[str, PodClaims], bool]
-"""Tells whether claims go beyond what is left to a namespace."""
+OverQuota = Callable[[str, PodClaims], str | None]
+"""Returns which quotas of a namespace claims exceed, empty if that is not known; None if they exceed none."""
 DefaultsOf = Callable[[Pod], ClaimDefaults | None]
-"""What policies add to the claims of a pod; None where it is not known yet."""
+"""Returns what policies add to a pod's claims; None if it is not known yet."""
 
 UsageWarningsOf = Callable[[Pod], Iterable[str]]
-"""Says what of a pod is refused later, or followed otherwise than it looks."""
+"""Returns warnings about parts of a pod that will be refused later or do not mean what they seem to."""
 
 
-def no_quota(namespace: str, claims: PodClaims) -> bool:
-    """Return no refusal: used where no quotas are known."""
+def no_quota(namespace: str, claims: PodClaims) -> None:
+    """Refuse nothing; for callers that know no quotas."""
     del namespace, claims
-    return False
 
 
 def no_defaults(pod: Pod) -> ClaimDefaults:
-    """Return that no policy says anything."""
+    """Return no defaults; for callers that know no policies."""
     del pod
     return NO_DEFAULTS
 
 
 def no_usage_warnings(pod: Pod) -> tuple[str, ...]:
-    """Return nothing: nobody looks."""
+    """Return no warnings; for callers that do not check."""
     del pod
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
-    """What is done to pods.
+    """The rules of the review.
 
     Attributes
     ----------
     dialects
-        What pods may ask for.
+        The dialects of the claims in pods.
     scheduler_names
-        The schedulers whose pods are completed; the first is written into pods that ask for cards. With none of them
-        no name is written, and only pods without a name, or with that of the default scheduler, are completed.
+        The schedulers whose pods are completed; the first is written into pods that ask for cards. If empty, no name
+        is written, and only pods without a name, or with that of the default scheduler, are completed.
     overwrite_default
-        Whether pods that name the default scheduler are ours. The API server writes that name into all that name none,
-        so without this nearly all pods are somebody else's.
+        Whether pods that name the default scheduler are ours. The API server writes that name into every pod without
+        one, so without this nearly all pods belong to another scheduler.
     defaults
-        What policies add to claims: nothing is written into a pod that would overrule it.
+        What policies add to claims; the review writes nothing into a pod that would override it.
     usage_warnings_of
-        What the creator of a pod that asks for devices should know.
+        Warnings for the creator of a pod that asks for devices.
+    misspelt_of
+        Warnings for the creator of another pod, which may ask for devices by a wrong name.
     """
 
     dialects: Dialects
@@ -68,6 +70,7 @@ class AdmissionRules:
     overwrite_default: bool = True
     defaults: DefaultsOf = no_defaults
     usage_warnings_of: UsageWarningsOf = no_usage_warnings
+    misspelt_of: UsageWarningsOf = no_usage_warnings
 
     def ours(self, name: str) -> bool:
         """Tell whether pods with this scheduler name are ours, or become ours at admission."""
@@ -76,20 +79,20 @@ class AdmissionRules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a pod.
+    """The result of a review.
 
     Attributes
     ----------
     pod
-        The pod as it should be stored; None if it is not let in.
+        The pod to store; None if the pod is denied.
     changed
-        Whether that is another than it was.
+        Whether the pod differs from the one reviewed.
     message
-        Why it is not let in, or was not touched.
+        Why the pod is denied or left unchanged.
     code
-        The HTTP status that goes with a refusal.
+        The HTTP status of a denial.
     warnings
-        What its creator should know.
+        Warnings for the pod's creator.
     """
 
     pod: Mapping[str, Any] | None
@@ -100,7 +103,7 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether the pod is let in."""
+        """Whether the pod is admitted."""
         return self.pod is not None
 
 
@@ -108,23 +111,23 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
     """Review a pod that is being created.
 
     * It must have containers.
-    * One that names another scheduler is let in as it is.
-    * The rules of its dialect complete each container, or refuse it; those of all dialects one that asks for nothing.
-    * One that asks for cards must have no privileged container and no node yet, and gets the scheduler's name.
-    * What it asks for must be within the namespace's quotas; what is asked in percent counts as nothing here.
+    * A pod that names another scheduler is admitted unchanged.
+    * The pod's dialect completes or refuses each container; if no container asks for devices, all dialects do.
+    * A pod that asks for cards must have no privileged container and no node yet, and gets the scheduler's name.
+    * Its claims must be within the namespace's quotas; claims in percent count as nothing here.
 
-    A pod that cannot be read is let in as it is: the API server or the scheduler will say what is wrong with it.
+    A pod that cannot be decoded is admitted unchanged: the API server or the scheduler will report the error.
 
     Parameters
     ----------
     pod
-        As the API server sends it; it is not changed.
+        The pod as the API server sends it; it is not modified.
     namespace
-        Where it is created; the pod itself may not say.
+        The namespace of the request; the pod itself may lack it.
     rules
-        What is done.
+        The rules to apply.
     over_quota
-        Tells whether claims go beyond what is left to a namespace.
+        Returns which quotas of a namespace claims exceed.
     """
     spec = pod.get("spec")
     if isinstance(spec, Mapping) and not spec.get("containers"):
@@ -159,17 +162,17 @@ def _review(
         asked = _decoded(completed, namespace)
         over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, defaults or NO_DEFAULTS))
     except (ClaimError, DecodeError) as error:
-        warnings = (str(error),)  # the scheduler refuses it with the same words
+        warnings = (str(error),)  # the scheduler will refuse the pod with the same words
     else:
-        if over:
-            raise Refusal("exceeding resource quota", HTTPStatus.FORBIDDEN)
-    if asks:
-        warnings = tuple(dict.fromkeys((*warnings, *rules.usage_warnings_of(asked))))
+        if over is not None:
+            raise Refusal(": ".join(filter(None, (_OVER_QUOTA, over))), HTTPStatus.FORBIDDEN)
+    found = rules.usage_warnings_of(asked) if asks else rules.misspelt_of(asked)
+    warnings = tuple(dict.fromkeys((*warnings, *found)))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
 def _check_asking(pod: Mapping[str, Any]) -> None:
-    """Refuse cards to pods whose containers could take any card of the node anyway."""
+    """Refuse cards to pods with a privileged container, which could use any card of the node anyway."""
     for container in (each for field in CONTAINER_FIELDS for each in pod["spec"].get(field) or ()):
         context = container.get("securityContext")
         if isinstance(context, Mapping) and context.get("privileged"):
@@ -177,7 +180,7 @@ def _check_asking(pod: Mapping[str, Any]) -> None:
 
 
 def _decoded(pod: Mapping[str, Any], namespace: str) -> Pod:
-    """Read a pod that may have neither a name nor a namespace yet."""
+    """Decode a pod that may have neither a name nor a namespace yet."""
     metadata = pod.get("metadata")
     if isinstance(metadata, Mapping):
         named = metadata.get("name") or metadata.get("generateName") or ""

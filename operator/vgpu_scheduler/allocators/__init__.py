@@ -1,4 +1,4 @@
-"""Cards on one node: which of them a claim gets."""
+"""The choice of the cards on one node that a claim gets."""
 
 from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns, Lacking, count_reasons, verdict
 from vgpu_scheduler.allocators.choice import (

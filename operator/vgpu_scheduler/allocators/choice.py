@@ -1,4 +1,4 @@
-"""How a policy has the cards of a node chosen: which may be used at all, and in which order they are tried."""
+"""How policies restrict and order the cards of a node for one pod."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class ShareOrder:
 
 @dataclass(frozen=True, slots=True)
 class CardLimits:
-    """What policies forbid, over and above the pod's own rules.
+    """Limits on cards that policies set, in addition to the pod's own rules.
 
     Attributes
     ----------
     allow
-        One list per policy that sets one; a card's model must contain an entry of *each*, case ignored.
+        One list per policy that sets one; a card's model name must contain an entry of *each*, ignoring case.
     deny
-        Parts of model names that no card may contain, case ignored.
+        Substrings that a card's model name must not contain, ignoring case.
     modes
-        One list per policy that sets one; a card's mode must be in each, unless it has none.
+        One list per policy that sets one; a card's mode must be in each, unless it has no mode.
     most_memory
-        The largest memory that a card may have, in the unit of the dialect's memory dimension, or None: pods that ask
-        for a percentage would get more of a larger one than they are allowed.
+        The largest memory that a card may have, in the unit of the dialect's memory dimension, or None. It limits what
+        pods that ask for a percentage of memory get.
     exclusive
-        Only cards that one tenant can have to itself.
+        Only cards that one pod can have exclusively.
     """
 
     allow: tuple[tuple[str, ...], ...] = ()
@@ -77,9 +77,9 @@ class QuotaRemainder:
     Attributes
     ----------
     vendor, dimension
-        Whose devices, and which amount of them.
+        The vendor of the devices, and the limited dimension.
     remaining
-        How much of it the pod may hold in all; less than 0 where the namespace holds more than it may already.
+        How much of it the pod may hold in total; negative if the namespace exceeds its quota already.
     """
 
     vendor: str
@@ -88,38 +88,38 @@ class QuotaRemainder:
 
 
 QuotaRemainders = tuple[QuotaRemainder, ...]
-"""Sorted; only those that the pod could exceed, so that pods far from any limit have none and are alike."""
+"""Sorted; only quotas that the pod could exceed, so that pods far from any limit share an equivalence class."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardChoice:
-    """What is in force for the cards of one pod.
+    """The effective rules for choosing the cards of one pod.
 
     Attributes
     ----------
     policy
         HAMi's words (``binpack``, ``spread``, ``mutex``, ``numa``, a list of them), or ``bestFit``.
     order
-        Which generation orders ``binpack`` and ``spread``.
+        The generation of orders for ``binpack`` and ``spread``.
     weights
-        Of slots, memory and cores in HAMi's card score.
+        Weights of slots, memory and cores in HAMi's card score.
     device_share_order
-        Order the cards by Koordinator's score instead; ``policy`` then says nothing.
+        Order the cards by Koordinator's score; ``policy`` is then ignored.
     best_fit
-        Order the cards as ``bestFit`` does where the dialect knows that; ``policy`` then says nothing.
+        Order the cards as ``bestFit`` does, if the dialect supports it; ``policy`` is then ignored.
     topology
-        Several cards of a container as close to each other as possible, and single ones where they are least missed,
-        whatever the order is.
+        Choose several cards of a container as close to each other as possible, and a single card with the weakest
+        links, whatever the order is.
     numa_bind
-        All cards of a container on one NUMA node, whatever the pod says.
+        All cards of a container must be on one NUMA node, whatever the pod asks for.
     idle_only
-        Only cards that nobody uses.
+        Only unused cards.
     limits
-        What policies forbid.
+        Limits on cards that policies set.
     remainders
         What quotas leave to the pod.
     peer_cards
-        The cards of pods that it shares no card with.
+        The cards of the pod's peers, with which it shares no card.
     """
 
     policy: str = "spread"
@@ -133,7 +133,7 @@ class CardChoice:
 
     @property
     def takes_idle_cards(self) -> bool:
-        """Whether cards that are in use are left out, by this or by the order."""
+        """Whether only unused cards are taken, by ``idle_only`` or by the order."""
         return self.idle_only or (not self.best_fit and MUTEX in policy_words(self.policy))
 
     limits: CardLimits = _NO_LIMITS

@@ -1,4 +1,4 @@
-"""Which checks the cards of a vendor must pass, and how several of them are chosen."""
+"""The checks for a vendor's cards, and how cards are chosen among the candidates."""
 
 from __future__ import annotations
 
@@ -9,46 +9,45 @@ from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS, Check, Selection
 from vgpu_scheduler.model import WHOLE, Claim
 
 PLAIN_CHECKS = Check.SLOTS | Check.MEMORY | Check.CORES | Check.EXCLUSIVE | Check.COMPUTE
-"""What most vendors' cards are held against."""
+"""The checks of most vendors' cards."""
 _FOR_SEVERAL = (Selection.GROUPED, Selection.PAIRS, Selection.RUN)
-"""Ways of choosing that say nothing of a single card."""
+"""Ways of choosing that do not apply to a single card."""
 
 
 class WholeCardRule(IntEnum):
-    """Which cards one tenant can have to itself, whatever others ask for."""
+    """Which cards one pod can have exclusively."""
 
     COMPUTE = 0
-    """Those of which a claim may take all 100 percent of the compute, and that are not given out in pieces."""
+    """Cards of which a claim may take 100 percent of the compute, and that are not given out in pieces."""
     SINGLE = 1
-    """Those that take one tenant."""
+    """Cards with a single slot."""
     ALWAYS = 2
-    """All of them: a claim of the whole card leaves nothing that another could be given."""
+    """All cards: a claim of the whole card leaves nothing for other pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitRules:
-    """What a vendor's cards are held against, and how they are chosen.
+    """The checks for a vendor's cards, and how they are chosen.
 
     Attributes
     ----------
     checks
-        Beside health, model, UUID and policy, which all cards have. ``mode`` and ``quality`` are checks of their own.
+        The checks besides those of all cards (health, model, UUID, policy), and those of ``mode`` and ``quality``.
     mode
         The mode that the vendor's cards of a node must be in; empty for any.
     quality
-        The mode in which cards must be that others use, unless they are in none; None for any.
+        The mode that cards in use must be in, unless they have none; None for any.
     whole
-        Which cards one tenant can have to itself.
+        Which cards one pod can have exclusively.
     modes
-        The mode of a card is a mode of sharing, which policies may ask for.
+        Whether the mode of a card is a sharing mode, which policies may restrict.
     selection
-        How the cards of a claim are chosen among those that pass.
+        How the cards of a claim are chosen among the candidates.
     choice_weight
-        What the score of a choice, as its way of choosing has it, counts in the score of the node on HAMi's scale: that
-        all cards are of one group; with halves, each fragment of free cards; with contention, a tenant's; in a zone, a
-        link's.
+        The weight of the selection's score in the node's score, on HAMi's scale: that of cards all of one group; for
+        halves, of a fragment of free cards; for contention, of an occupant; for a zone, of a link.
     link_score
-        The score of the node counts what its cards say of taking as many of them.
+        Whether the node's score includes the registered link score for the number of cards taken.
     """
 
     checks: Check = PLAIN_CHECKS
@@ -68,19 +67,19 @@ class FitRules:
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The dimensions of which a card must have enough left."""
+        """The dimensions of which a card must have enough free."""
         flags = ((Check.SLOTS, SLOTS), (Check.MEMORY, MEMORY), (Check.CORES, CORES))
         return tuple(dimension for flag, dimension in flags if flag in self.checks)
 
     def for_claim(self, claim: Claim, *, topology: bool) -> FitRules:
-        """Return the rules as they hold for one claim.
+        """Return the rules that apply to one claim.
 
         Parameters
         ----------
         claim
-            Zones are about whole cards, and groups, pairs and rows about several.
+            The claim: zones apply only to whole cards, groups, pairs and runs only to several cards.
         topology
-            Cards that the vendor would give out as they come are chosen by their links.
+            Whether to choose by links if the vendor's rule is to take the first candidates.
         """
         if self.selection is Selection.ZONE:
             whole = claim.amounts[CORES] >= WHOLE
@@ -93,6 +92,6 @@ class FitRules:
 
 
 NVIDIA_RULES = FitRules(PLAIN_CHECKS | Check.NUMA)
-"""Of NVIDIA's cards, and of those about which nothing else is said."""
+"""The rules of NVIDIA's cards, and of vendors without rules of their own."""
 PLAIN_RULES = FitRules()
-"""Most vendors'."""
+"""The rules of most vendors."""

@@ -1,4 +1,4 @@
-"""Cards for HAMi's claims: prepares the kernel's request, fits it on nodes, and reads the outcome."""
+"""The allocator for HAMi's claims: a wrapper of the kernels in ``kernels.hami``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, KernelAllocator, Lacking, Shortfall, kept
+from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, WholeCardRule
+from vgpu_scheduler.allocators.kernel_allocator import KernelAllocator, kept
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.pieces import largest_free_pieces
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
@@ -48,7 +49,7 @@ from vgpu_scheduler.model import (
     Assignment,
     CardReason,
     Claim,
-    ContainerKind,
+    ContainerType,
     DeviceResource,
     PodClaims,
 )
@@ -63,20 +64,20 @@ _LACKS = {
     MEMORY: CardReason.CardInsufficientMemory,
     CORES: CardReason.CardInsufficientCore,
 }
-"""By dimension, what a card is rejected for that has too little of it."""
+"""By dimension, the rejection reason for too little of it."""
 _QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCards:
-    """What a pod says of single cards.
+    """A pod's rules about single cards.
 
     Attributes
     ----------
     only
         The UUIDs of the cards that may be used; None for all.
     never
-        The UUIDs of cards that may not be used, whatever ``only`` says.
+        The UUIDs of the cards that may not be used, even if they are in ``only``.
     """
 
     only: frozenset[str] | None = None
@@ -84,7 +85,7 @@ class NamedCards:
 
 
 class CardRules(Protocol):
-    """What a pod allows; dialects parse it from annotations."""
+    """The cards that a pod allows; dialects parse the rules from annotations."""
 
     @property
     def numa_bind(self) -> bool:
@@ -92,7 +93,7 @@ class CardRules(Protocol):
 
     @property
     def allows_pieces(self) -> bool:
-        """Whether pieces of cards may be used, as far as the sharing mode says."""
+        """Whether the pod's sharing mode allows pieces of cards."""
 
     @property
     def named(self) -> Mapping[str, NamedCards]:
@@ -103,22 +104,22 @@ class CardRules(Protocol):
 
 
 class HamiAllocator(KernelAllocator[Request, Scratch]):
-    """Fits one pod's claims on nodes.
+    """Fits one pod's claims on nodes by HAMi's rules.
 
     Parameters
     ----------
     claims
         What each container claims; at least one container claims something.
     rules
-        What the pod's annotations allow.
+        The cards that the pod's annotations allow.
     order
-        How cards are tried, unless ``choice.device_share_order`` says so.
+        The order in which cards are tried, unless ``choice.device_share_order`` is set.
     choice
-        What policies say about cards.
+        The policies' rules about cards.
     resources
-        What the names that ``choice.device_share_order`` weighs stand for.
+        The devices and dimensions of the resource names that ``choice.device_share_order`` weighs.
     checks
-        Which checks the cards of each vendor must pass; all, where it is not named.
+        The checks for the cards of each vendor; NVIDIA's for vendors that are missing.
     """
 
     def __init__(
@@ -140,11 +141,11 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         self._weights = np.array(choice.weights, dtype=np.float32)
 
     def fit_arguments(self, devices: DeviceMatrix) -> tuple[DeviceColumns, Request, Scratch, FitResult]:
-        """Return what the kernel is called with, for room for one node: what is compiled ahead has these types."""
+        """Return arguments for the kernel, sized for one node; their types are used to compile it ahead of time."""
         return devices.columns, *self._prepare(devices), FitColumns.empty(1).result()
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
-        """Tell which devices the pod and its policies let it use at all; see :class:`Allocator`."""
+        """Tell which devices the pod and its policies allow; see :class:`Allocator`."""
         allowed = [self._allows(*model) == 1 for model in devices.models]
         usable: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model[within]]
         return super().may_use(devices, within) & usable
@@ -153,7 +154,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         """Return what some card must have free; see :class:`Allocator`."""
         hardest = max((claim for _, claim in self._flat), key=lambda claim: (claim.amounts[MEMORY], claim.percent))
         rules = self._rules_of(hardest.vendor)
-        # What a card has of compute is not its column where it is counted in percent.
+        # Where compute is claimed in percent, the cores column is not the card's capacity in that unit.
         counted = {dimension for dimension in rules.counted if dimension != CORES or Check.PERCENT not in rules.checks}
         amounts = [amount if dimension in counted else 0 for dimension, amount in enumerate(hardest.amounts)]
         percent = [part if dimension in counted else 0 for dimension, part in enumerate(hardest.percent)]
@@ -169,9 +170,9 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         *,
         together: bool = False,
     ) -> Lacking:
-        """Measure what each device lacks for its hardest claim, or for all together; see :class:`Allocator`."""
+        """Measure what each device lacks for its largest claim, or for all together; see :class:`Allocator`."""
         shortfall = Shortfall(devices.shape[0], reasons)
-        if self._prepared is None:  # no node was looked at
+        if self._prepared is None:  # nothing was fitted yet
             return shortfall.result()
         vendor = columns.vendor[devices]
         running: dict[tuple[int, int], NDArray[np.int64]] = {}
@@ -191,11 +192,11 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                     beside = rules.counted if is_one_piece else ()
                     free = np.minimum(free, largest_free_pieces(columns, devices, dimension, beside))
                 asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
-                if needs_some:  # a pod that asks none needs a card with some left
+                if needs_some:  # a claim of no compute needs a card with some free
                     asked = np.maximum(asked, (used == total) & (total > 0))
                 if together:
                     asked = asked + running.get((number, dimension), np.zeros_like(total))
-                    if self._claims[container].kind is not ContainerKind.INIT:
+                    if self._claims[container].type is not ContainerType.INIT:
                         running[number, dimension] = asked
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
@@ -217,7 +218,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         claims = [claim for _, claim in self._flat]
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
         fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
-        # A policy means the cards of all vendors, the annotation of a pod NVIDIA's.
+        # A policy's NUMA binding applies to the cards of all vendors, the pod's annotation only to NVIDIA's.
         bound = Check.NUMA if self._choice.numa_bind else Check(0)
         share = self._choice.device_share_order
         return Request(
@@ -255,7 +256,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         return 1 if checks.quality is None or mode in {"", checks.quality} else OTHER_MODE
 
     def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
-        """Return what quotas leave of the vendor of each claim; empty when none could be exceeded."""
+        """Return what quotas leave for the vendor of each claim; empty if no quota can be exceeded."""
         if not self._choice.remainders:
             return NO_QUOTA
         left = np.full((len(claims), 2), UNLIMITED, dtype=np.int64)
@@ -267,7 +268,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         return left
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
-        """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
+        """Mark the cards that a UUID rule or a policy excludes; empty if there are no such rules."""
         limits, named = self._choice.limits, self._rules.named
         if not named and limits.none and not self._choice.peer_cards:
             return np.zeros(0, dtype=np.int8)
@@ -295,7 +296,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         return self._choice.limits.allows_model(model, mode if self._rules_of(vendor).modes else "")
 
     def _can_be_whole(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        """Tell which cards one tenant can have to itself."""
+        """Tell which cards one pod can have exclusively."""
         columns = devices.columns
         of_model = np.array([int(self._rules_of(vendor).whole) for vendor, _, _ in devices.models] or [0])
         whole = of_model[columns.model]
@@ -337,10 +338,10 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
     if number != NO_PIECE:
         piece = devices.piece(number)
         amounts = list(piece.amounts)
-        if piece.template is not None:  # templates say nothing of cores
+        if piece.template is not None:  # templates do not define cores
             amounts[CORES] = min(claim.amounts[CORES], WHOLE)
         return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
     amounts = list(claim.on(listed.total))
-    of_card = claim.percent[CORES] > 0  # at least one unit of what the card has
+    of_card = claim.percent[CORES] > 0  # a percentage is rounded up to at least 1 unit
     amounts[CORES] = max(amounts[CORES], 1) if of_card else min(amounts[CORES], WHOLE)
     return Assignment(claim.vendor, listed.uuid, tuple(amounts), tag=listed.tag)

@@ -1,10 +1,10 @@
-"""The order in which the cards of a node are tried: policy words to sort keys.
+"""The order in which the cards of a node are tried: translates policy words to sort keys.
 
 A card order is a list of keys, most significant first, that sorts the cards ascending; the LAST card is tried first.
-Two generations exist. The documented order has the NUMA node first, then the score; HAMi 2.10 sorts
-by score first, unless the pod binds to a NUMA node.
+Two generations exist. The documented order sorts by NUMA node, then by score; HAMi 2.10 sorts by score first, unless
+the pod binds to a NUMA node.
 
-Policies know one word more than HAMi's annotations: ``bestFit`` tries the card of which the claim would leave least.
+Policies have one more word than HAMi's annotations: ``bestFit`` first tries the card that the claim fits tightest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHAIN_KEYS = {BINPACK: KEY_SCORE, SPREAD: -KEY_SCORE, NUMA: KEY_NUMA}
 
 @dataclass(frozen=True, slots=True)
 class CardOrder:
-    """How cards are tried, whether only idle ones are, and whether their links decide among those that fit."""
+    """Sort keys of the cards, whether only unused cards are tried, and whether links decide among candidates."""
 
     keys: tuple[int, ...]
     mutex: bool = False
@@ -33,13 +33,13 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
     ----------
     policy
         ``binpack``, ``spread``, ``mutex``, ``numa``, ``topology-aware`` or a comma-separated list; anything else
-        orders like ``spread``. The single words are compared exactly, those of a list trimmed. ``bestFit``,
-        which is not HAMi's and counts only alone, orders by what the claim would leave of a card: memory, then cores,
-        each in the unit of its dimension; the later card in canonical order is tried first where both are equal.
+        orders like ``spread``. A single word is compared exactly, words of a list are trimmed. ``bestFit``, which is
+        not HAMi's and only valid alone, orders by what the claim would leave of a card: memory, then cores, each in the
+        unit of its dimension; ties go to the later card in canonical order.
     kind
-        Which generation orders ``binpack`` and ``spread``.
+        The generation of orders for ``binpack`` and ``spread``.
     numa_bind
-        The pod binds the cards of a container to one NUMA node.
+        Whether the pod binds the cards of a container to one NUMA node.
     """
     words = policy_words(policy)
     mutex, topology = MUTEX in words, TOPOLOGY in words
@@ -48,7 +48,7 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
     if policy == MUTEX:
         return CardOrder((-KEY_USED, KEY_NUMA), mutex, topology)
     if policy == BEST_FIT:
-        # The cards of a NUMA node must stand together for a pod that binds to one; lowest first, as binpack has it.
+        # For NUMA binding the cards of a NUMA node must be contiguous; the lowest node is first, as for binpack.
         return CardOrder((*((-KEY_NUMA,) if numa_bind else ()), -KEY_MEMORY_LEFT, -KEY_CORES_LEFT))
     packed = policy == BINPACK
     if numa_bind or kind is OrderKind.NUMA_FIRST:
@@ -61,7 +61,7 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
 def share_card_order(*, numa_bind: bool) -> CardOrder:
     """Return the order of Koordinator's device score: the highest first, then the lowest index.
 
-    Where the cards of a container are bound to one NUMA node, the lowest node comes first.
+    If the cards of a container are bound to one NUMA node, the lowest node comes first.
     """
     keys = (KEY_SCORE, -KEY_INDEX)
     return CardOrder((-KEY_NUMA, *keys) if numa_bind else keys)

@@ -1,4 +1,4 @@
-"""How much cards have free in one piece, where they are given out in pieces."""
+"""The largest free piece of cards that are given out in pieces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import MEMORY, SLOTS, DeviceColumns, Role
-
-__all__ = ["largest_free_pieces"]
+from vgpu_scheduler.kernels import MEMORY, SLOTS, DeviceColumns, DimensionRole
 
 _ANY = np.iinfo(np.int64).max
 
@@ -17,16 +15,16 @@ _ANY = np.iinfo(np.int64).max
 def largest_free_pieces(
     columns: DeviceColumns, devices: NDArray[np.int64], dimension: int = MEMORY, counted: Sequence[int] = ()
 ) -> NDArray[np.int64]:
-    """Return what the largest piece that each device has a place for beside what is in use has of a dimension.
+    """Return the amount, in one dimension, of the largest free piece of each device.
 
-    Shape (n,). 0 where no piece has a place; of devices that are not given out in pieces, more than any has.
+    Shape (n,). 0 where no piece is free; a very large number for devices that are not given out in pieces.
 
     Parameters
     ----------
     dimension
-        What is returned of the piece: memory, or shares.
+        The dimension to return: memory, or slots.
     counted
-        The dimensions of which there has to be enough beside the place.
+        Dimensions of which the device must also have enough free.
     """
     largest = np.where(columns.partitioned[devices], 0, _ANY)
     left = np.flatnonzero(columns.partitioned[devices])
@@ -43,14 +41,14 @@ def largest_free_pieces(
 
 
 def _have_place(columns: DeviceColumns, devices: NDArray[np.int64], pieces: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell of each device whether one piece goes together with what is in use: shares, same weight, other slices."""
+    """Tell for each device whether a piece is compatible with its usage: free slots, same weight, no common slice."""
     used, piece = columns.used[devices], columns.pieces[pieces]
     role, every = columns.roles[columns.schema[devices]], np.arange(devices.shape[0])
-    placements = role[:, Role.PLACEMENTS]
+    placements = role[:, DimensionRole.PLACEMENTS]
     fits = used[every, placements] * piece[:, SLOTS] == used[:, SLOTS] * piece[every, placements]
     fits &= used[:, SLOTS] + piece[:, SLOTS] <= columns.total[devices, SLOTS]
     column = np.arange(used.shape[1])
-    is_slice = (column >= role[:, [Role.FIRST_SLICE]]) & (column < role[:, [Role.END_SLICE]])
+    is_slice = (column >= role[:, [DimensionRole.FIRST_SLICE]]) & (column < role[:, [DimensionRole.END_SLICE]])
     twice = is_slice & (piece > 0) & (used + piece > columns.total[devices])
     have_place: NDArray[np.bool_] = fits & ~twice.any(axis=1)
     return have_place

@@ -1,4 +1,4 @@
-"""What the kernels are asked, as they take it: the claims of a pod, and Koordinator's order of devices."""
+"""Kernel arguments that all allocators share: the claims of a pod, and Koordinator's order of devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vgpu_scheduler.state import DeviceMatrix
 
 def pod_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
     """Return a pod's claims, with the vendor numbers of a matrix."""
-    flat = [(number, container.kind, claim) for number, container in enumerate(claims) for claim in container.claims]
+    flat = [(number, container.type, claim) for number, container in enumerate(claims) for claim in container.claims]
     amounts = np.zeros((len(flat), devices.dimensions), dtype=np.int64)
     percent = np.zeros((len(flat), devices.dimensions), dtype=np.int64)
     for position, (_, _, claim) in enumerate(flat):
@@ -31,14 +31,14 @@ def pod_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
 
 
 def share_terms(order: ShareOrder, resources: Mapping[str, DeviceResource], devices: DeviceMatrix) -> ShareTerms:
-    """Return the weighed resources that stand for amounts of devices; the others are skipped.
+    """Return the weighted resources that are dimensions of devices; others are skipped.
 
     Parameters
     ----------
     order
         Strategy and weights.
     resources
-        What resource names stand for, as the dialect says.
+        The dialect's devices and dimensions by resource name.
     devices
         The matrix whose vendor numbers are used.
     """

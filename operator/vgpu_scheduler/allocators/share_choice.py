@@ -1,4 +1,4 @@
-"""How devices that are shared by amounts are chosen, where score and amounts are not all."""
+"""Rules for choosing devices that are shared by amounts, in addition to score and amounts (Koordinator)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels import (
     NO_VENDOR,
     ChoiceScratch,
     ChoiceTerms,
-    ChoosyRequest,
+    ConstrainedShareRequest,
     JointTerms,
     PartitionTerms,
     ScopeTerms,
@@ -28,17 +28,17 @@ from vgpu_scheduler.state import DeviceMatrix
 
 @dataclass(frozen=True, slots=True)
 class ScopeOrder:
-    """How devices are chosen by their place in the topology tree of the node, where it knows the places of all.
+    """Choice by the topology tree of a node, on nodes where the places of all devices are known.
 
     Attributes
     ----------
     vendor
-        Whose devices.
+        The vendor of the devices.
     whole
-        Tells whether a claim takes devices whole.
+        Tells whether a claim takes whole devices.
     required
         The level of the largest scope that all devices of a claim must be in (``MACHINE``, ``NUMA_NODE`` or
-        ``SWITCH``), or ``BY_SCORE`` where any will do. Then only claims on whole devices, or on one, go by the tree.
+        ``SWITCH``), or ``BY_SCORE`` for no requirement; then only claims on whole devices, or on one, use the tree.
     """
 
     vendor: str
@@ -48,17 +48,17 @@ class ScopeOrder:
 
 @dataclass(frozen=True, slots=True)
 class DeviceWish:
-    """What a pod says of the devices of one vendor, beside how many and how much of each.
+    """A pod's further requirements on the devices of one vendor.
 
     Attributes
     ----------
     selected
-        Tells by its labels whether it wants a device; None if it wants any.
+        Tells by its labels whether the pod selects a device; None if it selects all.
     every
-        It wants all of them that a node has, so that the number that it claims says nothing.
+        The pod wants all devices of a node, whatever number it claims.
     functions
-        The vendor of devices that belong to these (their :attr:`Device.group` is its index): with each it wants one of
-        them that nobody has. Empty where it wants none.
+        The vendor of the virtual functions of these devices (their :attr:`Device.group` is the device's index): the pod
+        wants an unused one with each device. Empty for none.
     """
 
     selected: Callable[[Mapping[str, str]], bool] | None = None
@@ -71,20 +71,20 @@ _NO_WISH: Final = DeviceWish()
 
 @dataclass(frozen=True, slots=True)
 class PartitionOrder:
-    """How whole devices are given out together, on nodes that have a table of such sets.
+    """Choice by partition for whole devices, on nodes with a partition table.
 
     Attributes
     ----------
     vendor
-        Whose devices.
+        The vendor of the devices.
     whole
-        Tells whether a claim takes devices whole.
+        Tells whether a claim takes whole devices.
     required
-        Devices of no partition do not do, whatever the node says.
+        Devices outside partitions are not accepted, whatever the node allows.
     first_only
-        Only partitions of the lowest score do.
+        Only partitions of the lowest score are accepted.
     bandwidth
-        The least that the bus of the partition must carry, in bytes a second; None where that does not matter.
+        The minimum bandwidth of the partition's bus, in bytes a second; None for no requirement.
     """
 
     vendor: str
@@ -96,16 +96,16 @@ class PartitionOrder:
 
 @dataclass(frozen=True, slots=True)
 class JointOrder:
-    """How devices of several vendors are chosen below the same switches.
+    """Joint choice of devices of several vendors below the same switches.
 
     Attributes
     ----------
     vendors
-        Those of the first choose the switches, the others follow.
+        Devices of the first vendor determine the switches; the others follow.
     one_each
-        The vendors that follow with a device for each switch, if there are so many, however few are claimed.
+        The following vendors of which the pod gets one device per switch, if there are enough, even if it claims fewer.
     same_switch
-        All must be below the same switches.
+        Whether all devices must be below the same switches.
     """
 
     vendors: tuple[str, ...]
@@ -120,13 +120,13 @@ class ShareChoice:
     Attributes
     ----------
     scopes
-        By the topology tree, if they are.
+        Choice by the topology tree, or None.
     partitions
-        As partitions, if they are.
+        Choice by partition, or None.
     wishes
-        What the pod says of the devices of each vendor; vendors of which it says nothing are left out.
+        The pod's further requirements on devices, by vendor.
     joint
-        Near each other, if they are; claims of these vendors are one container's.
+        Joint choice, or None; all claims on these vendors are of one container.
     """
 
     scopes: ScopeOrder | None = None
@@ -136,15 +136,15 @@ class ShareChoice:
 
     @property
     def looks_further(self) -> bool:
-        """Whether more than what is free of a device decides whether a claim on one fits there."""
+        """Whether the fit of a claim on one device depends on more than that device's usage."""
         return any(wish.every or wish.functions for wish in self.wishes.values())
 
     def wish(self, vendor: str) -> DeviceWish:
-        """Return what the pod says of the devices of a vendor."""
+        """Return the pod's further requirements on the devices of a vendor."""
         return self.wishes.get(vendor, _NO_WISH)
 
     def terms(self, claims: Sequence[Claim], devices: DeviceMatrix) -> ChoiceTerms | None:
-        """Return how the devices of each claim are chosen; None where score and amounts are all."""
+        """Return the kernel's terms for choosing devices; None if only score and amounts matter."""
         by_tree = self._goes_by_tree(devices)
         partitions = self._partition_terms(claims, devices)
         wishes = [self.wish(claim.vendor) for claim in claims]
@@ -167,22 +167,22 @@ class ShareChoice:
         )
 
     def not_selected(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        """Mark the devices that the pod does not want by their labels, shape (D,)."""
+        """Mark the devices whose labels the pod does not select, shape (D,)."""
         wanted = {vendor: wish.selected for vendor, wish in self.wishes.items() if wish.selected is not None}
         if not wanted:
             return np.zeros(devices.size, dtype=np.bool_)
         label_sets, numbers = devices.label_sets
         out = [vendor in wanted and not wanted[vendor](dict(labels)) for vendor, labels in label_sets]
-        # Rows that no node uses come last, where the number -1 finds them.
+        # The entry for unused rows comes last, because their number is -1.
         return np.array([*out, False], dtype=np.bool_)[numbers]
 
     def _goes_by_tree(self, devices: DeviceMatrix) -> bool:
-        """Tell whether some claim may go by the tree; none does where no node has one, and none is required."""
+        """Tell whether claims may use the topology tree: a scope is required, or some node has a tree."""
         order = self.scopes
         return order is not None and (order.required != BY_SCORE or bool((devices.columns.group >= 0).any()))
 
     def _scope_terms(self, claims: Sequence[Claim], *, by_tree: bool) -> ScopeTerms:
-        """Say which claims go by the tree."""
+        """Return which claims use the topology tree."""
         order = self.scopes
         if order is None or not by_tree:
             return ScopeTerms(np.full(len(claims), BY_SCORE), np.zeros(len(claims), dtype=np.bool_), required=False)
@@ -198,7 +198,7 @@ class ShareChoice:
         )
 
     def _partition_terms(self, claims: Sequence[Claim], devices: DeviceMatrix) -> PartitionTerms:
-        """Say which claims go by partitions; none does where no node has any, and none is required."""
+        """Return which claims are placed by partition; none if no node has a table and none is required."""
         order = self.partitions
         tables, numbers = devices.partitions
         there = order is not None and (order.required or bool((numbers != NO_TABLE).any()))
@@ -213,7 +213,7 @@ class ShareChoice:
         )
 
     def _joint_terms(self, claims: Sequence[Claim]) -> JointTerms:
-        """Say which claims follow which."""
+        """Return the order of the claims, and which of them follow the first."""
         vendors = () if self.joint is None else self.joint.vendors
         one_each = frozenset[str]() if self.joint is None else self.joint.one_each
         ranks = [vendors.index(claim.vendor) if claim.vendor in vendors else len(vendors) for claim in claims]
@@ -229,8 +229,8 @@ class ShareChoice:
         )
 
 
-def about(request: ChoosyRequest, cards: NDArray[np.int64]) -> ChoosyRequest:
-    """Return a request about some devices, each as if it were a node by itself."""
+def about(request: ConstrainedShareRequest, cards: NDArray[np.int64]) -> ConstrainedShareRequest:
+    """Return a request for some devices, each treated as a node of its own."""
     partitions = request.terms.partitions
     partitions = partitions._replace(table=partitions.table[cards])
     return request._replace(terms=request.terms._replace(partitions=partitions))

@@ -1,4 +1,4 @@
-"""Devices that are shared by amounts alone: prepares the kernel's request, fits it on nodes, and reads the outcome."""
+"""The allocator for devices that are shared by amounts (Koordinator): wraps the kernels in ``kernels.shares``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import KernelAllocator, Lacking, Shortfall, kept
+from vgpu_scheduler.allocators.base import Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
+from vgpu_scheduler.allocators.kernel_allocator import KernelAllocator, kept
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.allocators.share_choice import ShareChoice, about
 from vgpu_scheduler.kernels import (
@@ -17,12 +18,12 @@ from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_SELECTOR,
     NO_CARD,
-    ChoosyRequest,
+    ConstrainedShareRequest,
     DeviceColumns,
     FitResult,
     ShareRequest,
     ShareScratch,
-    fit_choosy_shares,
+    fit_constrained_shares,
     fit_shares,
 )
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, Claim, DeviceResource, PodClaims
@@ -31,20 +32,20 @@ from vgpu_scheduler.state import DeviceMatrix
 
 @dataclass(frozen=True, slots=True)
 class ShareDimensions:
-    """What a dialect says about the amounts of its devices.
+    """A dialect's description of the dimensions of its devices.
 
     Attributes
     ----------
     reasons
-        Per dimension, why a device does not fit that has too little of it.
+        Per dimension, the rejection reason for too little of it.
     memory, cores
-        The dimensions that limits on cards are about.
+        The dimensions to which limits on cards apply.
     cards
-        The vendors whose devices are cards: what policies say about models, compute and memory is about these alone.
+        The vendors whose devices are cards; policy limits on models, compute and memory apply only to these.
     resources
-        What the names stand for that an order may weigh.
+        The devices and dimensions of the resource names that an order may weigh.
     fill
-        Given what a claim asks of a device and what the device has, what is booked on it.
+        Returns the amounts to book on a device, given a claim's amounts and the device's capacity.
     """
 
     reasons: tuple[CardReason, ...]
@@ -60,27 +61,27 @@ _BY_SCORE = ShareChoice()
 
 def _fit(
     columns: DeviceColumns,
-    request: ShareRequest | ChoosyRequest,
+    request: ShareRequest | ConstrainedShareRequest,
     scratch: ShareScratch,
     rows: NDArray[np.int64],
     result: FitResult,
 ) -> None:
-    """Fit by the kernel that the request is for: who has no tree pays for none."""
-    if isinstance(request, ChoosyRequest):
-        fit_choosy_shares(columns, request, scratch, rows, result)
+    """Fit by the kernel for the type of the request, because requests without choice terms fit faster."""
+    if isinstance(request, ConstrainedShareRequest):
+        fit_constrained_shares(columns, request, scratch, rows, result)
     else:
         fit_shares(columns, request, scratch, rows, result)
 
 
-def _shares(request: ShareRequest | ChoosyRequest) -> ShareRequest:
-    return request.shares if isinstance(request, ChoosyRequest) else request
+def _shares(request: ShareRequest | ConstrainedShareRequest) -> ShareRequest:
+    return request.shares if isinstance(request, ConstrainedShareRequest) else request
 
 
-class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]):
-    """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
+class DeviceShareAllocator(KernelAllocator[ShareRequest | ConstrainedShareRequest, ShareScratch]):
+    """Fits one pod's claims on nodes: a device fits if it has enough free of each requested dimension.
 
-    Only the amounts of a claim are compared. Its percentages say what is booked beside them and what limits are held
-    against; they are no condition.
+    Only the amounts of a claim are compared. Its percentages are booked and checked against limits, but are no
+    condition of the fit.
 
     Parameters
     ----------
@@ -89,11 +90,11 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
     order
         How devices are tried.
     choice
-        What policies say about cards: the limits, and whether only idle ones are wanted.
+        The policies' rules about cards: limits, and whether only unused ones are taken.
     dimensions
-        What the dialect says about amounts.
+        The dialect's dimensions.
     chosen
-        How devices are chosen where score and amounts are not all.
+        Rules for choosing devices in addition to score and amounts.
     """
 
     def __init__(
@@ -111,11 +112,11 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
 
     @property
     def takes_one_card(self) -> bool:
-        """Whether all that the pod claims is one device, and what is free of it decides; see :class:`Allocator`."""
+        """Whether the pod claims one device, and only that device's usage matters; see :class:`Allocator`."""
         return super().takes_one_card and not self._chosen.looks_further
 
     def need(self) -> None:
-        """Say nothing of what some card must have free; see :class:`Allocator`."""
+        """Return None: what a card must have free is unknown; see :class:`Allocator`."""
 
     def shortfall(
         self,
@@ -125,9 +126,9 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
         *,
         together: bool = False,
     ) -> Lacking:
-        """Measure what each device lacks for its hardest claim; see :class:`Allocator`.
+        """Measure what each device lacks for its largest claim; see :class:`Allocator`.
 
-        What several containers ask of a kind of devices is one claim already.
+        ``together`` makes no difference, because claims of several containers on a vendor are one claim already.
         """
         del together
         total, used = columns.total[devices], columns.used[devices]
@@ -142,19 +143,21 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
                 shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
-    def _marks(self, request: ShareRequest | ChoosyRequest) -> NDArray[np.int8]:
+    def _marks(self, request: ShareRequest | ConstrainedShareRequest) -> NDArray[np.int8]:
         return _shares(request).device_barred
 
-    def _about(self, request: ShareRequest | ChoosyRequest, cards: NDArray[np.int64]) -> ShareRequest | ChoosyRequest:
+    def _about(
+        self, request: ShareRequest | ConstrainedShareRequest, cards: NDArray[np.int64]
+    ) -> ShareRequest | ConstrainedShareRequest:
         shares = _shares(request)
         shares = shares._replace(device_barred=kept(shares.device_barred, cards))
-        return about(request._replace(shares=shares), cards) if isinstance(request, ChoosyRequest) else shares
+        return about(request._replace(shares=shares), cards) if isinstance(request, ConstrainedShareRequest) else shares
 
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
     ) -> Iterable[Assignment]:
         request = None if self._prepared is None else self._prepared[0]
-        chosen = request.terms.scratch if isinstance(request, ChoosyRequest) else None
+        chosen = request.terms.scratch if isinstance(request, ConstrainedShareRequest) else None
         picked = claim.count if chosen is None else int(chosen.picked[number])
         for device in scratch.picks[number, :picked].tolist():
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
@@ -164,7 +167,7 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
                 listed = devices.listed(row, device)
                 yield Assignment(listed.vendor, listed.uuid, listed.total, tag=listed.tag)
 
-    def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ChoosyRequest:
+    def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ConstrainedShareRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
         reasons[: len(self._dimensions.reasons)] = [int(reason) for reason in self._dimensions.reasons]
         request = ShareRequest(
@@ -175,10 +178,10 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
             terms=share_terms(self._order, self._dimensions.resources, devices),
         )
         terms = self._chosen.terms([claim for _, claim in self._flat], devices)
-        return request if terms is None else ChoosyRequest(request, terms)
+        return request if terms is None else ConstrainedShareRequest(request, terms)
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
-        """Mark the devices that pod or policy leave out, or that are shared otherwise; empty if none could be."""
+        """Mark the devices that the pod or a policy excludes, or that are in another mode; empty if there are none."""
         barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
         limits, columns, models = self._choice.limits, devices.columns, devices.models
         if not models or limits.none:
@@ -192,11 +195,13 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareSc
         if limits.exclusive:
             left_out |= columns.total[:, self._dimensions.cores] != WHOLE
         barred[left_out & card[columns.model]] = BARRED_BY_POLICY
-        barred[self._chosen.not_selected(devices)] = BARRED_BY_SELECTOR  # named first: it is the pod's own
+        barred[self._chosen.not_selected(devices)] = (
+            BARRED_BY_SELECTOR  # takes precedence, because it is the pod's own rule
+        )
         return barred
 
     def _shared_otherwise(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        """Mark the devices that are in another mode than a claim of the pod on their vendor wants."""
+        """Mark the devices whose mode differs from the one that a claim on their vendor asks for."""
         wanted = {(claim.vendor, claim.mode) for _, claim in self._flat if claim.mode is not None}
         other = [any(vendor == v and mode != m for v, m in wanted) for vendor, _, mode in devices.models]
         if not any(other):

@@ -1,4 +1,4 @@
-"""The one way to the API server: plain HTTP with kubernetes-asyncio's configuration and authentication."""
+"""The client of the API server: plain HTTP, with kubernetes-asyncio's configuration and authentication."""
 
 import vgpu_scheduler.apiclient.deferred  # noqa: F401  # before the first import of kubernetes-asyncio
 from vgpu_scheduler.apiclient.access_reviews import is_allowed
@@ -6,6 +6,7 @@ from vgpu_scheduler.apiclient.client import (
     JSON_PATCH,
     MERGE_PATCH,
     METADATA_LIST,
+    NO_ANSWER,
     STRATEGIC_PATCH,
     ApiClient,
     ApiError,
@@ -17,16 +18,18 @@ from vgpu_scheduler.apiclient.client import (
     context_namespace,
     served_version,
 )
-from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
+from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, unix_ahead, wait_for_event
+from vgpu_scheduler.apiclient.guarding import errors_logged, guarded, guarded_async
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import collection_path, node_path, object_path, pod_path
-from vgpu_scheduler.apiclient.tasks import end_tasks, map_concurrently
+from vgpu_scheduler.apiclient.tasks import TaskSet, end_tasks, map_concurrently
 from vgpu_scheduler.apiclient.watching import watch, watch_backoff
 
 __all__ = [
     "JSON_PATCH",
     "MERGE_PATCH",
     "METADATA_LIST",
+    "NO_ANSWER",
     "STRATEGIC_PATCH",
     "ApiClient",
     "ApiError",
@@ -37,10 +40,14 @@ __all__ = [
     "ConfigException",
     "Credentials",
     "SystemClock",
+    "TaskSet",
     "collection_path",
     "connect",
     "context_namespace",
     "end_tasks",
+    "errors_logged",
+    "guarded",
+    "guarded_async",
     "is_allowed",
     "list_pages",
     "map_concurrently",
@@ -48,6 +55,7 @@ __all__ = [
     "object_path",
     "pod_path",
     "served_version",
+    "unix_ahead",
     "wait_for_event",
     "watch",
     "watch_backoff",

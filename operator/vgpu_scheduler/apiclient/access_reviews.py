@@ -1,4 +1,4 @@
-"""Questions to the API server about who may do what."""
+"""Access reviews: asks the API server who may do what."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ async def is_allowed(
     *,
     timeout: float = 30.0,  # noqa: ASYNC109 - a bound on one request, which the client enforces
 ) -> bool:
-    """Ask whether somebody may do something.
+    """Ask the API server whether a user may do something.
 
     Parameters
     ----------
     attributes
-        What, as in ``resourceAttributes`` of a SubjectAccessReview: ``verb``, ``resource`` and so on.
+        The action, as in ``resourceAttributes`` of a SubjectAccessReview: ``verb``, ``resource`` and so on.
     of
-        Of whom it is asked: the user name and the groups. None for whoever asks.
+        The user name and groups to ask about; None for the caller.
 
     Raises
     ------
     ApiError
-        If the API server refuses to say.
+        If the API server refuses to answer.
     ApiUnreachableError
-        If there is no answer, or none that can be read.
+        If there is no answer, or none that can be decoded.
     """
     spec: dict[str, Any] = {"resourceAttributes": dict(attributes)}
     if of is not None:

@@ -1,14 +1,15 @@
-"""Requests to the API server as plain dictionaries.
+"""Requests to the API server, with bodies as plain dictionaries.
 
-kubernetes-asyncio finds the cluster (kubeconfig or service account) and keeps the token fresh; the requests
-themselves go through one aiohttp session, because its generated client looks up proxies and netrc files for every
-call, which costs three to five times the request itself.
+kubernetes-asyncio finds the cluster (kubeconfig or service account) and refreshes the token. Requests go through one
+aiohttp session instead of its generated client, which looks up proxies and netrc files for every call at three to
+five times the cost of the request itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import ssl
 from collections import Counter
@@ -36,14 +37,16 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""The form of lists that show of each object only its metadata."""
+"""The media type of lists that contain only the metadata of objects."""
 
 NO_ANSWER = "<error>"
-"""Stands for a status code where no answer came; client-go's word."""
+"""The status code, in counts, of requests without an answer; client-go's word."""
 _CONNECTIONS = 128
+_LONGEST_PAUSE = 30.0
+"""The longest pause in seconds that the server may ask for; API servers ask for a few seconds, proxies for any."""
 _DEFAULT_NAMESPACE = "default"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
-"""What every container of a cluster has in its environment."""
+"""An environment variable that is set in every container of a cluster."""
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -53,22 +56,22 @@ def _encoded(body: object) -> bytes:
     """Return a body as JSON."""
     try:
         return _ENCODER.encode(body)
-    except (TypeError, ValueError):  # halves of characters, which the standard library writes
+    except (TypeError, ValueError):  # lone surrogates, which the standard library can encode
         return json.dumps(body, separators=(",", ":")).encode()
 
 
 @lru_cache
 def _within(seconds: float) -> aiohttp.ClientTimeout:
-    """Return the bound on a request; few are in use."""
+    """Return a timeout; cached, because few different ones are in use."""
     return aiohttp.ClientTimeout(total=seconds)
 
 
 class ApiUnreachableError(Exception):
-    """No answer: the connection failed or timed out, and a write may or may not have happened."""
+    """There was no answer: the connection failed or timed out, and a write may or may not have happened."""
 
 
 class ApiError(Exception):
-    """An answer that says no."""
+    """The API server refused a request."""
 
     def __init__(self, response: ApiResponse) -> None:
         super().__init__(f"{response.status}: {response.message}")
@@ -82,9 +85,9 @@ class ApiResponse:
     status: int
     body: bytes
     retry_after: float | None = None
-    """Seconds that the server asks to wait (429 and 503), None if it does not say."""
+    """Seconds that the server asks to wait (429 and 503), 30 at most; None if it does not say."""
     date: str = ""
-    """The server's time of day as HTTP writes it (``Date``), empty if it does not say."""
+    """The server's time of day (header ``Date``); empty if it does not say."""
 
     @property
     def ok(self) -> bool:
@@ -105,7 +108,7 @@ class ApiResponse:
 
     @property
     def message(self) -> str:
-        """The ``Status`` message of a refusal, or the beginning of whatever came."""
+        """The message of the ``Status`` object in a refusal, or the beginning of another body."""
         try:
             decoded = self.json()
         except ValueError:
@@ -125,7 +128,7 @@ class Credentials:
         return str(self.configuration.host)
 
     async def token(self) -> str | None:
-        """Return the bearer token as it is now (service account tokens are replaced on disk)."""
+        """Return the current bearer token (service account tokens are replaced on disk)."""
         header = await self.configuration.get_api_key_with_prefix("BearerToken")
         return header.removeprefix("Bearer ") if header else None
 
@@ -148,12 +151,12 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
     Parameters
     ----------
     kubeconfig
-        A kubeconfig file; None takes those of ``KUBECONFIG`` or the default one, and, where none of these is there,
+        A kubeconfig file; None for the files in ``KUBECONFIG`` or the default one, and if none of them exists, for
         the service account inside a cluster.
     context
-        A context of the kubeconfig; None takes its current one.
+        A context of the kubeconfig; None for its current context.
     user_agent
-        What audit logs show.
+        The user agent in audit logs.
 
     Raises
     ------
@@ -164,7 +167,7 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
     if kubeconfig is None and context is None and not _kubeconfigs():
         if not os.environ.get(_IN_CLUSTER):
             raise ConfigException(
-                f"there is no kubeconfig ({KUBE_CONFIG_DEFAULT_LOCATION}), and this is no pod of a cluster:"
+                f"there is no kubeconfig ({KUBE_CONFIG_DEFAULT_LOCATION}), and this is not a pod of a cluster:"
                 " name one with --kubeconfig"
             )
         await config.load_config(client_configuration=configuration)
@@ -176,7 +179,7 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
 
 @contextmanager
 def _named(kubeconfig: str | None) -> Iterator[None]:
-    """Name the kubeconfig in errors about it; whatever one holds that is none, that is what is said."""
+    """Name the kubeconfig in errors about it; any other error while reading it means that it is no kubeconfig."""
     if kubeconfig is not None and not Path(kubeconfig).exists():
         raise ConfigException(f"kubeconfig {kubeconfig}: there is no such file")
     where = f"kubeconfig {kubeconfig or os.pathsep.join(map(str, _kubeconfigs()))}"
@@ -185,17 +188,17 @@ def _named(kubeconfig: str | None) -> Iterator[None]:
     except (yaml.YAMLError, ConfigException, UnicodeDecodeError) as error:
         raise ConfigException(f"{where}: {' '.join(str(error).split())}") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ConfigException(f"{where}: it is no kubeconfig") from error
+        raise ConfigException(f"{where}: it is not a kubeconfig") from error
 
 
 def _kubeconfigs() -> list[Path]:
-    """Return the kubeconfig files that are meant where none is named, as far as they are there."""
+    """Return the existing files among the default kubeconfigs."""
     named = (Path(path).expanduser() for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if path)
     return [path for path in named if path.exists()]
 
 
 def context_namespace(kubeconfig: str | None, context: str | None) -> str:
-    """Return the namespace of a kubeconfig's context: ``default`` where it names none, or there is no kubeconfig.
+    """Return the namespace of a kubeconfig's context; ``default`` if it has none or there is no kubeconfig.
 
     Parameters
     ----------
@@ -221,16 +224,16 @@ class ApiClient:
     Parameters
     ----------
     credentials
-        How the server is reached.
+        The address of the server and how to authenticate.
     user_agent
-        What audit logs show.
+        The user agent in audit logs.
     observer
         Called with the method and path of every request, for counters.
 
     Attributes
     ----------
     answers
-        How often requests of a method (``WATCH`` for watches) got a status code; ``<error>`` where no answer came.
+        Number of requests by method (``WATCH`` for watches) and status code; ``<error>`` if no answer came.
     """
 
     def __init__(
@@ -249,11 +252,11 @@ class ApiClient:
         )
 
     async def __aenter__(self) -> Self:
-        """Return the client, which is closed at the end of the block."""
+        """Return the client; the end of the block closes it."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the client."""
         await self.close()
 
     async def close(self) -> None:
@@ -276,7 +279,7 @@ class ApiClient:
         Parameters
         ----------
         accept
-            The form of the answer.
+            The media type of the answer.
 
         Raises
         ------
@@ -310,7 +313,7 @@ class ApiClient:
     async def stream(
         self, path: str, params: Mapping[str, str], idle_timeout: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a watch and give its lines.
+        """Open a watch and yield its lines.
 
         Raises
         ------
@@ -333,7 +336,7 @@ class ApiClient:
                     raise ApiError(ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers)))
                 yield _lines(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if not answered:  # watches that break later are no failed requests
+            if not answered:  # a watch that breaks later is not a failed request
                 self.answers["WATCH", NO_ANSWER] += 1
             raise ApiUnreachableError(f"WATCH {path}: {error or type(error).__name__}") from error
 
@@ -343,20 +346,20 @@ class ApiClient:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Split a stream into lines of any length; a last line without its end is cut off by the server: leave it out."""
+    """Split a stream into lines of any length; drop an incomplete last line, which the server cut off."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line:
                 yield line
-        await asyncio.sleep(0)  # a full socket must not keep the loop from everything else
+        await asyncio.sleep(0)  # a socket with much data must not block the loop
 
 
 def served_version(response: ApiResponse) -> tuple[int, int] | None:
-    """Return the version, major and minor, whose features an API server has; None where ``/version`` does not say.
+    """Return the major and minor version whose features an API server has; None if the ``/version`` answer lacks it.
 
-    That is the one that it emulates (``--emulated-version``), where it says so, without what vendors append (``34+``).
+    An emulated version (``--emulated-version``) takes precedence. Vendors' suffixes (``34+``) are dropped.
     """
     try:
         found = response.json() if response.ok else {}
@@ -368,7 +371,9 @@ def served_version(response: ApiResponse) -> tuple[int, int] | None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that the server asks to wait, up to a limit; None if it names no number."""
     try:
-        return float(headers["Retry-After"])
+        seconds = float(headers["Retry-After"])
     except (KeyError, ValueError):
         return None
+    return min(max(seconds, 0.0), _LONGEST_PAUSE) if math.isfinite(seconds) else None

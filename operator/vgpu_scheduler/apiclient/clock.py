@@ -1,4 +1,4 @@
-"""Time, so that tests can hold it, and what waits for a time at most."""
+"""Clocks, which tests can replace, and waiting with a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 _LONGEST: Final = 12
-"""Times the first pause, between two looks at something of which nothing is heard."""
+"""The longest pause of a back-off by default, as a multiple of its first pause."""
 
 
 class Clock(Protocol):
@@ -34,27 +34,32 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+def unix_ahead(clock: Clock) -> float:
+    """Return the offset of the time since 1970 to the monotonic clock, in seconds; it changes when the clock is set."""
+    return clock.now().timestamp() - clock.monotonic()
+
+
 async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
-    """Wait until an event is set, at most so many seconds."""
+    """Wait until an event is set, but no longer than that many seconds."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):  # wait_for loses cancellations before Python 3.12
+        async with asyncio.timeout(seconds):  # wait_for may lose cancellations before Python 3.12
             await event.wait()
 
 
 class Backoff:
-    """The pauses between looks at something: while nothing is heard each is twice the one before, up to a limit.
+    """An exponential back-off between polls: each pause is twice the one before, up to a limit, until it is reset.
 
     Parameters
     ----------
     interval
-        Seconds of the first pause, and of the one after something was heard.
+        Seconds of the first pause, also after a reset.
     longest
-        Seconds of the longest one; twelve times the first if it is not given.
+        Seconds of the longest pause; by default twelve times the first.
 
     Attributes
     ----------
     pause
-        Seconds of the next one.
+        Seconds of the next pause.
     """
 
     def __init__(self, interval: float, longest: float | None = None) -> None:
@@ -62,16 +67,19 @@ class Backoff:
         self._longest = _LONGEST * interval if longest is None else longest
 
     def reset(self) -> None:
-        """Begin with the first pause again, for something was heard."""
+        """Start again with the first pause, after progress."""
         self.pause = self._interval
 
-    async def sleep(self, seconds: float | None = None) -> None:
-        """Wait for a pause, or for the seconds that are given; the next pause is longer."""
-        await asyncio.sleep(seconds or self.pause)
+    async def sleep(self, at_least: float | None = None) -> None:
+        """Sleep for the pause, and no less than the given seconds; the next pause is longer.
+
+        API servers ask for a pause of one second with every refusal, so what they ask for does not end the back-off.
+        """
+        await asyncio.sleep(max(self.pause, at_least or 0.0))
         self._grow()
 
     async def wait(self, changed: asyncio.Event) -> bool:
-        """Wait until an event is set, for a pause at most; return whether it was set."""
+        """Wait until an event is set, for one pause at most; return whether it was set."""
         await wait_for_event(changed, self.pause)
         heard = changed.is_set()
         if heard:

@@ -1,8 +1,8 @@
-"""Imports of kubernetes-asyncio what finds a cluster, and the rest of it when somebody asks for that.
+"""Defers the imports of kubernetes-asyncio that finding a cluster does not need.
 
-Its package imports a class for each kind of object and each API at once: 800 modules that take about 40 MiB, and a
-third of the time of all that a command imports, and of which nothing here is used. In the place of these packages there
-are others from the beginning, which import them when they are asked for an attribute that they do not have.
+The package imports a class for each kind of object and each API at once: 800 modules, which take about 40 MiB and a
+third of a command's import time, and are not used here. This module puts placeholders into ``sys.modules`` that import
+the real packages when an attribute is requested that the placeholder lacks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 
 _PACKAGES: Final = ("kubernetes_asyncio", "kubernetes_asyncio.client", "kubernetes_asyncio.client.models")
 _NEEDED: Final[Mapping[str, str]] = MappingProxyType({"ApiClient": "api_client", "Configuration": "configuration"})
-"""What finding a cluster needs of the client, and the modules that it is in."""
+"""The classes of the client that finding a cluster needs, and their modules."""
 _OF_PACKAGES: Final = frozenset({"__all__", "__version__", "__project__"})
-"""Names of this form that packages define themselves; others Python asks for while it imports."""
+"""Dunder names that the packages define themselves; Python's import system asks for others."""
 
 
 def defer_imports() -> None:
-    """Put packages in the place of these that import them when they are needed; nothing where one of them is there."""
+    """Install the placeholders; does nothing if one of the packages is imported already."""
     if not any(name in sys.modules for name in _PACKAGES):
         for name in _PACKAGES:
             _defer(name, _NEEDED if name.endswith(".client") else {})
@@ -31,7 +31,7 @@ def defer_imports() -> None:
 def _defer(name: str, needed: Mapping[str, str]) -> None:
     spec = find_spec(name)
     if spec is None:
-        return  # whoever imports it says so
+        return  # the import itself will report the missing package
     package = module_from_spec(spec)
 
     def attribute(asked: str) -> Any:
@@ -51,13 +51,13 @@ def _defer(name: str, needed: Mapping[str, str]) -> None:
 
 
 def _imported(name: str, instead: ModuleType) -> ModuleType:
-    """Return a package as it is, under Python's own lock of it; instead of it there is another one at first."""
+    """Import the real package, under Python's import lock, in place of its placeholder."""
     if sys.modules.get(name) is instead:
         del sys.modules[name]
     package = import_module(name)
     for child, module in list(vars(instead).items()):
         if isinstance(module, ModuleType) and module.__name__ == f"{name}.{child}":
-            vars(package).setdefault(child, module)  # it was imported before, and so is not set again
+            vars(package).setdefault(child, module)  # imported before the package, so Python does not set it again
     return package
 
 

@@ -15,40 +15,40 @@ _LIMIT = 500
 
 
 async def list_pages(
-    api: ApiClient, path: str, form: str = "application/json", fields: str = ""
+    api: ApiClient, path: str, accept: str = "application/json", fields: str = ""
 ) -> AsyncGenerator[tuple[ListPage, datetime | None] | None, None]:
-    """Yield the pages of one consistent list with the API server's time of day, and None where the list begins anew.
+    """Yield the pages of one consistent list with the API server's time of day, and None when the list restarts.
 
-    A page is asked for before the one before it is handed out: the API server makes it while that is read. It has made
-    one page too many where a list ends early.
+    The next page is requested before the current one is yielded, so that the API server prepares it meanwhile. A
+    caller that stops early has caused one request too many.
 
     Parameters
     ----------
-    form
-        The form in which objects are wanted.
+    accept
+        The media type of the answer.
     fields
         A field selector; empty for all objects.
 
     Raises
     ------
     ApiError, ApiUnreachableError
-        If a page cannot be listed.
+        If the API server refuses a page or does not answer.
     DecodeError
-        If one is no list.
+        If a page is not a list.
     """
 
     def request_page(token: str) -> asyncio.Task[ApiResponse]:
         params = {"limit": str(_LIMIT)}
         params |= {"continue": token} if token else {}
         params |= {"fieldSelector": fields} if fields else {}
-        return asyncio.create_task(api.request("GET", path, params=params, accept=form))
+        return asyncio.create_task(api.request("GET", path, params=params, accept=accept))
 
     token, asked = "", request_page("")
     try:
         while True:
             response = await asked
             if response.status == HTTPStatus.GONE and token:
-                token, asked = "", request_page("")  # the snapshot behind the pages expired
+                token, asked = "", request_page("")  # the snapshot of the list expired
                 yield None
                 continue
             if not response.ok:
@@ -57,7 +57,7 @@ async def list_pages(
             token = page.continue_token
             if token:
                 asked = request_page(token)
-                await asyncio.sleep(0)  # it is sent now, where a connection is open
+                await asyncio.sleep(0)  # lets the task send the request
             yield page, response.time
             if not token:
                 return

@@ -1,29 +1,29 @@
-"""Where the API server serves objects."""
+"""Paths of objects on the API server."""
 
 from __future__ import annotations
 
 
 def collection_path(collection: str, namespace: str) -> str:
-    """Return the path at which the objects of a namespace are listed, or, without one, all.
+    """Return the path of a kind's objects in a namespace, or of all its objects if the namespace is empty.
 
     Parameters
     ----------
     collection
-        Where all objects of the kind are listed.
+        The path of all objects of the kind.
     """
     group, _, plural = collection.rpartition("/")
     return f"{group}/namespaces/{namespace}/{plural}" if namespace else collection
 
 
 def object_path(collection: str, namespace: str, name: str) -> str:
-    """Return the path of an object of a collection.
+    """Return the path of an object.
 
     Parameters
     ----------
     collection
-        Where all objects of the kind are listed.
+        The path of all objects of the kind.
     namespace
-        Empty for a kind that has none.
+        Empty for cluster-scoped kinds.
     """
     return f"{collection_path(collection, namespace)}/{name}"
 

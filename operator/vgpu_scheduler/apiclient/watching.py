@@ -1,4 +1,4 @@
-"""How objects are watched: one request, for how long, and how long to wait before the next one."""
+"""Watches: the request, its timeouts, and the pauses between two of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Final
 from vgpu_scheduler.apiclient.client import ApiClient
 from vgpu_scheduler.apiclient.clock import Backoff
 
-__all__ = ["watch", "watch_backoff"]
-
 _WATCH_SECONDS: Final = 290
 _IDLE_TIMEOUT: Final = 120.0
-"""Seconds without a byte, bookmarks included, after which the connection counts as dead."""
+"""Seconds without a byte (bookmarks count) after which the connection is dead."""
 _SHORTEST_DELAY: Final = 0.2
 _LONGEST_DELAY: Final = 10.0
 
@@ -21,21 +19,21 @@ _LONGEST_DELAY: Final = 10.0
 def watch(
     api: ApiClient, path: str, version: str, fields: str = ""
 ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-    """Open a watch, with bookmarks, and give its lines.
+    """Open a watch with bookmarks, and yield its lines.
 
     Parameters
     ----------
     version
-        The resource version that it begins after.
+        The resource version to start after.
     fields
-        A field selector; all objects without it.
+        A field selector; empty for all objects.
 
     Raises
     ------
     ApiError
         If the API server refuses the watch.
     ApiUnreachableError
-        If the connection fails or says nothing for two minutes.
+        If the connection fails or is silent for two minutes.
     """
     params = {
         "watch": "true",
@@ -47,5 +45,5 @@ def watch(
 
 
 def watch_backoff() -> Backoff:
-    """Return the pauses before the next list or watch, from 0.2 to 10 seconds."""
+    """Return the back-off between lists and watches, from 0.2 to 10 seconds."""
     return Backoff(_SHORTEST_DELAY, _LONGEST_DELAY)

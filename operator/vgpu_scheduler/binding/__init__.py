@@ -1,14 +1,16 @@
-"""Everything that is written: node locks, Bindings, conditions and events."""
+"""All writes to the cluster: node locks, Bindings, conditions, evictions and events."""
 
+from vgpu_scheduler.binding.answers import BindingAnswer, classify
+from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.binder import Binder
-from vgpu_scheduler.binding.context import BindContext, BinderOptions, errors_logged
+from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
 from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
+from vgpu_scheduler.binding.hooks import BinderHooks, HookPoint
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import BindAttempt, BinderHooks, BindingAnswer, BindStep, classify
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,
@@ -18,9 +20,8 @@ from vgpu_scheduler.binding.writes import (
 )
 
 __all__ = [
-    "BindAttempt",
     "BindContext",
-    "BindStep",
+    "BindTask",
     "Binder",
     "BinderHooks",
     "BinderOptions",
@@ -30,6 +31,7 @@ __all__ = [
     "Evictor",
     "GroupFollowUp",
     "GroupStatusWriter",
+    "HookPoint",
     "LockChange",
     "PolicyStatusWriter",
     "Reporter",
@@ -37,5 +39,4 @@ __all__ = [
     "binding_body",
     "classify",
     "decision_record",
-    "errors_logged",
 ]

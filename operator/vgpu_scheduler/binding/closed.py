@@ -1,4 +1,4 @@
-"""Looks after closed nodes: finds out when nobody uses their locks any more, and says who closes them meanwhile."""
+"""Watches closed nodes: opens them once the cause is over, and reports the cause meanwhile."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from vgpu_scheduler.apiclient import ApiUnreachableError, Backoff
-from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.engine import IN_TURN, ClosureCause, LockStatus, NodeClosure, Problem
+from vgpu_scheduler.apiclient import Backoff, TaskSet
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.locker import LockOwnerError, NodeLocker
+from vgpu_scheduler.engine import (
+    ClosedByLock,
+    ClosedByPod,
+    ClosedByUnreadablePod,
+    ClosedByUnservedPods,
+    ClosureCause,
+    LockStatus,
+    NodeClosure,
+    Problem,
+    StandingClosure,
+)
 from vgpu_scheduler.model import EventReason, first_of, quoted
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
 
 _PACE = 0.1
-"""Of the interval between polls, between an event and the look that it causes."""
+"""The pause between an event and the check that it causes, as a fraction of the poll interval."""
 
 _REASONS = {
     ClosureCause.LOCK_HELD: EventReason.DEVICE_LOCK_HELD,
@@ -37,9 +47,9 @@ class ClosedNodeWatch:
     Parameters
     ----------
     context, locker
-        What it works with.
+        The shared context of binding, and the node locks.
     poll_interval
-        Seconds between two looks at a node; see :class:`Backoff`.
+        Seconds between two checks of a node; see :class:`Backoff`.
     """
 
     def __init__(self, context: BindContext, locker: NodeLocker, poll_interval: float) -> None:
@@ -50,12 +60,12 @@ class ClosedNodeWatch:
         self._poll_interval = poll_interval
         self._signals = context.signals
         self._changed: dict[str, asyncio.Event] = {}
-        self._watches = Background()
+        self._watches = TaskSet()
         self._not_looked_at: set[str] = set()
         self._looked = asyncio.Event()
 
     def notice(self, node: str) -> None:
-        """Note that a node, or a pod on it, was observed anew."""
+        """Note that a node, or a pod on it, changed."""
         event = self._changed.get(node)
         if event is not None:
             event.set()
@@ -65,8 +75,8 @@ class ClosedNodeWatch:
             self._looked.clear()
             self._watches.start(self._watch(node), f"closed-{node}")
 
-    async def look(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
-        """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away.
+    async def wait_until_checked(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
+        """Wait until every closed node was checked once, so that orphaned locks keep no pod away.
 
         This includes nodes that were closed while another replica led.
         """
@@ -78,7 +88,7 @@ class ClosedNodeWatch:
                     await self._looked.wait()
 
     async def stop(self) -> None:
-        """End all watching."""
+        """Stop watching."""
         await self._watches.stop()
 
     async def _watch(self, node: str) -> None:
@@ -93,9 +103,9 @@ class ClosedNodeWatch:
                     await self._look(node, closure, stood=now - since[closure])
                 self._was_looked_at(node)
                 if await backoff.wait(self._changed[node]):
-                    await asyncio.sleep(_PACE * self._poll_interval)  # several events make one look
+                    await asyncio.sleep(_PACE * self._poll_interval)  # several events cause one check
         except Exception:
-            log.exception("closed node %s cannot be watched", node)  # the next observation begins anew
+            log.exception("closed node %s cannot be watched", node)  # the next observation starts a new watch
         finally:
             del self._changed[node]
             self._was_looked_at(node)
@@ -106,39 +116,44 @@ class ClosedNodeWatch:
             self._looked.set()
 
     async def _look(self, node: str, closure: NodeClosure, *, stood: float) -> None:
-        """Open a node if what closes it is over; else say who closes it, once a lock has stood for some seconds."""
-        with suppress(ApiUnreachableError):
-            if await self._is_over(node, closure):
+        """Open a node if the cause of its closure is over; else report it, a held lock only after some seconds."""
+        with suppress(LockOwnerError):
+            if isinstance(closure, ClosedByUnservedPods):
+                self._report(node, closure)  # the state ends this closure when it observes the pods
+            elif await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
                 self._signals.decide_again()
             elif closure.cause is not ClosureCause.LOCK_HELD or stood >= self._poll_interval:
                 self._report(node, closure)
 
-    async def _is_over(self, node: str, closure: NodeClosure) -> bool:
-        if closure.plugin_key:
-            return False  # it is over when that is seen on the pod, or that it is gone
-        if closure.cause is ClosureCause.BINDING_IN_DOUBT:
-            held = self._engine.state.reservation(closure.value)
-            return held is None or held.phase is not Phase.IN_DOUBT
-        if closure.cause is ClosureCause.POD_UNREADABLE:
+    async def _is_over(self, node: str, closure: StandingClosure) -> bool:
+        if isinstance(closure, ClosedByUnreadablePod):
             return await self._locker.make_sure(node)
-        if closure.lock == IN_TURN:
-            pod = self._engine.state.pod(closure.value)
-            return pod is None or pod.terminal or pod.started
-        found = self._locker.find(node, closure.lock)
+        if isinstance(closure, ClosedByPod):
+            return self._is_through(closure)
+        found = self._locker.find(node, closure.lock.kind)
         status = await self._locker.status(found)
         if status is LockStatus.HELD and closure.cause is ClosureCause.LOCK_HELD and found and found.parsed:
-            # A pod of ours that was not known when the lock was seen: it is waited for in the node's lane.
+            # The lock is held by a pod of ours that was unknown when the lock was seen: the lane waits for that pod.
             known = self._engine.state.node(node)
             return known is not None and self._engine.closed_nodes.is_ours(known, found.parsed)
         return status in {LockStatus.FREE, LockStatus.ORPHANED}
 
-    def _silence(self, closure: NodeClosure) -> str:
-        pod = self._engine.state.pod(closure.value)
-        lock = f" (annotation {closure.lock})" if closure.lock else ""
-        if pod is None and closure.lock:
-            parsed = self._engine.dialects.node_side.parse_lock(closure.value)
+    def _is_through(self, closure: ClosedByPod) -> bool:
+        """Tell whether a pod no longer blocks others."""
+        if closure.cause is ClosureCause.BINDING_IN_DOUBT:
+            reservation = self._engine.state.reservation(closure.uid)
+            return reservation is None or reservation.phase is not Phase.IN_DOUBT
+        pod = self._engine.state.pod(closure.uid)
+        return pod is None or pod.terminal or pod.started
+
+    def _silence(self, closure: ClosedByLock | ClosedByPod) -> str:
+        if isinstance(closure, ClosedByPod):
+            pod, lock = self._engine.state.pod(closure.uid), ""
+        else:
+            parsed = self._engine.dialects.node_side.parse_lock(closure.lock.value)
             pod = self._engine.state.find(parsed.namespace, parsed.name)
+            lock = f" (annotation {closure.lock.kind.annotation})"
         if pod is None:
             return f"a device plugin does not answer{lock}"
         vendors = {
@@ -155,31 +170,32 @@ class ClosedNodeWatch:
         named = first_of([*map(self._name, uids)], _NAMED)
         which, them = ("pods", "them") if len(uids) > 1 else ("pod", "it")
         return (
-            f"the device plugin never served {which} {named}, and would take {them} for the next pod that asks "
-            f"for {plugin_key}: delete {them}; no such pod is placed there until then"
+            f"the device plugin never served {which} {named}, and would mistake {them} for the next pod that "
+            f"asks for {plugin_key}: delete {them}; no such pod is placed there until then"
         )
 
     def _report(self, name: str, closure: NodeClosure) -> None:
         node = self._engine.state.node(name)
         if node is None:
             return
-        if closure.cause is ClosureCause.DEVICES_NOT_TAKEN:
+        if isinstance(closure, ClosedByUnservedPods):
             text = self._not_taken(name, closure.plugin_key)
         else:
             text = f"{self._held_up(closure)}; no pod that needs it is placed there until that ends"
         self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))
 
-    def _held_up(self, closure: NodeClosure) -> str:
-        if closure.cause is ClosureCause.LOCK_MALFORMED:
-            return f"annotation {closure.lock} is malformed: {quoted(closure.value)}"
-        if closure.cause is ClosureCause.LOCK_HELD:
-            owner = self._engine.dialects.node_side.parse_lock(closure.value).owner
-            holder = f"pod {owner}" if owner else "somebody whom it does not name"
-            return f"annotation {closure.lock} is held by {holder}"
-        if closure.cause is ClosureCause.POD_STARTING:
-            return f"pod {self._name(closure.value)} has its devices and has not started"
-        if closure.cause is ClosureCause.BINDING_IN_DOUBT:
-            return f"whether pod {self._name(closure.value)} was bound here is not known"
-        if closure.cause is ClosureCause.POD_UNREADABLE:
-            return f"pod {closure.value} cannot be read, and may be on any card"
+    def _held_up(self, closure: StandingClosure) -> str:
+        match closure:
+            case ClosedByUnreadablePod(pod=pod):
+                return f"pod {pod} cannot be read, and may be on any card"
+            case ClosedByLock(cause=ClosureCause.LOCK_MALFORMED, lock=lock):
+                return f"annotation {lock.kind.annotation} is malformed: {quoted(lock.value)}"
+            case ClosedByLock(cause=ClosureCause.LOCK_HELD, lock=lock):
+                owner = self._engine.dialects.node_side.parse_lock(lock.value).owner
+                holder = f"pod {owner}" if owner else "an owner that it does not name"
+                return f"annotation {lock.kind.annotation} is held by {holder}"
+            case ClosedByPod(cause=ClosureCause.POD_STARTING, uid=uid):
+                return f"pod {self._name(uid)} has its devices and has not started"
+            case ClosedByPod(cause=ClosureCause.BINDING_IN_DOUBT, uid=uid):
+                return f"it is not known whether pod {self._name(uid)} was bound here"
         return self._silence(closure)

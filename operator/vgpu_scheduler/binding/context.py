@@ -1,15 +1,14 @@
-"""What all parts of binding work with, how binds are carried out, and tasks that end with whoever has started them."""
+"""The context that all parts of binding share, and the options of binds."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from http import HTTPStatus
+from typing import Final, NamedTuple
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, end_tasks
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, pod_path
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.kube import Encoded
@@ -35,21 +34,21 @@ class BinderOptions:
     Attributes
     ----------
     timeout
-        Seconds that the API server may take for a Binding; shorter than the lease, so that time fences late writes.
+        Seconds that the API server may take for a Binding; shorter than the lease, so that no write is late.
     node_side_timeout
         Seconds that a pod waits at its node: in its lane, for its lock, and for its device plugin's answer.
     poll_interval
-        Seconds between looks at a node of which nothing is heard.
+        Seconds between two checks of a node without observations.
     volume_wait
-        Seconds that a pod's volumes may take to be bound, its cards being kept for it.
+        Seconds that a pod's volumes may take to be bound; its cards stay reserved meanwhile.
     max_unlocked_binds
-        Binds at a time that need no lock.
+        The number of concurrent binds that need no lock.
     label_first
         Write the label before the Binding: API servers before 1.35 ignore labels on Bindings.
     slow_after
-        Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
+        Seconds of a turn after which its node is slow: waiting pods move to other nodes, or get an event.
     ask_again
-        Seconds between two questions whether a right that was missing is there now.
+        Seconds between two checks whether a missing right was granted.
     """
 
     timeout: float
@@ -62,22 +61,46 @@ class BinderOptions:
     ask_again: float = 30.0
 
 
+class PodRead(NamedTuple):
+    """The result of reading a pod: the pod, the fact that it is gone, or an error.
+
+    Attributes
+    ----------
+    shown
+        The current pod; None if it is gone or cannot be read.
+    is_gone
+        Whether there is no pod of that name.
+    why
+        Why the pod cannot be read; empty if there is no error.
+    is_refused
+        Whether the API server answered with an error; a list, which needs another right, may succeed.
+    """
+
+    shown: Encoded | None = None
+    is_gone: bool = False
+    why: str = ""
+    is_refused: bool = False
+
+
+GONE: Final = PodRead(is_gone=True)
+
+
 @dataclass(frozen=True, slots=True)
 class BindContext:
-    """What all parts of binding work with.
+    """The context that all parts of binding share.
 
     Attributes
     ----------
     api, engine, reporter, clock
-        The API server, what is known, who tells users, and the time.
+        The API client, the engine with its state, the writer of conditions and events, and the clock.
     may_write
-        Tells whether the lease will still be held in so many seconds; asked right before every write.
+        Tells whether the lease will still be held in so many seconds; called right before every write.
     observe
-        Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
+        Updates the state with an encoded object of a kind from an answer of the API server; never raises.
     signals
-        Tells what was observed, and is told when pods are to be decided again.
+        Signals observed changes, and that pods are to be decided again.
     withdrawn
-        Told of each pod whose decision is not carried out, by UID; never raises.
+        Called with the UID of each pod whose decision is not carried out; never raises.
     """
 
     api: ApiClient
@@ -92,7 +115,7 @@ class BindContext:
     async def request(
         self, method: str, path: str, body: object, seconds: float, content_type: str = "application/json"
     ) -> ApiResponse | None:
-        """Send a request whose answer may not come, which is logged; return the answer, None if there is none.
+        """Send a request and return the answer; if none comes, log that and return None.
 
         Parameters
         ----------
@@ -105,7 +128,25 @@ class BindContext:
             log.warning("%s %s: %s", method, path, error)
             return None
 
-    async def fenced_request(
+    async def read_pod(self, namespace: str, name: str, seconds: float) -> PodRead:
+        """Read a pod; the caller updates the state with the result.
+
+        Parameters
+        ----------
+        seconds
+            How long the API server may take.
+        """
+        try:
+            response = await self.api.request("GET", pod_path(namespace, name), timeout=seconds)
+        except ApiUnreachableError as error:
+            return PodRead(why=str(error))
+        if response.ok:
+            return PodRead(response.body)
+        if response.status == HTTPStatus.NOT_FOUND:
+            return GONE
+        return PodRead(why=f"pod {namespace}/{name}: {response.message}", is_refused=True)
+
+    async def request_within_lease(
         self,
         method: str,
         path: str,
@@ -115,12 +156,17 @@ class BindContext:
         *,
         dry_run: bool = False,
     ) -> ApiResponse | None:
-        """Send a write that cannot happen later than the lease is held; None, and nothing is sent, if that may end.
+        """Send a write that cannot be carried out after the lease ends; if the lease may end before, send nothing.
 
         Parameters
         ----------
         seconds
-            How long the API server may take, which gives up by itself then.
+            The time limit, after which the API server itself gives up.
+
+        Returns
+        -------
+        ApiResponse or None
+            The answer; None if nothing was sent.
 
         Raises
         ------
@@ -131,37 +177,3 @@ class BindContext:
             return None
         params = {"timeout": f"{seconds:g}s", **({"dryRun": "All"} if dry_run else {})}
         return await self.api.request(method, path, body, content_type=content_type, params=params, timeout=seconds + 1)
-
-
-@contextmanager
-def errors_logged(logger: logging.Logger, what: str) -> Iterator[None]:
-    """Log an error of one look at things, of which the next one is to come: pods must be placed, whatever it is."""
-    try:
-        yield
-    except ApiUnreachableError as error:
-        logger.warning("%s: %s", what, error)
-    except Exception:
-        logger.exception("%s", what)
-
-
-class Background:
-    """Tasks of one owner."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __bool__(self) -> bool:
-        """Tell whether any of them goes on."""
-        return bool(self._tasks)
-
-    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
-        """Have something done."""
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def stop(self, grace: float = 0.0) -> None:
-        """Let them finish for at most ``grace`` seconds, and end those that have not."""
-        if self._tasks and grace:
-            await asyncio.wait(self._tasks, timeout=grace)
-        await end_tasks(self._tasks)

@@ -1,4 +1,4 @@
-"""Rehearsals: before the first pod of a group is bound the API server is asked whether it would bind all of them."""
+"""Dry runs of Bindings: checks that the API server would bind all pods of a group before the first one is bound."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from vgpu_scheduler.apiclient import map_concurrently
+from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
+from vgpu_scheduler.binding.bind_tasks import BindGroup, BindTask
 from vgpu_scheduler.binding.context import BindContext, BindStats
-from vgpu_scheduler.binding.lanes import BindGroup, BindTask
-from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
-from vgpu_scheduler.binding.turns import BindLanes
+from vgpu_scheduler.binding.lanes import BindLanes
+from vgpu_scheduler.binding.sender import Sender
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.telemetry import KeyedMessage
 
-__all__ = ["BindingDryRuns"]
-
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16
-"""Bindings of one group that are tried at a time."""
+"""The number of concurrent dry runs of one group."""
 _TRIES: Final = 3
-"""So often a Binding is tried that the API server is too busy for, or says nothing of."""
+"""The number of tries while the API server is busy or gives no clear answer."""
 _AGAIN: Final = 0.2
-"""Seconds until it is tried again where the API server does not say when."""
+"""Seconds until the next try if the API server gives no delay."""
 _Failure = tuple[BindTask, Pod, BindResult]
 
 
 class BindingDryRuns:
-    """Tries the Bindings of groups as dry runs, so that none is bound in part that could not be bound as a whole.
+    """Sends the Bindings of groups as dry runs, so that no group is bound in part if the rest would be refused.
 
     Parameters
     ----------
     context, sender, lanes
-        What it works with.
+        The shared context of binding, the sender of Bindings, and the lanes.
     stats
-        Where it counts.
+        The counters to update.
     not_carried_out
-        Takes in that a Binding would not be carried out, and returns when its pod is decided anew.
+        Records that a Binding would fail, and returns when its pod is decided anew.
     """
 
     def __init__(
@@ -57,9 +56,9 @@ class BindingDryRuns:
         self._not_carried_out = not_carried_out
 
     async def ensure(self, group: BindGroup) -> None:
-        """Try the Bindings of a group whose turn has come, once; it is given back where one would not be carried out.
+        """Send the dry runs of a group whose turn has come, once; if one fails, unreserve the group.
 
-        Whoever asks meanwhile waits for that. Once a Binding was sent there is nothing to be tried any more.
+        Concurrent calls wait for the first. Once a Binding of the group was sent, no dry runs are sent.
         """
         if len(group.items) == 1:
             return
@@ -72,12 +71,12 @@ class BindingDryRuns:
                 await self._fail(item, pod, result)
 
     async def _try(self, item: BindTask) -> _Failure | None:
-        """Try the Binding of one pod; None if it would be bound, or must not be any more, which its turn shows."""
+        """Send the dry run of one pod; None if it would be bound, or its placement does not hold (rechecked later)."""
         placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None:
             return None
-        decision = self._engine.after_recheck(item.decision, placement)
+        decision = self._engine.assumed.after_recheck(item.decision, placement)
         for number in range(_TRIES):
             result = await self._sender.send_dry_run(pod, placement, decision)
             if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:
@@ -86,7 +85,7 @@ class BindingDryRuns:
         return None if result.answer is BindingAnswer.BOUND else (item, pod, result)
 
     async def _fail(self, item: BindTask, pod: Pod, result: BindResult) -> None:
-        """Take in that a pod would not be bound: its group is given back."""
+        """Unreserve the group of a pod that would not be bound."""
         self._stats.failed += 1
         log.info(KeyedMessage("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))
         self._lanes.unreserve(item, await self._not_carried_out(pod, result), result.retry_after)

@@ -30,35 +30,35 @@ log = logging.getLogger(__name__)
 
 _TRIES = 4
 _FRESH = timedelta(minutes=1)
-"""How old a record may be when its pod is evicted; else it is written anew."""
+"""The maximum age of a record when its pod is evicted; an older one is written anew."""
 
 
 class RecordOutcome(Enum):
-    """What came of recording an eviction."""
+    """The outcome of recording an eviction."""
 
     YES = "recorded"
     NO = "not recorded"
-    """Nobody knows for sure; it may be tried again."""
+    """Not recorded, or unknown; it may be tried again."""
     OVER_LIMIT = "over limit"
-    """A policy allows no more within the hour: another leader, of which this one does not know yet, has had some."""
+    """A policy allows no more evictions this hour; its status has evictions by another leader, not yet known here."""
 
 
 @dataclass(slots=True)
 class EvictionAttempt:
-    """What was done to have a victim end.
+    """The progress of one attempt to evict a victim.
 
     Attributes
     ----------
     recorded
-        The limits of policies under which its eviction was recorded since one was sent last; None if it was not.
+        The limits of policies under which the next eviction request was recorded; None if it is not recorded.
     relied_on
-        The policies whose records it relies on.
+        The policies whose records the attempt relies on.
     evicted
-        Whether it has evicted the victim.
+        Whether the attempt has evicted the victim.
     unsure
-        Whether an eviction was sent of which nobody knows whether it was carried out.
+        Whether an eviction was sent whose outcome is unknown.
     tries
-        How often it was tried, or something that comes before it.
+        The number of tries, including those that only prepared the eviction.
     """
 
     recorded: tuple[EvictionLimit, ...] | None = None
@@ -70,14 +70,14 @@ class EvictionAttempt:
 
 @dataclass(slots=True)
 class _Entry:
-    """The record of one pod in one policy, as long as anybody relies on it who may evict the pod.
+    """The record of one pod in one policy, kept while any attempt to evict the pod relies on it.
 
     Attributes
     ----------
     mine
-        What was written here, or may have been, while nobody else had recorded the pod.
+        The records that this process wrote, or may have written, while no other process had recorded the pod.
     trials
-        How many rely on it.
+        How many attempts rely on the record.
     counts
         Whether one of them has evicted the pod, or may have.
     """
@@ -88,15 +88,15 @@ class _Entry:
 
 
 class EvictionRecord:
-    """Writes which pods are about to be evicted: the next leader counts them, too.
+    """Records pods that are about to be evicted, so that the next leader counts them, too.
 
-    Several pods may have the same victim. What one of them has recorded the others rely on, and it is taken back only
-    when the last of them has not evicted the victim. What was recorded already when it came to that is left alone.
+    Several preemptions may have the same victim and then share one record. It is removed only after the last of them
+    has ended and none has evicted the victim. A record that another process wrote before is never removed.
 
     Parameters
     ----------
     context
-        What it works with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
     """
@@ -107,15 +107,15 @@ class EvictionRecord:
         self._entries: defaultdict[tuple[PolicyKey, str], _Entry] = defaultdict(_Entry)
         """By policy and by the UID of the pod."""
         self._locks: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Who reads a policy relies on what is there: until that is noted, nobody else here takes it back."""
+        """By policy; held from reading its records until an attempt relies on one, so that none is removed between."""
 
     async def write(self, rules: PreemptionRules, victim: Pod, relied_on: set[PolicyKey]) -> RecordOutcome:
-        """Record a pod in all policies that limit evictions under some rules; what one does not take decides.
+        """Record a pod in all policies that limit evictions under the rules; return the first outcome but ``YES``.
 
         Parameters
         ----------
         relied_on
-            The policies that the trial to evict the pod relies on so far; those of the rules are added.
+            The policies whose records the attempt relies on so far; those of the rules are added.
         """
         for key, limit in rules.eviction_limits:
             async with self._locks[key]:
@@ -128,19 +128,19 @@ class EvictionRecord:
         return RecordOutcome.YES
 
     async def settle(self, victim: str, relied_on: Collection[PolicyKey], *, counts: bool) -> None:
-        """Take in that a trial to evict a pod is over.
+        """Note that an attempt to evict a pod has ended.
 
-        A record of this leader that nobody relies on any more is taken back, unless it counts. What cannot be written
-        is counted for an hour.
+        A record of this process on which no attempt relies any more is removed, unless it counts. If the removal fails,
+        the record counts for an hour.
 
         Parameters
         ----------
         victim
             The UID of the pod.
         relied_on
-            The policies that the trial relied on.
+            The policies whose records the attempt relied on.
         counts
-            Whether it has evicted the pod, or may have.
+            Whether the attempt has evicted the pod, or may have.
         """
         for key in relied_on:
             async with self._locks[key]:
@@ -154,9 +154,9 @@ class EvictionRecord:
                     await self._take_back_from(key, victim, entry)
 
     async def _write_in(self, key: PolicyKey, limit: int, victim: Pod, entry: _Entry) -> RecordOutcome:
-        now = self._context.clock.now().replace(microsecond=0)  # as it is written
+        now = self._context.clock.now().replace(microsecond=0)  # the precision of the record
         _, namespace, _ = key
-        # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
+        # Readers of a namespaced policy may have no access to other namespaces: their pods are named by UID alone.
         named = victim.uid if namespace and namespace != victim.namespace else victim.key
         eviction = RecordedEviction(now, named, victim.uid, victim.node_name)
 
@@ -167,7 +167,7 @@ class EvictionRecord:
                 return RecordOutcome.OVER_LIMIT
             if any(abs(now - one.time) < _FRESH for one in known):
                 return RecordOutcome.YES
-            if entry.mine.issuperset(known):  # else somebody may have evicted it, of which only the record tells
+            if entry.mine.issuperset(known):  # else another process may have evicted it and needs the record
                 entry.mine.add(eviction)
             return with_eviction(status, eviction, now)
 
@@ -186,12 +186,12 @@ class EvictionRecord:
     async def _change(
         self, key: PolicyKey, change: Callable[[object], dict[str, Any] | RecordOutcome]
     ) -> RecordOutcome:
-        """Read a policy and write what is to become of its status, again while others write meanwhile.
+        """Read a policy and write its changed status; retry on conflicts.
 
         Parameters
         ----------
         change
-            Returns that status, or what came of it where nothing is to be written.
+            Returns the new status, or the outcome if nothing is to be written.
         """
         path = policy_path(*key)
         try:

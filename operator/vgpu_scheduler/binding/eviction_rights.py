@@ -1,7 +1,7 @@
-"""The rights that preemption needs, and how a refusal that says that one is missing is told from any other.
+"""The rights that preemption needs, and how to recognise a refusal because of a missing right.
 
-Refusals name the pods that they are about, and what is said of a missing right everybody reads who waits for it: so
-that is put together here and never taken from the API server but for the name of our own user.
+Refusals name the victims, but every pod that waits for a missing right reports it. So the text is built here; only the
+name of our own user is taken from the API server's message.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding.rights import refused_user
 
-__all__ = ["DELETE", "EVICT", "MARK", "NOMINATE", "EvictionRight", "missing_right"]
-
 _NO_RIGHT: Final = re.compile(r"cannot (create|delete|patch) resource")
-"""What API servers say where a right is missing; other refusals with the same status are about one pod."""
+"""Matches the messages for a missing right; other refusals with the same status concern one pod."""
 _NARROWED: Final = re.compile(
     r"^([a-z]+ \"[^\"]*\" is forbidden: )?ValidatingAdmissionPolicy 'vgpu-scheduler-conditions'"
 )
-"""What they say where the policy that narrows our own patches is not widened by a component."""
+"""Matches refusals by the admission policy that limits our patches, if no component extends it for preemption."""
 
 
 class EvictionRight(NamedTuple):
-    """Something that has to be allowed.
+    """A right that preemption needs.
 
     Attributes
     ----------
     verb, resource
-        The request.
+        The verb and resource of the request.
     field
-        What of the resource it changes, where not all may be changed.
+        The field that the request changes, if only some fields may be changed.
     exceeding
-        Whether only those pods need it that may exceed disruption budgets.
+        Whether the right is needed only to exceed disruption budgets.
     """
 
     verb: str
@@ -49,7 +47,7 @@ DELETE: Final = EvictionRight("delete", "pods", exceeding=True)
 
 
 def missing_right(right: EvictionRight, response: ApiResponse) -> str:
-    """Say which right is missing, if that is what an answer means; empty if it is not."""
+    """Return a text that names the missing right, if the answer means that; else empty."""
     said = response.message
     lacks = response.status == HTTPStatus.FORBIDDEN and _NO_RIGHT.search(said)
     if not lacks and not (

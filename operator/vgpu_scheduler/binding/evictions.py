@@ -1,6 +1,6 @@
-"""The requests that end a victim, what each answer to them means, and who sends them.
+"""The requests that evict pods, the meaning of their answers, and the sender.
 
-A victim is evicted, or deleted where a policy allows that against disruption budgets.
+A victim is evicted, or deleted if a policy allows exceeding disruption budgets.
 """
 
 from __future__ import annotations
@@ -20,38 +20,29 @@ from vgpu_scheduler.model import Preemption
 from vgpu_scheduler.policy import DisruptionBudgetMode
 from vgpu_scheduler.telemetry import KeyedMessage
 
-__all__ = [
-    "EvictionAnswer",
-    "EvictionResult",
-    "EvictionSender",
-    "classify_eviction",
-    "eviction_body",
-    "eviction_path",
-]
-
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
-"""What API servers answer with status 500 where two budgets select a pod."""
+"""Part of the message of the status 500 with which API servers answer if two budgets select a pod."""
 _ANOTHER_POD = "precondition"
-"""In what API servers say, in lower case, where a pod has another UID than the request names."""
+"""Part of the message (in lower case) if the pod has another UID than the request names."""
 _DEFAULT_RETRY = 5.0
 
 
 class EvictionAnswer(Enum):
-    """What is known after an eviction was asked for."""
+    """What is known after an eviction was requested."""
 
     EVICTED = "evicted"
     GONE = "gone"
-    """404, or 409: another pod has its name by now."""
+    """404, or 409 because another pod has its name by now."""
     PROTECTED = "protected"
-    """429: a disruption budget does not allow it now, or is still being looked at; the server may be busy, too."""
+    """429: a disruption budget does not allow it now or is not processed yet, or the server is busy."""
     SEVERAL_BUDGETS = "several budgets"
-    """500 where two budgets select the pod: it is never evicted that way."""
+    """500 because two budgets select the pod: it cannot be evicted."""
     DENIED = "denied"
     """403, or 422 from the policy that narrows our patches: the right is missing."""
     REFUSED = "refused"
     """Any other 4xx: the same request will be refused again."""
     UNKNOWN = "unknown"
-    """No answer, any other 5xx, or another write meanwhile: the request may be repeated, for it names the pod's UID."""
+    """No answer, any other 5xx, or a conflict: the request names the pod's UID, so it may be repeated."""
 
 
 class EvictionResult(NamedTuple):
@@ -60,9 +51,9 @@ class EvictionResult(NamedTuple):
     Attributes
     ----------
     message
-        The text of the API server, which names the victim; where a right is missing, what that is, for everybody.
+        The text of the API server, which names the victim; if a right is missing, a text without the victim.
     retry_after
-        After how many seconds to come again.
+        Seconds until the next try.
     right
         The right that was needed.
     """
@@ -74,11 +65,11 @@ class EvictionResult(NamedTuple):
 
     @property
     def leaves_doubt(self) -> bool:
-        """Whether the pod may end although nobody says so: what only marks it ends nobody."""
+        """Whether the pod may be ending without a confirmation; marking a pod alone does not end it."""
         return self.answer is EvictionAnswer.UNKNOWN and self.right is not MARK
 
     def is_to_be_tried_again(self, *, some_end: bool) -> bool:
-        """Tell whether the same victim is asked for again, as nothing is clear or others end for the same pod."""
+        """Tell whether to retry the victim: the answer is unclear, or other victims of the same pod are ending."""
         return self.answer is EvictionAnswer.UNKNOWN or (self.answer is EvictionAnswer.PROTECTED and some_end)
 
 
@@ -90,14 +81,14 @@ _REFUSALS: Mapping[int, EvictionAnswer] = {
 
 
 def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT) -> EvictionResult:
-    """Classify the answer to an eviction or a deletion, which needs a right; None stands for no answer."""
+    """Classify the answer to a request that needs a right; None stands for no answer."""
     if response is None:
         return EvictionResult(EvictionAnswer.UNKNOWN, "no answer", 1.0, right)
     if response.ok:
         return EvictionResult(EvictionAnswer.EVICTED)
     message = f"{response.status}: {response.message}"
     if response.status == HTTPStatus.CONFLICT and _ANOTHER_POD not in response.message.lower():
-        return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0, right)  # somebody else wrote at the same time
+        return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0, right)  # a concurrent write
     missing = missing_right(right, response)
     if missing:
         return EvictionResult(EvictionAnswer.DENIED, missing, right=right)
@@ -109,23 +100,8 @@ def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT
     return EvictionResult(refused, message, response.retry_after or _DEFAULT_RETRY)
 
 
-def eviction_path(pod: Pod) -> str:
-    """Return where a pod's eviction is posted."""
-    return pod_path(pod.namespace, pod.name, "eviction")
-
-
-def eviction_body(pod: Pod) -> dict[str, Any]:
-    """Return the eviction of this very pod, not of one that has its name later."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": delete_options(pod),
-    }
-
-
-def delete_options(pod: Pod) -> dict[str, Any]:
-    """Return the options of a deletion of this very pod."""
+def _delete_options(pod: Pod) -> dict[str, Any]:
+    """Return the options to delete a pod only if its UID matches."""
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
 
 
@@ -133,12 +109,12 @@ log = logging.getLogger(__name__)
 
 
 class EvictionSender:
-    """Sends what ends victims.
+    """Sends the requests that end pods.
 
     Parameters
     ----------
     context
-        What it works with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
     """
@@ -151,17 +127,18 @@ class EvictionSender:
     async def send(
         self, uid: str, pod: Pod, preemption: Preemption, is_allowed: Callable[[], bool]
     ) -> EvictionResult | None:
-        """Send what ends a victim once, in up to three writes.
+        """Try once to evict or delete a victim, in up to three writes.
 
         Parameters
         ----------
         is_allowed
-            Tells before each write whether the victim may still end for the pod.
+            Tells before each write whether the victim may still be evicted for the pod.
 
         Returns
         -------
         EvictionResult or None
-            What the answer means; None if the lease is late, or it is not allowed any more, and nothing was ended.
+            What the answer means; None if the lease may be lost or the eviction is not allowed any more, so that
+            nothing was sent that ends the victim.
         """
 
         def may_be_sent() -> bool:
@@ -169,7 +146,7 @@ class EvictionSender:
 
         if not may_be_sent():
             return None
-        asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
+        asked = await self.evict(pod)
         is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
         exceeds = is_protected and self._preemptions.rules_of(uid).budget_mode is DisruptionBudgetMode.EXCEED
         result = await self._delete(pod, may_be_sent) if exceeds else asked
@@ -177,19 +154,29 @@ class EvictionSender:
             self.tell(uid, pod, preemption)
         return result
 
+    async def evict(self, pod: Pod) -> EvictionResult:
+        """Request the eviction of a pod, and return what the answer means."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": _delete_options(pod),
+        }
+        return await self._send(EVICT, "POST", pod_path(pod.namespace, pod.name, "eviction"), body)
+
     def tell(self, uid: str, victim: Pod, preemption: Preemption) -> None:
-        """Count a victim as evicted for a pod, and say so."""
+        """Record that a victim was evicted for a pod, and report it."""
         self._preemptions.evicted(victim.uid)
         self._context.reporter.preempted(victim, uid, preemption.node)
         log.info(KeyedMessage("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
     async def _send(
-        self, right: EvictionRight, method: str, path: str, body: object, form: str = "application/json"
+        self, right: EvictionRight, method: str, path: str, body: object, content_type: str = "application/json"
     ) -> EvictionResult:
-        return classify_eviction(await self._context.request(method, path, body, self._timeout, form), right)
+        return classify_eviction(await self._context.request(method, path, body, self._timeout, content_type), right)
 
     async def _delete(self, pod: Pod, may_be_sent: Callable[[], bool]) -> EvictionResult | None:
-        """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
+        """Delete a pod despite its budgets, after setting the condition that kube-scheduler sets."""
         if not may_be_sent():
             return None
         message = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
@@ -202,4 +189,4 @@ class EvictionSender:
             return answer
         if not may_be_sent():
             return None
-        return await self._send(DELETE, "DELETE", path, delete_options(pod))
+        return await self._send(DELETE, "DELETE", path, _delete_options(pod))

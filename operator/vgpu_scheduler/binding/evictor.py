@@ -1,7 +1,7 @@
-"""Carries preemptions out: the pod is nominated to its node, then the victims are evicted, one after the other.
+"""Carries out preemptions: nominates the pod to its node, then evicts the victims one after the other.
 
-The engine keeps the room from the moment of the decision on. Here everything is asked again right before each write:
-whether the lease is held, whether the preemption is still wanted, and whether the victim is still there.
+The engine keeps the room from the moment of the decision. Right before each write, the evictor checks again whether the
+lease is held, the preemption is still wanted, and the victim still exists.
 """
 
 from __future__ import annotations
@@ -11,40 +11,34 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.binding.context import Background, BindContext, errors_logged
-from vgpu_scheduler.binding.eviction_record import EvictionAttempt, EvictionRecord, RecordOutcome
+from vgpu_scheduler.apiclient import TaskSet, errors_logged, unix_ahead
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.eviction_record import EvictionRecord
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import NominationWriter
 from vgpu_scheduler.binding.overdue import OverdueVictims
 from vgpu_scheduler.binding.reports import ConditionText
+from vgpu_scheduler.binding.victim_eviction import EXCLUDED_FOR, EvictionContext, VictimEviction, withdraw
 from vgpu_scheduler.engine import OVERDUE_AFTER
-from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
 from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
 _PACE = 1.0
-"""Seconds between two looks at what is under way."""
-_LEAVES_LANE_AFTER = 0.2
-"""Seconds between two looks at a victim that is about to be bound."""
+"""Seconds between two checks of the preemptions under way."""
 _RIGHTS_AGAIN = 60.0
-"""Seconds for which no evictions are tried after one was denied."""
+"""Seconds without evictions after one was denied for a missing right."""
 _MOST_PROTECTED = 3
-"""So often the API server may protect a pod until it is nobody's victim for a while."""
-_EXCLUDED_FOR = 600.0
-"""Seconds."""
-_MOST_TRIES = 240
-"""How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
+"""After this many evictions refused because of a budget, the pod is excluded as a victim for a while."""
 _MOST_READS = 5
-"""How often it is tried to find out who has written the nominations that a new leader finds."""
+"""Attempts of a new leader to find out who wrote the nominations that exist."""
 _LATE = 60.0
-"""Seconds for which writes of an earlier leader may still arrive."""
+"""Seconds within which writes of an earlier leader may still arrive."""
 _REFUSED = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
@@ -56,9 +50,9 @@ class EvictorStats:
     answers: Counter[EvictionAnswer] = field(default_factory=Counter)
     nominated: int = 0
     overdue: int = 0
-    """Victims that should have ended and have not, now: those that nobody waits for any more, too."""
+    """How many victims are overdue now, including those for which no pod waits any more."""
     longest: float = 0.0
-    """Seconds since the oldest preemption began that is under way; 0 if none is."""
+    """The age of the oldest preemption under way, in seconds; 0 if there is none."""
 
 
 @dataclass(slots=True)
@@ -68,9 +62,9 @@ class _UnderWay:
     Attributes
     ----------
     since
-        When it was seen first.
+        When the preemption was first seen.
     asked_at
-        Since when nothing is left to be asked for, as all its victims were asked to end; None before.
+        When the last of its victims was asked to end; None before.
     """
 
     preemption: Preemption
@@ -79,16 +73,16 @@ class _UnderWay:
 
 
 class Evictor:
-    """Has the victims of preemptions evicted.
+    """Evicts the victims of preemptions.
 
     Parameters
     ----------
     context
-        What it works with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
     leave_lane
-        Takes back the placement of a pod whose Binding was not sent, by its UID; tells whether there was any.
+        Takes back the placement of a pod whose Binding was not sent, by UID; returns whether there was one.
     """
 
     def __init__(self, context: BindContext, timeout: float, leave_lane: Callable[[str], bool]) -> None:
@@ -97,36 +91,37 @@ class Evictor:
         self._earlier = context.engine.earlier_nominations
         self._state = context.engine.state
         self._timeout = timeout
-        self._leave_lane = leave_lane
-        self._record = EvictionRecord(context, timeout)
-        self._sender = EvictionSender(context, timeout)
-        self._tasks = Background()
+        self._tasks = TaskSet()
         self._nominations = NominationWriter(context, timeout)
         self._under_way: dict[str, _UnderWay] = {}
-        """By the UID of the pod that gets the room."""
+        """By the UID of the preempting pod."""
         self._protected: Counter[str] = Counter()
-        """How often the API server has protected a pod that no budget seems to protect, by UID."""
+        """How often the API server refused to evict a pod that no known budget protects, by UID."""
         self._adopts, self._adopt_until = False, 0.0
         self._overdue = OverdueVictims(context)
         self.stats = EvictorStats()
+        record, sender = EvictionRecord(context, timeout), EvictionSender(context, timeout)
+        self._shared = EvictionContext(
+            context, timeout, leave_lane, record, sender, self._nominations, self.stats.answers
+        )
 
     def submit(self, *decisions: Decision, notes: Mapping[str, str] | None = None) -> None:
-        """Take over a pod for which room was found that others have to leave, or all pods that get room together.
+        """Carry out the preemption for a pod, or for all pods of a group.
 
         Parameters
         ----------
         notes
-            What the event about a pod adds to the message, by its UID.
+            Text that the event about a pod adds to the message, by UID.
         """
         first = decisions[0]
         work = self._nominate_and_evict(decisions, notes or {})
         self._tasks.start(self._guarded(first.uid, work), f"preempt-{first.pod}")
 
     async def take_over(self) -> None:
-        """Keep the room again that an earlier leader kept, and go on with what it began.
+        """Restore the room that an earlier leader kept, and continue its preemptions.
 
-        The pods of a nomination are asked first who wrote it: for one of anybody else nothing is kept and nobody is
-        evicted. If nobody says so for some seconds, nothing is kept for it either.
+        The nominated pods are read first to find out who wrote each nomination. A nomination that another component
+        wrote, or whose writer stays unknown for some seconds, keeps no room and evicts no pod.
         """
         for _ in range(_MOST_READS):
             if await self._nominations.adopt(self._earlier.restorable()):
@@ -137,21 +132,21 @@ class Evictor:
         self.resume()
 
     def resume(self) -> None:
-        """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
+        """Continue the preemptions of an earlier leader that the engine knows."""
         self._adopts, self._adopt_until = True, self._now() + _LATE
         self._nominations.adopt_under_way()
         for uid, preemption in self._preemptions.under_way():
             self._tasks.start(self._guarded(uid, self._evict_all(uid, preemption)), f"preempt-{uid}")
 
     async def stop(self) -> None:
-        """Evict nobody any more."""
+        """Stop evicting."""
         await self._tasks.stop()
 
     async def run(self) -> None:
-        """Look after what is under way, until cancelled."""
+        """Watch the preemptions under way, until cancelled."""
         while True:
             with errors_logged(log, "preemptions"):
-                self._preemptions.evaluator.unix_ahead = self._context.clock.now().timestamp() - self._now()
+                self._preemptions.evaluator.unix_ahead = unix_ahead(self._context.clock)
                 for gone in [uid for uid in self._protected if self._state.pod(uid) is None]:
                     del self._protected[gone]
                 self._look_for_overdue()
@@ -167,16 +162,16 @@ class Evictor:
     # One preemption --------------------------------------------------------------------------------------------------
 
     async def _guarded(self, uid: str, work: Coroutine[Any, Any, object]) -> None:
-        """Carry a preemption out; one that breaks off is given up, so that its pod is decided anew."""
+        """Run a preemption; if it raises, have its pod decided anew."""
         try:
             await work
-        except Exception:  # whatever it is, it must not leave a pod waiting for nothing
-            log.exception("the preemption for pod %s broke off", uid)
+        except Exception:  # otherwise the pod would wait for ever
+            log.exception("the preemption for pod %s failed with an internal error", uid)
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN)
             self._context.signals.decide_again()
 
     async def _nominate_and_evict(self, decisions: Sequence[Decision], notes: Mapping[str, str]) -> None:
-        """Nominate all pods, and then have the victims of each end; nobody ends before all are nominated."""
+        """Nominate all pods, then evict the victims of each; no victim is evicted before all pods are nominated."""
         wanted = [(decision, decision.preemption) for decision in decisions if decision.preemption is not None]
         for decision, preemption in wanted:
             if not await self._nominate(decision, preemption, notes.get(decision.uid, "")):
@@ -186,9 +181,9 @@ class Evictor:
                 return
 
     async def _nominate(self, decision: Decision, preemption: Preemption, note: str) -> bool:
-        """Nominate a pod; tell whether it is, and still wanted."""
+        """Nominate a pod; return whether that succeeded and the preemption is still wanted."""
         uid = decision.uid
-        while not self._context.may_write(self._timeout):  # the lease may be renewed yet, or another one leads
+        while not self._context.may_write(self._timeout):  # the lease may be renewed, or another leader takes over
             await asyncio.sleep(_PACE)
             if not self._is_wanted(uid, preemption):
                 return False
@@ -213,7 +208,7 @@ class Evictor:
             if response is not None and is_refused:
                 self._deny(NOMINATE, missing_right(NOMINATE, response))
                 self._context.reporter.not_scheduled(pod, reason, decision.message, note)
-            # It may be about this pod alone: others go on meanwhile.
+            # The refusal may concern this pod alone, so other preemptions continue.
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN if is_refused else _PACE)
             self._context.signals.decide_again()
             return False
@@ -221,14 +216,14 @@ class Evictor:
         return True
 
     async def _evict_all(self, uid: str, preemption: Preemption) -> bool:
-        """Have the victims of a pod end, one after the other; tell whether all were asked to, or are gone."""
+        """Evict the victims of a pod one after the other; return whether all were asked to end or are gone."""
         known = (self._state.pod(victim.uid) for victim in preemption.victims)
         some_end = any(pod.deleting for pod in known if pod is not None)  # an earlier leader may have evicted them
-        # The room is complete when those on the node have left: who ends with them elsewhere is asked before that.
+        # The room is complete once the victims on this node have left, so victims on other nodes are evicted first.
         for victim in sorted(preemption.victims, key=lambda victim: victim.node in {"", preemption.node}):
-            result = await self._end(uid, preemption, victim, some_end=some_end)
+            result = await VictimEviction(self._shared, uid, preemption, victim, some_end=some_end).run()
             if result is None:
-                return False  # it is not wanted any more
+                return False  # the preemption is not wanted any more
             some_end |= result.answer is EvictionAnswer.EVICTED
             if result.answer not in _DONE:
                 self._give_up(uid, victim, result)
@@ -243,129 +238,26 @@ class Evictor:
             found = self._under_way[uid] = _UnderWay(preemption, self._now())
         return found
 
-    async def _end(self, uid: str, preemption: Preemption, victim: Victim, *, some_end: bool) -> EvictionResult | None:
-        """Have a victim end; return what came of it, None if that is not wanted any more.
-
-        What was recorded counts towards the limits of policies only if the victim ends for it, or may have.
-
-        Parameters
-        ----------
-        some_end
-            Whether other victims end already: one that a budget protects is asked for again then.
-        """
-        attempt = EvictionAttempt()
-        counts = True  # unless it is known to have come to nothing
-        try:
-            result = await self._try_until_clear(uid, preemption, victim, attempt, some_end=some_end)
-            counts = attempt.unsure or attempt.evicted
-        finally:
-            await self._record.settle(victim.uid, attempt.relied_on, counts=counts)
-        return result
-
-    async def _try_until_clear(
-        self, uid: str, preemption: Preemption, victim: Victim, attempt: EvictionAttempt, *, some_end: bool
-    ) -> EvictionResult | None:
-        """Ask for the end of a victim until the answer is clear; return it, None if that is not wanted any more.
-
-        Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
-        """
-        while self._is_wanted(uid, preemption):
-            if not self._context.may_write(self._timeout):
-                await asyncio.sleep(_PACE)
-                continue
-            pod = self._state.pod(victim.uid)
-            if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
-                return self._ended(uid, preemption, pod, attempt)
-            if not pod.node_name:
-                if not self._leave_lane(victim.uid):
-                    await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
-                continue
-            forbidden, attempt.tries = self._forbidden(uid, pod, victim, attempt), attempt.tries + 1
-            if not forbidden and not self._is_prepared(uid, preemption, attempt):
-                if await self._prepare(uid, preemption, pod, attempt):
-                    continue
-                forbidden = "its policy has allowed all evictions of this hour to others"
-            if forbidden:
-                self._withdraw(uid, victim, forbidden)
-                return None
-            is_allowed = partial(self._may_still_end, uid, preemption, pod, victim, attempt)
-            result = await self._sender.send(uid, pod, preemption, is_allowed)
-            attempt.recorded = None  # where it takes long to evict it, the record says when it was tried last
-            if result is None:
-                continue
-            self.stats.answers[result.answer] += 1
-            attempt.unsure |= result.leaves_doubt
-            attempt.evicted |= result.answer is EvictionAnswer.EVICTED
-            if not result.is_to_be_tried_again(some_end=some_end):
-                return result
-            await asyncio.sleep(result.retry_after)
-        return None
-
-    def _ended(self, uid: str, preemption: Preemption, victim: Pod | None, attempt: EvictionAttempt) -> EvictionResult:
-        """Say what has become of a victim that need not be evicted any more."""
-        if victim is None or victim.terminal or not victim.deleting:
-            return EvictionResult(EvictionAnswer.GONE)
-        if attempt.unsure:  # its eviction was carried out, and the answer is lost
-            self.stats.answers[EvictionAnswer.EVICTED] += 1
-            self._sender.tell(uid, victim, preemption)
-        return EvictionResult(EvictionAnswer.EVICTED)
-
-    def _may_still_end(
-        self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, attempt: EvictionAttempt
-    ) -> bool:
-        """Tell whether a victim that was about to be ended may still end for a pod, as all was prepared for."""
-        is_prepared = self._is_prepared(uid, preemption, attempt)
-        return is_prepared and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, attempt)
-
-    def _is_prepared(self, uid: str, preemption: Preemption, attempt: EvictionAttempt) -> bool:
-        """Tell whether a pod is nominated, and the eviction recorded under the limits that are in force for it now."""
-        is_recorded = attempt.recorded == self._preemptions.rules_of(uid).eviction_limits
-        return is_recorded and self._nominations.is_nominated(uid, preemption.node)
-
-    def _forbidden(self, uid: str, pod: Pod, victim: Victim, attempt: EvictionAttempt) -> str:
-        """Say why a victim must not be evicted any more; empty if it may."""
-        if attempt.tries >= _MOST_TRIES:
-            return "the API server gives no clear answer"
-        return self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
-
-    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, attempt: EvictionAttempt) -> bool:
-        """Do what comes before an eviction: the nomination, and its record; False if the limits allow it no more."""
-        if not self._nominations.is_nominated(uid, preemption.node):
-            renewed = await self._nominations.renew(uid, preemption.node)
-            await asyncio.sleep(0.0 if renewed else _PACE)
-            return True
-        rules = self._preemptions.rules_of(uid)
-        recorded = await self._record.write(rules, victim, attempt.relied_on)
-        attempt.recorded = rules.eviction_limits if recorded is RecordOutcome.YES else None
-        await asyncio.sleep(_PACE if recorded is RecordOutcome.NO else 0.0)
-        return recorded is not RecordOutcome.OVER_LIMIT
-
     def _give_up(self, uid: str, victim: Victim, result: EvictionResult) -> None:
-        """Have a pod decided anew of which a victim cannot be evicted."""
+        """Have a pod decided anew because one of its victims cannot be evicted."""
         log.info(KeyedMessage("Victim was not evicted", pod=victim.pod, preemptor=uid, err=result.message))
         now = self._now()
         if result.answer is EvictionAnswer.DENIED:
             self._deny(result.right, result.message)
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
-            self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
+            self._preemptions.evaluator.exclude(victim.uid, now + EXCLUDED_FOR)
         if result.answer is EvictionAnswer.PROTECTED:
             self._protected[victim.uid] += 1
-            if self._protected[victim.uid] >= _MOST_PROTECTED:  # by a budget that looks otherwise from here
+            if self._protected[victim.uid] >= _MOST_PROTECTED:  # by a budget whose known state differs
                 del self._protected[victim.uid]
-                self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
+                self._preemptions.evaluator.exclude(victim.uid, now + EXCLUDED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
         self._context.signals.decide_again()
 
     def _deny(self, right: EvictionRight, missing: str) -> None:
-        """Have nobody preempt others for a while who needs a right that is missing, if one is."""
+        """Suspend preemptions that need a missing right for a while; ``missing`` is empty if no right is missing."""
         if missing:
             self._preemptions.evaluator.deny(missing, self._now() + _RIGHTS_AGAIN, exceeding=right.exceeding)
-
-    def _withdraw(self, uid: str, victim: Victim, reason: str) -> None:
-        """Have a pod decided anew for which a victim must not end any more."""
-        log.info(KeyedMessage("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
-        self._preemptions.retry(uid, self._now(), _PACE)
-        self._context.signals.decide_again()
 
     def _is_wanted(self, uid: str, preemption: Preemption) -> bool:
         return self._preemptions.of(uid) is preemption
@@ -373,15 +265,15 @@ class Evictor:
     # All that is under way -------------------------------------------------------------------------------------------
 
     def _look_for_overdue(self) -> None:
-        """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
+        """Report overdue victims; a pod that has waited too long for one is decided anew."""
         self._under_way = {uid: self._entry(uid, found) for uid, found in self._preemptions.under_way()}
         self.stats.longest = self._now() - min((of.since for of in self._under_way.values()), default=self._now())
         for uid, found in list(self._under_way.items()):
             there = self._preemptions.still_there(uid)
             unmoved = self._unmoved(found, there)
-            given_up = self._overdue.look(uid, there)
+            given_up = self._overdue.check(uid, there)
             if unmoved is not None:
-                self._withdraw(uid, unmoved, "its eviction was answered, and it does not end")
+                withdraw(self._context, uid, unmoved, "its eviction was answered, and it does not end")
             elif given_up is not None:
                 self._preemptions.evaluator.exclude(given_up.uid)
                 self._preemptions.retry(uid, self._now(), 0.0)
@@ -390,7 +282,7 @@ class Evictor:
         self.stats.overdue = len(self._overdue)
 
     def _unmoved(self, found: _UnderWay, there: Collection[Victim]) -> Victim | None:
-        """Return a victim that is still there, was asked to end long ago and does not; None if there is none."""
+        """Return a victim that was asked to end long ago and is not being deleted; None if there is none."""
         if found.asked_at is None or self._now() - found.asked_at < OVERDUE_AFTER:
             return None
         known = ((victim, self._state.pod(victim.uid)) for victim in there)

@@ -1,10 +1,10 @@
-"""What another leader allocated last on a node, or may be about to: it is known, or can no longer be carried out.
+"""Fences off earlier leaders: the last allocation on a node is in the ledger, or can no longer be carried out.
 
-A leader that was frozen between its last look at the Lease and a Binding sends that Binding when it goes on, however
-long another one leads by then. Before it gives out cards of a node a leader writes a token on it, which names the pod,
-and tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
-token is replaced such a pod is given a new version, which the Binding does not name. The token names the leader, too:
-what one expects that was frozen, nobody writes again.
+A leader that was frozen between its last check of the Lease and a Binding sends that Binding when it resumes, however
+long another one has led by then. Before a leader allocates cards of a node, it writes a token with the pod's UID on the
+node, in a patch that tests the previous token. So the token names the only pod of the node whose Binding may still be
+in flight. Before this token is replaced, that pod is given a new version, so that a Binding with the old version fails.
+The token also names the leader, so no later leader writes a token that a frozen one expects.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from http import HTTPStatus
 from secrets import token_hex
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError, pod_path
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError, pod_path
+from vgpu_scheduler.binding.context import GONE, BindContext
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
-
-__all__ = ["AllocationFence"]
 
 log = logging.getLogger(__name__)
 
 
 def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
-    """Return the strategic merge patch that gives an unbound pod a new version, and says nothing new of it.
+    """Return the strategic merge patch that gives an unbound pod a new version without changing its meaning.
 
-    A patch that changes nothing raises no version: the time of the last look at the ``PodScheduled`` condition does.
-    It fails if the pod has another version by now, as it has when it was bound.
+    A patch without changes gives no new version, so it changes ``lastProbeTime`` of the ``PodScheduled`` condition. It
+    fails if the pod has another version by now, for instance because it was bound.
     """
     condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": rfc3339(now)}
     return {
@@ -41,12 +39,12 @@ def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class AllocationFence:
-    """Makes sure of a node's last allocation before the next one.
+    """Secures a node's last allocation before the next one.
 
     Parameters
     ----------
     context
-        What it works with.
+        The shared context of binding.
     timeout
         Seconds that a request may take.
     """
@@ -54,21 +52,21 @@ class AllocationFence:
     context: BindContext
     timeout: float
     fenced_pods: int = 0
-    """How many pods were given a new version, so that no earlier Binding of theirs is carried out."""
+    """How many pods were given a new version, so that earlier Bindings of them fail."""
     leader: str = field(default_factory=lambda: token_hex(4))
-    """What the tokens of this process are told by."""
+    """Identifies this process in tokens."""
     _in_the_way: dict[str, str] = field(default_factory=dict)
     _verified: dict[str, str] = field(default_factory=dict)
-    """Tokens that are ours, or that were made sure of since; a node that is gone has none."""
+    """By node, the token that is ours or was secured; nodes that are gone are removed."""
 
     async def secure(self, node: Node) -> bool:
-        """Make sure that the allocation that a node's token names is in the ledger, or can never be carried out.
+        """Ensure that the allocation named by a node's token is in the ledger, or can never be carried out.
 
         Returns
         -------
         bool
-            False if the API server did not tell, or if the pod was bound and cannot be read (:meth:`blocking_pod`); the
-            node's token must not be replaced then.
+            False if a request failed, or if the pod may be bound and cannot be read (:meth:`blocking_pod`); the node's
+            token must not be replaced then.
         """
         token, state = node.annotations.get(LAST_ALLOCATED), self.context.engine.state
         self._in_the_way.pop(node.name, None)
@@ -79,58 +77,59 @@ class AllocationFence:
             return True
         known = state.pod(uid)
         if known is None or not known.node_name:
-            # One that is not known as bound may have been bound, by a leader before us, or may be bound any time.
+            # An earlier leader may have bound the pod, or may still bind it at any time.
             if not await self._read_pods(node.name, uid):
                 return False
             known = state.pod(uid)
             if known is not None and not await self.fence(known):
                 return False
-        if state.node(node.name) is not None:  # it may have gone meanwhile
+        if state.node(node.name) is not None:  # the node may be gone meanwhile
             self._verified[node.name] = token
         return True
 
     def blocking_pod(self, node: str) -> str:
-        """Return the name of a pod of a node that its token may name, and that cannot be read; empty if there is none.
+        """Return the name of an unreadable pod that a node's token may name; empty if there is none.
 
-        It may be on any card of the node.
+        The pod may use any card of the node.
         """
         return self._in_the_way.get(node, "")
 
     async def fence(self, pod: Pod) -> bool:
-        """Make sure that no Binding of a pod of ours is carried out that was decided on before; False if in doubt."""
+        """Ensure that earlier Bindings of a pod of ours fail, by giving it a new version; False if in doubt."""
         engine = self.context.engine
         if pod.node_name or pod.terminal or pod.scheduler_name not in engine.scheduler_names:
             return True
         if not self.context.may_write(self.timeout):
             return False
-        path = pod_path(pod.namespace, pod.name)
+        path, body = pod_path(pod.namespace, pod.name, "status"), new_version(pod, self.context.clock.now())
         try:
-            answer = await self._request("PATCH", f"{path}/status", new_version(pod, self.context.clock.now()))
+            answer = await self.context.api.request(
+                "PATCH", path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout
+            )
             if answer.ok:
                 self.fenced_pods += 1
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
                 self.context.observe("Pod", answer.body)
                 return True
-            if answer.status != HTTPStatus.NOT_FOUND:
-                answer = await self._request("GET", path)
-            if not answer.ok:
-                return answer.status == HTTPStatus.NOT_FOUND
-            self.context.observe("Pod", answer.body)
-            current = decode_whereabouts(answer.body)
+            gone = answer.status == HTTPStatus.NOT_FOUND
+            read = GONE if gone else await self.context.read_pod(pod.namespace, pod.name, self.timeout)
+            if read.shown is None:
+                if read.why:
+                    log.warning("pod %s: %s", pod.key, read.why)
+                return read.is_gone
+            self.context.observe("Pod", read.shown)
+            current = decode_whereabouts(read.shown)
         except (ApiUnreachableError, DecodeError) as error:
             log.warning("pod %s: %s", pod.key, error)
             return False
         return current.uid != pod.uid or bool(current.node)
 
-    async def _request(self, method: str, path: str, body: object = None) -> ApiResponse:
-        return await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
-
     def token(self, uid: str) -> str:
-        """Return the token that is written for a pod."""
+        """Return the token for a pod."""
         return allocation_token(uid, self.leader)
 
     def took(self, node: str, token: str) -> None:
-        """Note that the token of a node was replaced by ours."""
+        """Record that the token of a node was replaced by ours."""
         self._verified[node] = token
 
     def forget(self, node: str) -> None:
@@ -139,7 +138,7 @@ class AllocationFence:
         self._in_the_way.pop(node, None)
 
     async def _read_pods(self, node: str, uid: str) -> bool:
-        """Take in the pods of a node; False if they cannot be listed, or the one of its token cannot be read."""
+        """Observe the pods of a node; False if they cannot be listed, or the pod of the token cannot be read."""
         try:
             response = await self.context.api.request(
                 "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node}"}, timeout=self.timeout
@@ -158,7 +157,7 @@ class AllocationFence:
         return not hidden
 
     def _hidden(self, pod: Encoded, uid: str) -> str:
-        """Return the name of a bound pod that may be that of a token, and was not taken in; empty if it is another."""
+        """Return the name of a pod that may be the token's pod but could not be observed as bound; else empty."""
         try:
             found = decode_whereabouts(pod)
         except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Follows groups of pods: how long each took until it was whole, and what becomes of those that have lost pods."""
+"""Follows pod groups: records how long each took to become whole, and reports or evicts groups that lost pods."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from vgpu_scheduler.binding.context import BindContext, errors_logged
-from vgpu_scheduler.binding.evictions import EvictionAnswer, classify_eviction, eviction_body, eviction_path
+from vgpu_scheduler.apiclient import errors_logged
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionSender
 from vgpu_scheduler.engine import StaleGroup
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
@@ -18,24 +19,24 @@ from vgpu_scheduler.telemetry import KeyedMessage
 log = logging.getLogger(__name__)
 
 _PACE: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _REFUSED_FOR: Final = 60.0
-"""Seconds for which no pod is evicted after a right was missing, and one not that must not be."""
+"""Seconds without evictions after a right was missing, and without the eviction of a pod after it was refused."""
 
 
 class GroupFollowUp:
-    """Follows groups; for the leader only.
+    """Follows pod groups; for the leader only.
 
     Parameters
     ----------
     context
-        What all parts of binding work with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
     became_whole
-        Told of each group that has become whole, with the seconds that it took.
+        Called for each group that has become whole, with the seconds that it took.
     answers
-        Counts what was answered to evictions.
+        Counts the answers to evictions.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class GroupFollowUp:
     ) -> None:
         self._context = context
         self._progress = context.engine.group_progress
+        self._sender = EvictionSender(context, timeout)
         self._timeout = timeout
         self._became_whole = became_whole
         self._answers = answers
@@ -55,16 +57,16 @@ class GroupFollowUp:
         self._denied_until = 0.0
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check all groups periodically, until cancelled."""
         while True:
             with errors_logged(log, "follow-up of pod groups"):
-                await self.look()
+                await self.reconcile()
             await asyncio.sleep(_PACE)
 
-    async def look(self) -> None:
-        """Record which groups have become whole, tell of those that are stale, and evict what policies say."""
+    async def reconcile(self) -> None:
+        """Record groups that became whole, report stale groups, and evict their pods where policies say so."""
         now = self._context.clock.monotonic()
-        for seconds in self._progress.look(now):
+        for seconds in self._progress.update(now):
             self._became_whole(seconds)
         stale = self._progress.stale_groups(now)
         running = {pod.uid for group in stale for pod in group.pods}
@@ -77,13 +79,13 @@ class GroupFollowUp:
                 await self._end(group)
 
     async def _end(self, group: StaleGroup) -> None:
-        """Evict the pods of a group for which a policy says so."""
+        """Evict the pods of a group that are due to end."""
         for pod in group.pods:
             if self._is_to_end(group, pod):
                 await self._evict(group, pod)
 
     def _is_to_end(self, group: StaleGroup, pod: Pod) -> bool:
-        """Tell whether a pod is to be evicted now: asked right before, for others end or are bound meanwhile."""
+        """Tell whether to evict a pod now; called right before, because other pods of the group change meanwhile."""
         now = self._context.clock.monotonic()
         current = self._progress.stale_group(group.key, now)
         if current is None or not current.is_to_end or pod.uid not in {each.uid for each in current.pods}:
@@ -92,8 +94,7 @@ class GroupFollowUp:
         return is_due and self._context.may_write(self._timeout)
 
     async def _evict(self, group: StaleGroup, pod: Pod) -> None:
-        response = await self._context.request("POST", eviction_path(pod), eviction_body(pod), self._timeout)
-        result, now = classify_eviction(response), self._context.clock.monotonic()
+        result, now = await self._sender.evict(pod), self._context.clock.monotonic()
         self._answers[result.answer] += 1
         if result.answer is EvictionAnswer.EVICTED:
             log.info(KeyedMessage("Evicted pod of a stale group", pod=pod.key, group=str(group.key)))

@@ -1,4 +1,4 @@
-"""Writes the condition of Kubernetes' own PodGroups that tells whether they are scheduled; for the leader only."""
+"""Writes the scheduling condition of Kubernetes' own PodGroups; for the leader only."""
 
 from __future__ import annotations
 
@@ -7,28 +7,22 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, object_path
-from vgpu_scheduler.binding.context import BindContext, errors_logged
+from vgpu_scheduler.apiclient import errors_logged, object_path
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.engine import GroupCondition
 from vgpu_scheduler.kube import rfc3339
-from vgpu_scheduler.model import BoundedCache
 
 log = logging.getLogger(__name__)
 
 
 _PACE = 1.0
-"""Seconds between two looks at what has changed."""
+"""Seconds between two checks for changed conditions."""
 _AGAIN = 10.0
-"""Seconds until what could not be written is tried again."""
-_SAME_PACE = 60.0
-"""Seconds between two writes of a condition of which only the message has changed."""
-_MOST_BYTES = 2**20
-"""What is remembered of the times of the last writes may take; a time that is forgotten makes one write too many."""
-_TIME = 200
-"""Bytes of one."""
+"""Seconds until a failed write is tried again."""
 _REPLACED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
-"""It is gone meanwhile, or another one of its name is there."""
+"""The PodGroup is gone, or was replaced by another one of its name."""
 
 
 class GroupStatusWriter:
@@ -37,22 +31,19 @@ class GroupStatusWriter:
     Parameters
     ----------
     context
-        What all parts of binding work with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for an answer.
     """
 
     def __init__(self, context: BindContext, timeout: float) -> None:
-        self._api = context.api
         self._conditions = context.engine.group_conditions
         self._clock = context.clock
-        self._may_write = context.may_write
         self._observe = context.observe
-        self._timeout = timeout
-        self._written: BoundedCache[str, float] = BoundedCache(_MOST_BYTES)
+        self._patcher = StatusPatcher(context.api, context.clock, context.may_write, timeout)
 
     async def run(self) -> None:
-        """Write what has changed, again and again, until cancelled."""
+        """Write changed conditions, until cancelled."""
         while True:
             complete = False
             with errors_logged(log, "status of pod groups"):
@@ -60,7 +51,7 @@ class GroupStatusWriter:
             await asyncio.sleep(_PACE if complete else _AGAIN)
 
     async def write(self) -> bool:
-        """Write the condition of each PodGroup for which it has changed; return whether none is left that is due.
+        """Write the condition of each PodGroup for which it has changed; return whether all due writes are done.
 
         Raises
         ------
@@ -83,27 +74,21 @@ class GroupStatusWriter:
         return complete
 
     def _may_wait(self, said: GroupCondition) -> bool:
-        """Tell whether nothing but the message changed, and that was written not long ago."""
-        known, written = said.group.condition, self._written.get(said.group.uid)
-        if known is None or written is None or self._clock.monotonic() - written >= _SAME_PACE:
+        """Tell whether only the message changed, and the condition was written recently."""
+        known = said.group.condition
+        if known is None or not self._patcher.is_recent(said.group.uid):
             return False
         return (known.status, known.reason) == (said.condition.status, said.condition.reason)
 
     async def _write_one(self, said: GroupCondition) -> bool:
-        """Write a condition, and take in what the object says then; return whether there is nothing left to write."""
-        if not self._may_write(self._timeout):
-            return False
+        """Write a condition, and observe the answer; return False if the write must be tried again."""
         group = said.group
-        body = condition_patch(said, rfc3339(self._clock.now()))
-        response = await self._api.request(
-            "PATCH",
-            f"{object_path(said.kind.path, group.namespace, group.name)}/status",
-            body,
-            content_type=STRATEGIC_PATCH,
-            timeout=self._timeout,
-        )
+        status = {"conditions": [patched_condition(said, rfc3339(self._clock.now()))]}
+        path = object_path(said.kind.path, group.namespace, group.name)
+        response = await self._patcher.patch(path, group.uid, status)
+        if response is None:
+            return False
         if response.ok:
-            self._written.put(group.uid, self._clock.monotonic(), _TIME)
             self._observe(group.kind, response.body)
         elif response.status not in _REPLACED:
             log.warning("status of PodGroup %s: %s", group.key, response.message)
@@ -111,11 +96,9 @@ class GroupStatusWriter:
         return True
 
 
-def condition_patch(said: GroupCondition, now: str) -> dict[str, Any]:
-    """Return the strategic merge patch of a condition; one whose status stays keeps the time of its last transition."""
+def patched_condition(said: GroupCondition, now: str) -> dict[str, Any]:
+    """Return a condition for a strategic merge patch; with the same status, it keeps the last transition time."""
     group, new, known = said.group, said.condition, said.group.condition
     since = now if known is None or known.status != new.status else None
-    # Kubernetes 1.36 does not count the changes of these objects, which cannot be changed.
-    body = condition(said.kind.condition, new.status, new.reason, new.message, since, group.generation)
-    # The UID makes a PodGroup of the same name that came later refuse the patch.
-    return {"metadata": {"uid": group.uid}, "status": {"conditions": [body]}}
+    # Kubernetes 1.36 has no generation for these objects, because their spec is immutable.
+    return condition(said.kind.condition, new.status, new.reason, new.message, since, group.generation)

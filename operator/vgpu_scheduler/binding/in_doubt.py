@@ -1,4 +1,4 @@
-"""Follows up Bindings of which nobody could tell whether they were carried out, after their pods' turn was over."""
+"""Follows up Bindings with an unknown outcome after the turn of their pods."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from vgpu_scheduler.apiclient import Backoff
+from vgpu_scheduler.apiclient import Backoff, TaskSet
+from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
+from vgpu_scheduler.binding.bind_tasks import BindTask, SentBinding
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.lanes import BindTask, SentBinding
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
-from vgpu_scheduler.engine import IN_TURN, ClosureCause, NodeClosure
+from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.engine import ClosedByPod, ClosureCause, TakenLock
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.telemetry import KeyedMessage
@@ -23,21 +24,21 @@ Settle = Callable[[BindTask, SentBinding, BindResult], Awaitable[object]]
 
 
 class InDoubtBindings:
-    """The pods that may be bound or not: each stays charged, and is looked at until that is known.
+    """The pods whose Binding has an unknown outcome: each keeps its reservation, and is read until it is known.
 
-    The write itself can no longer happen. A node where a lock names the pod serves others as ever, for they wait for
-    the lock; where a plugin might take another pod for this one the node is closed.
+    The Binding itself can no longer be carried out. If a lock names the pod, its node stays open, because other pods
+    wait for the lock. If a plugin might confuse another pod with this one, the node is closed.
 
     Parameters
     ----------
     context, locker, sender
-        What it works with.
+        The shared context of binding, the node locks, and the sender of Bindings.
     closed
-        Looks after the nodes that are closed.
+        Watches the closed nodes.
     poll_interval
-        Seconds between two looks at a pod; see :class:`Backoff`.
+        Seconds between two reads of a pod; see :class:`Backoff`.
     settle
-        Called with what became of a Binding.
+        Called with the outcome of a Binding.
     """
 
     def __init__(
@@ -57,36 +58,36 @@ class InDoubtBindings:
         self._poll_interval = poll_interval
         self._settle = settle
         self._changed: dict[str, tuple[str, asyncio.Event]] = {}
-        self._looks = Background()
+        self._looks = TaskSet()
 
     def follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
-        """Look after a pod from now on; ``message`` is why nobody can tell."""
+        """Follow up a Binding; ``message`` says why its outcome is unknown."""
         pod, node = sent.pod, sent.placement.node
         self._engine.state.mark_in_doubt(pod.uid)
         log.warning(KeyedMessage("Binding is in doubt", pod=pod.key, node=node, err=message))
-        text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
+        text = f"it is not known whether the pod was bound to node {node}; its resources stay reserved there: {message}"
         self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)
         if self._may_be_mistaken(pod, sent.lock):
-            self._engine.closed_nodes.close(node, NodeClosure(ClosureCause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
+            self._engine.closed_nodes.close(node, ClosedByPod(ClosureCause.BINDING_IN_DOUBT, pod.uid))
             self._closed.notice(node)
         self._changed[pod.uid] = (node, asyncio.Event())
         self._looks.start(self._follow(item, sent, message), f"doubt-{pod.key}")
 
     def node_changed(self, node: str) -> None:
-        """Note that a node, or a pod on it, was observed anew."""
+        """Note that a node, or a pod on it, changed."""
         for where, event in self._changed.values():
             if where == node:
                 event.set()
 
     async def stop(self) -> None:
-        """End all looking: what was sent stays charged, for a later process to find out."""
+        """Stop following up; the pods keep their reservations, and a later process finds out the outcomes."""
         await self._looks.stop()
 
-    def _may_be_mistaken(self, pod: Pod, lock: str) -> bool:
-        """Tell whether a plugin may take the next pod of the node for this one, or this one for that."""
+    def _may_be_mistaken(self, pod: Pod, lock: TakenLock | None) -> bool:
+        """Tell whether a plugin may confuse the next pod of the node with this one."""
         if self._locker.needs(pod).ambiguous:
             return True
-        return bool(lock) and self._engine.dialects.node_side.parse_lock(lock).owner != pod.key
+        return lock is not None and self._engine.dialects.node_side.parse_lock(lock.value).owner != pod.key
 
     async def _follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
         uid, node = sent.pod.uid, sent.placement.node
@@ -100,24 +101,24 @@ class InDoubtBindings:
             self._closed.notice(node)
 
     async def _is_settled(self, item: BindTask, sent: SentBinding, message: str) -> bool:
-        """Look at a pod once; tell whether what became of it is known now, and was taken in."""
+        """Check a pod once; return whether the outcome is known and recorded."""
         try:
-            result = self._known(sent, message) or await self._sender.look(*sent[:2], message)
+            result = self._known(sent, message) or await self._sender.read_outcome(*sent[:2], message)
             if result is None:
                 return False
             await self._settle(item, sent, result)
-        except Exception:  # an error of ours must not leave the pod charged, and its node closed, for ever
-            log.exception("what became of pod %s on node %s cannot be told yet", sent.pod.key, sent.placement.node)
+        except Exception:  # try again: otherwise reservation and closure would stay for ever
+            log.exception("it is not known yet whether pod %s was bound to node %s", sent.pod.key, sent.placement.node)
             return False
         return True
 
     def _known(self, sent: SentBinding, message: str) -> BindResult | None:
-        """Return what was observed of a pod since, by a watch or a sweep; None if that does not tell."""
+        """Return the outcome from what a watch or a resync has observed of the pod; None if that does not tell."""
         pod = self._engine.state.pod(sent.pod.uid)
         if pod is None:
             return BindResult(BindingAnswer.GONE, message)
         if not pod.node_name:
-            return None  # it may have been observed before the Binding was carried out
+            return None  # the observation may be older than the Binding
         return BindResult(
             BindingAnswer.BOUND if pod.node_name == sent.placement.node else BindingAnswer.CONFLICT, message
         )

@@ -1,282 +1,356 @@
-"""Queues at the nodes: binds that share a node's turns go one after the other.
-
-The device plugin finds "its" pod through the node lock, or takes the oldest, so a node allocates to one pod at a time.
-A bind waits in the lane of its node, ordered by priority and then age, and holds the lane until the node side has
-answered. Pods that were decided together (a group) are bound together: until its turn has come in all its lanes a group
-keeps its place in each of them and takes nothing; then it commits, and its pods on one node follow each other. Lower
-ranks pass a group that holds them up for long: they do not wait for other nodes.
-
-What a bind goes through is a table that every step of it follows (:data:`TRANSITIONS`).
-"""
+"""The lanes of all nodes; a group waits until it is first in all lanes of its pods."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final, NamedTuple
+import logging
+from collections.abc import Collection
+from typing import Final, Protocol
 
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Placement
+from vgpu_scheduler.apiclient import TaskSet, wait_for_event
+from vgpu_scheduler.binding.bind_tasks import BindGroup, BindState, BindTask
+from vgpu_scheduler.binding.context import BindContext, BinderOptions, BindStats
+from vgpu_scheduler.binding.lane import Lane
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.engine import Requeue
+from vgpu_scheduler.model import Decision, EventReason, TokenBucket, internal_error
+from vgpu_scheduler.telemetry import KeyedMessage
 
-__all__ = [
-    "TRANSITIONS",
-    "BindGroup",
-    "BindState",
-    "BindStateError",
-    "BindTask",
-    "Lane",
-    "SentBinding",
-    "checked",
-]
+log = logging.getLogger(__name__)
 
+_MOST_FRUITLESS: Final = 16
+"""Pods of a lane that are tried on other nodes at a time and fit on none."""
+_PASSED_AFTER: Final = 2.0
+"""Seconds for which a group may hold up a lane before lower ranks pass it there."""
+_MOST_GONE: Final = 64
+"""Pods of a lane that move to other nodes at a time."""
 
-class BindState(Enum):
-    """How far the bind of one pod has come."""
-
-    DECIDED = "decided"
-    """It has a placement, and no place in a lane yet: its volumes are bound first."""
-    QUEUED = "queued"
-    """It keeps its place in the lane of its node, if it needs one, and takes nothing."""
-    COMMITTED = "committed"
-    """Its turn has come, or comes after those decided with it: nobody else goes between them any more."""
-    CHECKED = "checked"
-    """Its placement holds at the head of the lane; it waits for the lock of its node, if it needs one."""
-    LOCKED = "locked"
-    """The cards of the node are claimed for it, by a token and its lock."""
-    SENT = "sent"
-    """Its Binding is on its way, maybe again after the API server was busy."""
-    IN_DOUBT = "in doubt"
-    """Nobody can tell whether its Binding was carried out; its turn is over, its reservation is not."""
-    FAILED = "failed"
-    """Its Binding was not carried out, and what it took is being given back."""
-    BOUND = "bound"
-    """It is bound as decided."""
-    UNRESERVED = "given back"
-    """It is decided anew: the task that works on it stops."""
-    MOVED = "moved"
-    """It was decided for another node while this one was slow: the task that works on it here stops."""
+_MOST_ERRORS: Final = 5
+"""Burst of logged errors when deciding pods for other nodes; each such pod is tried again and again."""
+_ERROR_EVERY: Final = 60.0
+"""Seconds after which one more error may be logged."""
 
 
-TRANSITIONS: Final[Mapping[tuple[BindState, BindState], str]] = {
-    (BindState.DECIDED, BindState.QUEUED): "it has no volumes to be bound, or they are",
-    (BindState.DECIDED, BindState.UNRESERVED): "its volumes cannot be bound as decided",
-    (BindState.QUEUED, BindState.COMMITTED): "all decided with it are first in their lanes, and hold",
-    (BindState.QUEUED, BindState.UNRESERVED): "it has waited too long, or does not hold any more",
-    (BindState.QUEUED, BindState.MOVED): "its node is slow, and it fits elsewhere",
-    (BindState.COMMITTED, BindState.CHECKED): "its placement holds, maybe with other cards",
-    (BindState.COMMITTED, BindState.UNRESERVED): "it does not hold, its node was closed, or one of its group cannot be"
-    " bound",
-    (BindState.COMMITTED, BindState.MOVED): "its node is slow before it could be checked, and it fits elsewhere",
-    (BindState.CHECKED, BindState.LOCKED): "the lock was taken, or the token where there is none",
-    (BindState.CHECKED, BindState.SENT): "it needs no lock and no token",
-    (BindState.CHECKED, BindState.UNRESERVED): "the lock cannot be taken",
-    (BindState.CHECKED, BindState.MOVED): "somebody holds the lock for long, and it fits elsewhere",
-    (BindState.LOCKED, BindState.SENT): "its placement still holds",
-    (BindState.LOCKED, BindState.UNRESERVED): "it does not hold any more, or one decided with it does not",
-    (BindState.SENT, BindState.BOUND): "the API server says so",
-    (BindState.SENT, BindState.FAILED): "the API server says so",
-    (BindState.SENT, BindState.IN_DOUBT): "the API server does not say",
-    (BindState.IN_DOUBT, BindState.BOUND): "it was seen on its node",
-    (BindState.IN_DOUBT, BindState.FAILED): "it was seen unbound, elsewhere, or gone",
-    (BindState.FAILED, BindState.UNRESERVED): "what it took is given back",
-}
-"""All that may follow each other, each with what it means."""
+class TurnTaker(Protocol):
+    """What the lanes call of the binder."""
+
+    async def bind(self, item: BindTask) -> None:
+        """Bind a pod whose turn it is; the lane of its node waits until this returns."""
+
+    def submit(self, decision: Decision, /, *, nodes_left: frozenset[str]) -> None:
+        """Bind a pod that was decided anew for another node; ``nodes_left`` are the slow nodes that it has left."""
 
 
-class BindStateError(RuntimeError):
-    """A bind was about to take a step that is not in the table."""
+class BindLanes:
+    """The lanes of all nodes: they order binds, and move or unreserve pods that wait too long.
 
-
-def checked(now: BindState, then: BindState) -> BindState:
-    """Return what follows.
-
-    Raises
-    ------
-    BindStateError
-        If it must not.
-    """
-    if (now, then) not in TRANSITIONS:
-        raise BindStateError(f"a bind that is {now.value} cannot become {then.value}")
-    return then
-
-
-Rank = tuple[int, float, int, int]
-"""Negative priority, time of joining, serial number, place in the group: the smallest goes first, in every lane."""
-
-
-_TOLD: Final = frozenset({BindState.SENT, BindState.IN_DOUBT, BindState.BOUND})
-"""A Binding is under way, or was carried out, as far as anybody can tell."""
-_OVER: Final = frozenset({BindState.UNRESERVED, BindState.MOVED})
-"""The task that works on the bind stops."""
-
-
-class SentBinding(NamedTuple):
-    """A Binding on its way; what became of it must be found out.
+    Parameters
+    ----------
+    context, locker, options
+        The shared context of binding, the node locks, and times and limits.
+    stats
+        The counters to update.
+    tasks
+        Runs the tasks that serve lanes, and the binds of pods that need no lane.
+    binder
+        Binds the pods whose turn it is.
 
     Attributes
     ----------
-    lock
-        The value of the node's lock that was taken for it; empty if there is none.
+    stopping
+        Whether the scheduler is stopping, so that no pod waits any more.
     """
 
-    pod: Pod
-    placement: Placement
-    lock: str
-
-
-@dataclass(eq=False, slots=True)
-class BindGroup:
-    """Decided pods that are bound together: all of them, or none as long as no Binding is under way or was carried out.
-
-    Attributes
-    ----------
-    items
-        The pods.
-    held_up
-        Since when it has been first in a lane where it cannot go yet; None if it never was.
-    dry_run_lock
-        Is held while its Bindings are tried without carrying any out.
-    are_dry_runs_sent
-        Whether that was done.
-    """
-
-    items: list[BindTask] = field(default_factory=list)
-    held_up: float | None = None
-    dry_run_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    are_dry_runs_sent: bool = False
+    def __init__(
+        self,
+        context: BindContext,
+        locker: NodeLocker,
+        options: BinderOptions,
+        stats: BindStats,
+        tasks: TaskSet,
+        binder: TurnTaker,
+    ) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._signals = context.signals
+        self._withdrawn = context.withdrawn
+        self._locker = locker
+        self._options = options
+        self._poll_interval = options.poll_interval
+        self._stats = stats
+        self._tasks = tasks
+        self._binder = binder
+        self._lanes: dict[str, Lane] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._errors = TokenBucket(_MOST_ERRORS, _ERROR_EVERY, self._clock.monotonic())
+        self.stopping = False
 
     @property
-    def has_sent_bindings(self) -> bool:
-        """Whether Bindings of its pods are under way or were carried out.
+    def depths(self) -> list[int]:
+        """How many pods wait in each lane."""
+        return [len(lane) for lane in self._lanes.values()]
 
-        As long as there are any, each pod is followed up by itself, and the group is not given back.
+    def join(self, group: BindGroup) -> None:
+        """Queue the pods of a group in the lanes of their nodes; if none of them needs a lane, bind them at once."""
+        for item in group.items:
+            item.enter(BindState.QUEUED)
+            if not item.node:
+                continue
+            if item.node not in self._lanes:
+                self._lanes[item.node] = Lane()
+                self._changed[item.node] = asyncio.Event()
+                self._tasks.start(self._serve(item.node), f"lane-{item.node}")
+            self._lanes[item.node].push(item)
+            self.node_changed(item.node)
+        if not any(item.node for item in group.items):
+            self._try_commit(group)
+
+    async def _serve(self, node: str) -> None:
+        """Bind the pods of a lane one after the other, until it is empty."""
+        try:
+            while (item := await self._next(node)) is not None:
+                await self._binder.bind(item)
+        finally:
+            self._close(node)
+
+    def node_changed(self, node: str) -> None:
+        """Note that a node, one of its pods or its lane has changed, and wake the binds that wait at the node."""
+        event = self._changed.get(node)
+        if event is not None:
+            event.set()
+
+    async def _next(self, node: str) -> BindTask | None:
+        """Wait until a pod has its turn at a node, and return it; None if no pod waits there any more."""
+        lane = self._lanes[node]
+        lane.current = None
+        while len(lane):
+            item = lane.head
+            if len(item.group.items) > 1 and item.state is BindState.QUEUED:
+                if not await self._clear_lock(item):
+                    self.unreserve(item, Requeue.NOW)
+                if not len(lane) or lane.head is not item:
+                    continue  # the head of the lane changed meanwhile
+            if self._try_begin(lane):
+                return lane.begin(self._clock.monotonic())
+            if item.is_over:
+                continue
+            self._expire(node)
+            if len(lane) and lane.head.group is item.group:
+                await self.wait(node, min(self._poll_interval, _PASSED_AFTER))
+        return None
+
+    def _try_begin(self, lane: Lane) -> bool:
+        """Commit the group whose turn has come, if any; one of its pods is then first in the lane."""
+        if lane.head.state is BindState.COMMITTED or self._try_commit(lane.head.group):
+            return True
+        if len(lane) and lane.head.group.held_up is None:
+            lane.head.group.held_up = self._clock.monotonic()
+        for item in lane.in_order() if len(lane) > 1 else ():
+            if not item.is_over and self._try_commit(item.group):
+                return True
+            if not self._may_be_passed(item.group):
+                return False
+        return False
+
+    def _may_be_passed(self, group: BindGroup) -> bool:
+        """Tell whether lower ranks may pass a group: not once it has waited for half of the maximum wait."""
+        now = self._clock.monotonic()
+        if group.held_up is None or now - group.items[0].decided_at >= self._options.node_side_timeout / 2:
+            return False
+        return now - group.held_up >= _PASSED_AFTER
+
+    def _is_next(self, lane: Lane, group: BindGroup) -> bool:
+        """Tell whether a group is first in a lane, or may pass all groups before it."""
+        if lane.head.group is group:
+            return True
+        for item in lane.in_order():
+            if item.group is group:
+                return True
+            if item.state is BindState.COMMITTED or not self._may_be_passed(item.group):
+                return False
+        return False
+
+    async def _clear_lock(self, item: BindTask) -> bool:
+        """Remove an orphaned lock that a group would wait for; False if the node is closed."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is None:
+            return True  # the recheck of the placement will fail
+        if self._locker.is_closed(item.node, pod):
+            return False
+        kind = self._locker.kind(pod)
+        if kind:
+            await self._locker.clear(item.node, kind, pod)
+        return True
+
+    async def wait(self, node: str, at_most: float | None = None) -> None:
+        """Wait until a node, a pod on it or its lane changes, or the wait times out.
+
+        Parameters
+        ----------
+        at_most
+            The timeout in seconds; None for the interval between polls.
         """
-        return any(item.state in _TOLD for item in self.items)
+        event, seconds = self._changed[node], self._poll_interval if at_most is None else at_most
+        event.clear()
+        await wait_for_event(event, seconds)
 
+    def _expire(self, node: str) -> None:
+        """Unreserve the pods of a lane that have waited too long."""
+        for item in self._lanes[node].expired(self._clock.monotonic() - self._options.node_side_timeout):
+            if not item.is_over:
+                self._stats.expired += 1
+                self.unreserve(item)
 
-@dataclass(eq=False, slots=True)
-class BindTask:
-    """A decided pod that waits to be bound.
+    def _slow_nodes(self) -> frozenset[str]:
+        """Return the nodes where the current turn takes too long."""
+        now = self._clock.monotonic()
+        return frozenset(node for node, lane in self._lanes.items() if self._is_slow(lane, now))
 
-    Attributes
-    ----------
-    node
-        The node whose lane it waits in; empty if the node side serves it at any time.
-    state
-        How far it has come; :meth:`enter` changes it.
-    joined
-        When it was decided.
-    came
-        When the pod was first seen waiting.
-    turn_at, sent_at
-        When its turn came, and when its Binding was sent.
-    sent
-        Its Binding, as long as that is on its way.
-    asked
-        When it was last asked whether it fits elsewhere.
-    nodes_left
-        The slow nodes that it has left.
-    """
+    def _is_slow(self, lane: Lane, now: float) -> bool:
+        return lane.current is not None and now - lane.since >= self._options.slow_after
 
-    rank: Rank
-    uid: str
-    decision: Decision
-    group: BindGroup
-    node: str
-    joined: float
-    came: float = 0.0
-    attempts: int = 0
-    turn_at: float = 0.0
-    sent_at: float = 0.0
-    sent: SentBinding | None = None
-    asked: float = 0.0
-    nodes_left: frozenset[str] = frozenset()
-    state: BindState = BindState.DECIDED
+    def check_waiting(self, node: str, why: str) -> None:
+        """Look after the pods that wait at a node while the current turn goes on.
 
-    def enter(self, state: BindState) -> None:
-        """Take the next step, unless it was taken already; one that is not in the table raises."""
-        if state is not self.state:
-            self.state = checked(self.state, state)
+        Pods that have waited too long are unreserved. Once the node is slow, pods whose Binding was not sent move to
+        other nodes where they fit; the others get an event that says why they wait. Pods of groups do not move.
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the pod is decided anew, so that nothing more is done for this bind."""
-        return self.state in _OVER
+        Parameters
+        ----------
+        why
+            Why the current turn does not end.
+        """
+        self._expire(node)
+        lane, now = self._lanes[node], self._clock.monotonic()
+        if not self._is_slow(lane, now) or now - lane.looked_at < self._poll_interval:
+            return
+        lane.looked_at = now
+        slow, fruitless, gone = self._slow_nodes(), 0, 0
+        waiting = [
+            item
+            for item in filter(None, (lane.current, *lane.all()))
+            if not item.group.has_sent_bindings and not item.is_over
+        ]
+        for item in sorted(waiting, key=lambda item: item.asked):
+            if len(item.group.items) == 1 and fruitless < _MOST_FRUITLESS:
+                item.asked = now
+                if self._go_elsewhere(item, slow):
+                    gone += 1
+                    if gone == _MOST_GONE:
+                        # The other pods move next time, so that other work is not delayed.
+                        lane.looked_at = now - self._poll_interval
+                        return
+                    continue
+                fruitless += 1
+            self._tell_why(item, why)
 
+    def _go_elsewhere(self, item: BindTask, slow: Collection[str]) -> bool:
+        """Move a pod whose Binding was not sent to a node that is not slow; False if it fits on none."""
+        nodes_left = item.nodes_left | {item.node}
+        try:
+            decision = None if self.stopping else self._engine.decide_elsewhere(item.uid, nodes_left.union(slow))
+        except Exception:  # the error concerns this pod alone; it goes on waiting here
+            if self._errors.take(self._clock.monotonic()):
+                log.exception("pod %s could not be decided for another node than %s", item.decision.pod, item.node)
+            return False
+        if decision is None or decision.placement is None:
+            return False
+        self._stats.moved += 1
+        log.info(
+            KeyedMessage("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node)
+        )
+        item.enter(BindState.MOVED)
+        self._lanes[item.node].leave(item)
+        self._binder.submit(decision, nodes_left=nodes_left)
+        return True
 
-class Lane:
-    """The pods that wait at one node.
+    def _tell_why(self, item: BindTask, why: str) -> None:
+        """Report on a pod why its turn does not come."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is not None and not self.stopping:
+            self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
 
-    Attributes
-    ----------
-    current
-        The pod whose turn it is; None while nobody is being bound there.
-    since
-        Since when nothing has moved: that turn began then, or one before it whose pod went elsewhere.
-    looked_at
-        When those that wait were last asked whether they fit elsewhere.
-    """
+    def note_progress(self, node: str) -> None:
+        """Note that the pod whose turn it is has got what it waited for, so that the node is not slow."""
+        self._lanes[node].since = self._clock.monotonic()
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[Rank, BindTask]] = []
-        self._committed: deque[BindTask] = deque()
-        self.current: BindTask | None = None
-        self.since = self.looked_at = 0.0
-        self._went_elsewhere = False
+    def unreserve(self, item: BindTask, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+        """Have an unbound pod decided anew, together with its group unless a Binding of the group was sent.
 
-    def __len__(self) -> int:
-        return len(self._heap) + len(self._committed)
+        Parameters
+        ----------
+        requeue, at_least
+            When the pod is tried again, and the minimum back-off in seconds.
+        """
+        if item.is_over:
+            return
+        group = item.group
+        members = [item] if group.has_sent_bindings else [member for member in group.items if not member.is_over]
+        for member in members:
+            member.enter(BindState.UNRESERVED)
+        for member in members:
+            if member.node in self._lanes:
+                self._lanes[member.node].remove([member])
+                self.node_changed(member.node)
+            self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
+            self._withdrawn(member.uid)
+            self._signals.decide_again()
 
-    def push(self, item: BindTask) -> None:
-        """Add a pod."""
-        heapq.heappush(self._heap, (item.rank, item))
+    def stop(self) -> None:
+        """Unreserve all pods whose turn has not come, and wake the binds of the current turns."""
+        self.stopping = True
+        for node, lane in self._lanes.items():
+            for item in lane.all():
+                self.unreserve(item)
+            self.node_changed(node)
 
-    @property
-    def head(self) -> BindTask:
-        """The pod whose turn is next."""
-        return self._committed[0] if self._committed else self._heap[0][1]
+    def _close(self, node: str) -> None:
+        """Remove the lane of a node; pods left in it (after an error) are unreserved."""
+        for item in self._lanes[node].all():
+            self.unreserve(item)
+        del self._lanes[node], self._changed[node]
 
-    def in_order(self) -> list[BindTask]:
-        """Return all pods that wait, in the order of their turns."""
-        return [*self._committed, *(item for _, item in sorted(self._heap, key=lambda entry: entry[0]))]
+    def _try_commit(self, group: BindGroup) -> bool:
+        """Commit a group if it is next in every lane, and return whether; unreserve it if a placement does not hold."""
+        try:
+            return self._commit_if_next(group)
+        except Exception as error:  # the error concerns this group alone
+            log.exception("the turn of pod %s could not begin", group.items[0].decision.pod)
+            for item in group.items:
+                pod = self._engine.state.pod(item.uid)
+                if pod is not None:
+                    self._reporter.binding_failed(pod, internal_error(error))
+            self.unreserve(group.items[0])
+            return False
 
-    def pop(self) -> BindTask:
-        """Take the next pod."""
-        return self._committed.popleft() if self._committed else heapq.heappop(self._heap)[1]
+    def _commit_if_next(self, group: BindGroup) -> bool:
+        nodes = {item.node for item in group.items if item.node}
+        for node in nodes:
+            lane = self._lanes[node]
+            if lane.current is not None or not self._is_next(lane, group):
+                return False
+        if len(group.items) > 1:
+            if not all(self._is_served(item) for item in group.items if item.node):
+                return False
+            if self.stopping or any(self._engine.assumed.recheck(item.uid) is None for item in group.items):
+                self.unreserve(group.items[0])
+                return False
+        for item in group.items:
+            item.enter(BindState.COMMITTED)
+        for node in nodes:
+            self._lanes[node].commit(group)
+            self.node_changed(node)
+        for item in group.items:
+            if not item.node:
+                self._tasks.start(self._binder.bind(item), f"bind-{item.decision.pod}")
+        return True
 
-    def begin(self, now: float) -> BindTask:
-        """Take the next pod, whose turn it is now."""
-        if not self._went_elsewhere:
-            self.since = now
-        self.current, self._went_elsewhere = self.pop(), False
-        return self.current
-
-    def leave(self, item: BindTask) -> None:
-        """Take out a pod that goes elsewhere; where it is its turn, the next one waits for the same."""
-        self._went_elsewhere |= item is self.current
-        self.remove([item])
-
-    def commit(self, group: BindGroup) -> None:
-        """Let the pods of a group go before all others, one right after the other."""
-        mine = sorted((item for _, item in self._heap if item.group is group), key=lambda item: item.rank)
-        self.remove(mine)
-        self._committed.extend(mine)
-
-    def remove(self, items: Iterable[BindTask]) -> None:
-        """Take pods out, wherever they wait."""
-        gone = set(map(id, items))
-        self._heap = [entry for entry in self._heap if id(entry[1]) not in gone]
-        heapq.heapify(self._heap)
-        self._committed = deque(item for item in self._committed if id(item) not in gone)
-
-    def expired(self, before: float) -> list[BindTask]:
-        """Return the pods that joined before a time and whose turn has not come."""
-        return [item for _, item in self._heap if item.joined < before]
-
-    def all(self) -> list[BindTask]:
-        """Return all pods that wait."""
-        return [*self._committed, *(item for _, item in self._heap)]
+    def _is_served(self, item: BindTask) -> bool:
+        """Tell whether the node side would serve a pod at once."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is None:
+            return True  # the recheck of the placement will fail
+        kind = self._locker.kind(pod)
+        held = kind is not None and self._locker.find(item.node, kind) is not None
+        return not held and self._locker.pod_awaiting_plugin(item.node, pod) is None

@@ -1,4 +1,4 @@
-"""Victims that do not end: they are told of and counted until they are gone, even when nobody waits for them."""
+"""Overdue victims: reported and counted until they are gone, even if no pod waits for them any more."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from vgpu_scheduler.engine import GIVEN_UP_AFTER, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason, Victim
 
-__all__ = ["OverdueVictims"]
-
 
 class OverdueVictims:
-    """Knows the victims that should have ended and have not.
+    """The victims that have not ended within their grace period.
 
     Parameters
     ----------
     context
-        What it works with.
+        The shared context of binding.
     """
 
     def __init__(self, context: BindContext) -> None:
@@ -28,11 +26,11 @@ class OverdueVictims:
         """The UIDs of victims that were found overdue, until they are gone."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of overdue victims."""
         return len(self._known)
 
-    def look(self, uid: str, victims: Collection[Victim]) -> Victim | None:
-        """Tell a pod of the overdue ones among its victims that are still there; return one that is given up."""
+    def check(self, uid: str, victims: Collection[Victim]) -> Victim | None:
+        """Report the overdue victims of a pod on that pod; return a victim that is given up, None if there is none."""
         moment, given_up = self._context.clock.now().timestamp(), None
         for victim in victims:
             pod = self._state.pod(victim.uid)
@@ -48,11 +46,11 @@ class OverdueVictims:
         return given_up
 
     def forget_gone(self) -> None:
-        """Forget those that have ended."""
+        """Forget the victims that have ended."""
         self._known = {uid for uid in self._known if (pod := self._state.pod(uid)) is not None and not pod.terminal}
 
     def _tell(self, waiting: Pod, victim: Pod) -> None:
-        # Who may read the events of a pod need not see the pods of other namespaces.
+        # Readers of a pod's events may have no access to other namespaces.
         named = victim.key if victim.namespace == waiting.namespace else victim.uid
         text = f"pod {named} on node {victim.node_name} has not ended within its grace period"
         self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)

@@ -1,4 +1,4 @@
-"""What pods need of the device plugins of their node."""
+"""The needs of pods from the device plugins of their node."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache
 
 _MOST_BYTES = 2**20
-"""What is remembered may take so much: about 1,500 pods, of which the lanes of a burst ask the same all the time."""
+"""Memory limit of the cache: about 1,500 pods; lanes ask for the needs of their pods again and again."""
 _NEEDS = 2**9
-"""What the needs of a pod take beside the text of its plugin key."""
+"""Bytes of a pod's needs without the plugin key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginNeeds:
-    """What a pod needs of device plugins.
+    """What a pod needs from device plugins.
 
     Attributes
     ----------
     lock
-        The lock through which the node side will look for it; None if there is none.
+        The lock through which the node side finds the pod; None if there is none.
     serialized
-        Whether the node side has to be through with it before the next one is bound there.
+        Whether the node side has to finish with the pod before the next one is bound to the node.
     ambiguous
-        Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
-        vendors' plugins have to answer, and the first one ends it.
+        Whether a plugin may take any pod of the node that has not started for this one: there is no lock, or several
+        vendors' plugins have to answer, and the first answer ends the lock.
     plugin_key
-        What the node side will know it by; empty if it has other ways.
+        The key by which the node side finds the pod; empty if it uses none.
     """
 
     lock: NodeLock | None
@@ -41,16 +41,16 @@ class PluginNeeds:
 
 @dataclass(slots=True)
 class _Starting:
-    """The pods of a node that have not started, as far as others may be taken for them.
+    """The pods of a node that have not started and that a plugin may confuse with others.
 
     Attributes
     ----------
     generation
-        That of the policies under which they were read.
+        The generation of the policies under which their needs were read.
     seen
-        The number of the last change that was looked at.
+        The number of the last change of the node's pods that was read.
     ambiguous, any
-        Those that a plugin may take for any pod, and with them those that it serves in turn.
+        The ambiguous pods, and the pods that are ambiguous or serialized.
     """
 
     generation: int
@@ -60,12 +60,12 @@ class _Starting:
 
 
 class PluginNeedsReader:
-    """Reads what pods need, and remembers it for as long as nothing changes that it follows from.
+    """Reads the needs of pods, and caches them until the pod or the policies change.
 
     Parameters
     ----------
     engine
-        Says what pods claim.
+        The engine, which knows the claims of pods.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -75,9 +75,9 @@ class PluginNeedsReader:
         self._on_node: dict[str, _Starting] = {}
 
     def pod_confused_with(self, node: str, pod: Pod) -> str | None:
-        """Return the UID of a pod of a node that a plugin may take for another pod, or that one for it.
+        """Return the UID of a pod of a node that a plugin may confuse with another pod; None if there is none.
 
-        Only pods that have changed since the node was asked about are read.
+        Only pods that changed since the last call for the node are read.
         """
         state, generation = self._engine.state, self._catalogue.generation
         known = self._on_node.get(node)
@@ -86,7 +86,7 @@ class PluginNeedsReader:
         starting = state.starting_pods(node)
         for uid in list(takewhile(lambda uid: starting[uid] > known.seen, reversed(starting))):
             other = state.pod(uid)
-            assert other is not None, f"pod {uid} holds something, and nobody knows it"
+            assert other is not None, f"pod {uid} holds resources, and is not known"
             needs = self._read(other)
             for found, is_one in ((known.ambiguous, needs.ambiguous), (known.any, needs.ambiguous or needs.serialized)):
                 (found.add if is_one else found.discard)(uid)
@@ -96,11 +96,11 @@ class PluginNeedsReader:
         return next((uid for uid in starting if uid in found and uid != pod.uid), None) if found else None
 
     def forget(self, node: str) -> None:
-        """Forget what the pods of a node need, for it is gone."""
+        """Forget a node that is gone."""
         self._on_node.pop(node, None)
 
     def of(self, pod: Pod) -> PluginNeeds:
-        """Return what a pod needs."""
+        """Return the needs of a pod."""
         if not pod.resource_version:
             return self._read(pod)
         key = (pod.uid, pod.resource_version, self._catalogue.generation)

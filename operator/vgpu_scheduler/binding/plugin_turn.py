@@ -1,27 +1,35 @@
-"""A pod's turn with the device plugins of its node: until they can serve it, its lock, and until they have answered."""
+"""A pod's turn with the device plugins of its node: waits for them, takes the lock, and waits for their answer."""
 
 from __future__ import annotations
 
+from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
-from vgpu_scheduler.binding.lanes import BindTask
-from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.turns import BindLanes
+from vgpu_scheduler.binding.lanes import BindLanes
+from vgpu_scheduler.binding.locker import NodeLocker, TakenTurn
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import ANY_CARD, IN_TURN, ClosureCause, NodeClosure, Requeue
+from vgpu_scheduler.engine import (
+    ClosedByLock,
+    ClosedByPod,
+    ClosedByUnreadablePod,
+    ClosureCause,
+    Requeue,
+    StandingClosure,
+    TakenLock,
+)
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
 
 class PluginTurn:
-    """What binds wait for on their nodes; a node whose plugins keep them waiting too long is closed.
+    """Waits for the device plugins during a bind; a node whose plugins take too long is closed.
 
     Parameters
     ----------
     context, locker, lanes
-        What it works with.
+        The shared context of binding, the node locks and the lanes.
     closed
-        Looks after the nodes that are closed.
+        Watches the closed nodes.
     options
         Times and limits.
     """
@@ -44,10 +52,10 @@ class PluginTurn:
         self._options = options
 
     async def begin(self, item: BindTask) -> bool:
-        """Wait until no plugin of the node can take this pod for one that is there already.
+        """Wait until no plugin of the node can confuse this pod with one that is there already.
 
-        Those that this process has bound have been waited for; there may be others, of a process before it. Returns
-        whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
+        The lane has waited for the pods that this process bound; an earlier process may have left others. Return
+        whether the pod's turn has come; if that takes too long, close the node and return False.
         """
         deadline = self._clock.monotonic() + self._options.node_side_timeout
         while not self._lanes.stopping and not item.is_over:
@@ -60,29 +68,29 @@ class PluginTurn:
             if other is None:
                 return True
             if self._clock.monotonic() >= deadline:
-                self._close(item.node, NodeClosure(self._why_it_waits(other, item.node), IN_TURN, other.uid))
+                self._close(item.node, ClosedByPod(self._why_it_waits(other, item.node), other.uid))
                 return False
             self._lanes.check_waiting(item.node, f"pod {other.key} there has not been served by its device plugin")
             await self._lanes.wait(item.node)
         return False
 
     def _why_it_waits(self, other: Pod, node: str) -> ClosureCause:
-        """Return why a pod that a plugin may take for others has kept them waiting; say it if that is not known yet."""
-        held = self._engine.state.reservation(other.uid)
-        if held is not None and held.phase is Phase.IN_DOUBT:
+        """Return why a pod that a plugin may confuse with others has not started; report a silent plugin."""
+        reservation = self._engine.state.reservation(other.uid)
+        if reservation is not None and reservation.phase is Phase.IN_DOUBT:
             return ClosureCause.BINDING_IN_DOUBT
         if self._locker.has_answered(other):
             return ClosureCause.POD_STARTING
         self._report_silence(other.uid, node)
         return ClosureCause.PLUGIN_SILENT
 
-    async def take(self, item: BindTask, pod: Pod) -> str | None:
-        """Claim the cards of the node for a pod: write its token, and take its lock if there is one.
+    async def take(self, item: BindTask, pod: Pod) -> TakenTurn | None:
+        """Claim the cards of the node for a pod: write its token, and take its lock if it needs one.
 
         Returns
         -------
-        str or None
-            The lock's value, empty where there is none; None if the pod has been given back.
+        TakenTurn or None
+            None if the pod was unreserved.
         """
         deadline = self._clock.monotonic() + self._options.node_side_timeout
         while not self._lanes.stopping and not item.is_over:
@@ -95,27 +103,27 @@ class PluginTurn:
                 self._close_lock(item.node, kind)
             unreadable = self._locker.blocking_pod(item.node)
             if unreadable:
-                self._close(item.node, NodeClosure(ClosureCause.POD_UNREADABLE, ANY_CARD, unreadable))
+                self._close(item.node, ClosedByUnreadablePod(unreadable))
             if self._locker.is_closed(item.node, pod):
                 self._lanes.unreserve(item, Requeue.NOW)
                 return None
             if late:
-                break  # nobody holds the lock, and it cannot be taken
+                break  # the lock is free, but cannot be taken
             taken, held = await self._locker.try_take(node, pod)
             if taken is not None:
                 self._lanes.note_progress(item.node)
                 return taken
             self._lanes.check_waiting(item.node, self._locker.who_holds(item.node, kind))
-            # What was decided on may have moved while the holder was read.
+            # If the node changed while the holder was read, try again at once.
             if held and self._engine.state.node(item.node) is node:
                 await self._lanes.wait(item.node)
         self._lanes.unreserve(item)
         return None
 
-    async def finish(self, item: BindTask, lock: str) -> None:
-        """Wait until the plugins have answered, so that the next pod does not take the lock from under this one.
+    async def finish(self, item: BindTask, lock: TakenLock | None) -> None:
+        """Wait until the plugins have answered, so that the next pod does not take the lock too early.
 
-        A node whose plugin does not answer is closed: who waits there is decided anew.
+        If a plugin does not answer in time, close the node; the pods that wait there are decided anew.
         """
         node = item.node
         began = looked = self._clock.monotonic()
@@ -123,31 +131,32 @@ class PluginTurn:
             await self._lanes.wait(node)
             if self._clock.monotonic() - looked >= self._options.poll_interval:
                 looked = self._clock.monotonic()
-                await self._locker.refresh(node)  # a watch that lags must not hold the lane up
+                await self._locker.refresh(node)  # a lagging watch must not block the lane
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
-                    return  # the lock is left over; the next pod that wants it finds that out
+                    return  # the lock is orphaned; the next pod that needs it replaces it
             self._lanes.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
             if self._clock.monotonic() - began > self._options.node_side_timeout:
                 self._report_silence(item.uid, node)
-                annotation = self._locker.holding(node, lock) if lock else ""
-                if annotation is not None:
-                    self._close(node, NodeClosure(ClosureCause.PLUGIN_SILENT, annotation or IN_TURN, lock or item.uid))
+                if lock is None:
+                    self._close(node, ClosedByPod(ClosureCause.PLUGIN_SILENT, item.uid))
+                elif self._locker.is_locked(node, lock):
+                    self._close(node, ClosedByLock(ClosureCause.PLUGIN_SILENT, lock))
                 return
 
-    def _has_answered(self, uid: str, node: str, lock: str) -> bool:
+    def _has_answered(self, uid: str, node: str, lock: TakenLock | None) -> bool:
         pod = self._engine.state.pod(uid)
         if self._engine.state.node(node) is None or pod is None or pod.terminal:
             return True
-        return self._locker.holding(node, lock) is None if lock else self._locker.is_served(pod)
+        return self._locker.is_served(pod) if lock is None else not self._locker.is_locked(node, lock)
 
     def _close_lock(self, node: str, kind: NodeLock) -> None:
-        """Close a node whose lock somebody has held for as long as anybody waits."""
-        found = self._locker.find(node, kind.annotation)
-        if found is not None:
-            self._close(node, NodeClosure(ClosureCause.PLUGIN_SILENT, found.kind.annotation, found.value))
+        """Close a node whose lock was held for the whole wait; a malformed lock closes the node in any case."""
+        found = self._locker.find(node, kind)
+        if found is not None and found.parsed is not None:
+            self._close(node, ClosedByLock(ClosureCause.PLUGIN_SILENT, found.taken))
 
-    def _close(self, node: str, closure: NodeClosure) -> None:
+    def _close(self, node: str, closure: StandingClosure) -> None:
         self._engine.closed_nodes.close(node, closure)
         self._closed.notice(node)
 

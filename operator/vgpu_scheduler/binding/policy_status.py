@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock, object_path
-from vgpu_scheduler.binding.context import errors_logged
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, Backoff, errors_logged, object_path
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.kube import rfc3339
@@ -21,9 +22,7 @@ log = logging.getLogger(__name__)
 
 
 _PACE = 1.0
-"""Seconds between two questions whether a policy changed."""
-_COUNT_PACE = 60.0
-"""Seconds between two writes of a status in which only the number of pods changed."""
+"""Seconds between two checks whether a policy changed."""
 
 Status = Mapping[str, Any]
 
@@ -36,88 +35,97 @@ class PolicyStatusWriter:
 
     Parameters
     ----------
-    api, clock
-        The API server, and the time for the conditions' transitions.
+    context
+        The shared context of binding.
     report
-        Says what is to be said now.
+        Returns the current reports.
     generation
-        Changes when a policy does: its status then follows within a second.
+        Returns a number that changes when a policy does; the status then follows within a second.
     interval
-        Seconds between two looks at what changes without a policy: counts of pods, models of cards.
+        Seconds between two checks of values that change without a policy: counts of pods, models of cards.
+    timeout
+        Seconds that the API server may take for an answer.
     """
 
     def __init__(
         self,
-        api: ApiClient,
-        clock: Clock,
+        context: BindContext,
         report: Callable[[], Sequence[PolicyReport]],
         generation: Callable[[], int],
         interval: float,
+        timeout: float,
     ) -> None:
-        self._api = api
-        self._clock = clock
+        self._api = context.api
+        self._clock = context.clock
         self._report = report
         self._generation = generation
         self._interval = interval
+        self._timeout = timeout
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
-        self._counted: dict[str, float] = {}
+        self._patcher = StatusPatcher(context.api, context.clock, context.may_write, timeout)
         self.writes = 0
 
     async def run(self) -> None:
-        """Write what changed, again and again, until cancelled."""
-        seen, looked = -1, 0.0
+        """Write changed statuses, until cancelled."""
+        seen, looked, complete, again = -1, 0.0, True, Backoff(_PACE)
         while True:
             now = self._clock.monotonic()
-            if self._generation() != seen or now - looked >= self._interval:
-                seen, looked = self._generation(), now
+            if not complete or self._generation() != seen or now - looked >= self._interval:
+                seen, looked, complete = self._generation(), now, True
                 with errors_logged(log, "policy status"):
-                    await self.write()
-            await asyncio.sleep(_PACE)
+                    complete = await self.write()
+            if complete:
+                again.reset()
+                await asyncio.sleep(_PACE)
+            else:
+                await again.sleep()
 
-    async def write(self) -> None:
-        """Write the status of each policy for which it changed."""
+    async def write(self) -> bool:
+        """Write the status of each policy for which it changed; return whether all due writes are done."""
         reports = self._report()
         current = {key_of(report.policy) for report in reports}
         self._written = {key: status for key, status in self._written.items() if key in current}
-        uids = {report.policy.uid for report in reports}
-        self._counted = {uid: when for uid, when in self._counted.items() if uid in uids}
+        complete, problem = True, ""
         for report in reports:
-            await self._write_one(report)
+            try:
+                written = await self._write_one(report)
+            except ApiUnreachableError as error:  # requests for other policies may succeed
+                written, problem = False, problem or str(error)
+            complete = complete and written
+        if problem:
+            log.warning("policy status: %s", problem)
+        return complete
 
-    async def _write_one(self, report: PolicyReport) -> None:
+    async def _write_one(self, report: PolicyReport) -> bool:
+        """Write the status of a policy if it changed; return False if that has to be tried again."""
         policy = report.policy
         known = await self._known(policy)
         if known is None:
-            return
+            return True
         status = status_body(report, known, rfc3339(self._clock.now()))
         if status == known or self._may_wait(policy, status, known):
-            return
-        # The UID makes a policy of the same name that came later refuse the patch.
-        body = {"metadata": {"uid": policy.uid}, "status": status}
-        response = await self._api.request(
-            "PATCH", f"{policy_path(*key_of(policy))}/status", body=body, content_type=MERGE_PATCH
-        )
+            return True
+        response = await self._patcher.patch(policy_path(*key_of(policy)), policy.uid, status, MERGE_PATCH)
+        if response is None:
+            return False
         if response.ok:
             self.writes += 1
             self._written[key_of(policy)] = (policy.uid, status)
-            self._counted[policy.uid] = self._clock.monotonic()
         elif response.status != HTTPStatus.NOT_FOUND:  # deleted meanwhile, perhaps with its definition
             self._written.pop(key_of(policy), None)
             log.warning("policy status of %s: %s", policy.name, response.message)
+        return True
 
     def _may_wait(self, policy: PolicyResource, status: Status, known: Status) -> bool:
-        """Tell whether nothing but the count of pods changed, and that was written not long ago."""
-        counted = self._counted.get(policy.uid)
-        if counted is None or self._clock.monotonic() - counted >= _COUNT_PACE:
-            return False
-        return {**status, "pods": 0} == {**known, "pods": 0}
+        """Tell whether only the count of pods changed, and the status was written recently."""
+        return self._patcher.is_recent(policy.uid) and {**status, "pods": 0} == {**known, "pods": 0}
 
     async def _known(self, policy: PolicyResource) -> Status | None:
-        """Return the status that the policy has; it is read once, for a former leader may have written it."""
+        """Return the current status of a policy; it is read once, because an earlier leader may have written it."""
         written = self._written.get(key_of(policy))
         if written is not None and written[0] == policy.uid:
             return written[1]
-        response = await self._api.request("GET", policy_path(*key_of(policy)))
+        response = await self._api.request("GET", policy_path(*key_of(policy)), timeout=self._timeout)
         if not response.ok:
             if response.status != HTTPStatus.NOT_FOUND:
                 log.warning("policy status of %s cannot be read: %s", policy.name, response.message)
@@ -125,7 +133,7 @@ class PolicyStatusWriter:
         found = response.json()
         if found["metadata"].get("uid") != policy.uid:
             return None
-        # Of the rest, which is another's, nothing is written: a merge patch leaves it as it is.
+        # Fields of other writers are ignored: a merge patch leaves them unchanged.
         status: Status = {name: value for name, value in (found.get("status") or {}).items() if name in _OURS}
         _tell_of_evictions(policy, found.get("status"))
         self._written[key_of(policy)] = (policy.uid, status)
@@ -135,7 +143,7 @@ class PolicyStatusWriter:
 def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]:
     """Return the whole status; a condition whose status stays keeps the time of its last transition."""
     before = {}
-    with contextlib.suppress(TypeError, KeyError):  # whatever wrote it, it is replaced
+    with contextlib.suppress(TypeError, KeyError):  # malformed conditions are replaced
         before = {each["type"]: each for each in known.get("conditions") or ()}
     generation = report.policy.generation
     conditions = []
@@ -155,7 +163,7 @@ def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]
 
 
 def _tell_of_evictions(policy: PolicyResource, status: object) -> None:
-    """Name the records of evictions that cannot be read: they do not count towards the limit per hour."""
+    """Log the records of evictions that cannot be read: they do not count towards the limit per hour."""
     for problem in read_evictions(status)[1]:
         log.warning("%s: %s, and does not count", title(policy), problem)
 

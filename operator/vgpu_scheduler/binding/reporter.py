@@ -1,7 +1,7 @@
 """What users see: the ``PodScheduled`` condition and events.
 
-Reports are best effort and never hold up a bind: they go through a bounded queue of their own. :class:`WaitingPods`
-says when a condition is worth a write, :class:`EventSeries` which events are.
+Reports are best effort and never delay a bind: they go through a bounded queue of their own. :class:`WaitingPods`
+decides when to write a condition, :class:`EventSeries` which events to write.
 """
 
 from __future__ import annotations
@@ -16,47 +16,49 @@ from weakref import WeakValueDictionary
 
 from vgpu_scheduler.apiclient import (
     MERGE_PATCH,
-    STRATEGIC_PATCH,
     ApiClient,
     ApiResponse,
     ApiUnreachableError,
     Clock,
     end_tasks,
+    guarded,
     pod_path,
 )
 from vgpu_scheduler.binding.reports import ConditionText, Event, EventSeries, Occurrences, Regarding, WaitingPods
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import (
     CONDITION_LIMIT,
     NOTE_LIMIT,
     EventSource,
-    condition_body,
     event_body,
     event_path,
+    not_scheduled_condition,
     series_patch,
 )
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, bytes_of, cut
-from vgpu_scheduler.telemetry import guarded
 
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
+_TIMEOUT = 30.0
+"""Seconds that the API server may take for a condition."""
 _QUEUED = 10_000
 _QUEUED_BYTES = 16 * 2**20
-"""What the words may take that are to be written: an API server that takes nothing must not fill the memory."""
+"""Limit of the memory of queued reports, in case the API server accepts no writes."""
 _SAID_BYTES = 12 * 2**20
-"""What may be remembered of what was said once: about 12,000 things of the usual length."""
+"""Limit of the memory of warnings that were reported once: about 12,000 of the usual length."""
 _AT_A_TIME = 50
-"""Waiting pods of which something is told between two looks at the time, so that many of them are no burst."""
+"""Waiting pods that are reported on per tick, so that many due pods make no burst."""
 
 
 _FIRST, _LATER = 0, 1
-"""Conditions go before events: they are what users and autoscalers wait for."""
+"""Conditions are written before events, because users and autoscalers wait for them."""
 
 
 class _Addressed(NamedTuple):
-    """The pod that a condition is written to, as far as that needs it: whole pods may be large."""
+    """The fields of a pod that writing its condition needs; whole pods may be large."""
 
     namespace: str
     name: str
@@ -70,7 +72,7 @@ class _Addressed(NamedTuple):
 
 
 class _Write(NamedTuple):
-    """Something that is to be written, its place in the order, and the bytes that it keeps in memory until then."""
+    """A queued write, its place in the order, and its size in memory in bytes."""
 
     order: int
     number: int
@@ -79,21 +81,21 @@ class _Write(NamedTuple):
 
 
 class Reporter:
-    """Writes conditions and events; to say something never fails.
+    """Writes conditions and events; reporting never raises.
 
     Parameters
     ----------
     api
         The API server.
     source
-        Who the events come from.
+        The source of the events.
     clock
         For durations and time stamps.
     leads
-        Whether the Lease is held: conditions are written only while it is, events always.
+        Tells whether the Lease is held: conditions are written only while it is, events always.
     observes_generation
-        Whether conditions say which generation of the pod they are about: API servers keep that since Kubernetes 1.34,
-        drop it in 1.33, and warn of an unknown field before that.
+        Whether conditions have ``observedGeneration``: API servers keep it since Kubernetes 1.34, drop it in 1.33, and
+        warn of an unknown field before that.
     """
 
     def __init__(
@@ -107,9 +109,9 @@ class Reporter:
     ) -> None:
         self._api = api
         self._source = source
-        self._leads = leads
         self._clock = clock
         self._observes_generation = observes_generation
+        self._patcher = StatusPatcher(api, clock, lambda _: leads(), _TIMEOUT)
         self._waiting = WaitingPods()
         self._series = EventSeries()
         self._said: BoundedCache[tuple[str, str], str] = BoundedCache(_SAID_BYTES)
@@ -118,24 +120,24 @@ class Reporter:
         self._queued_bytes = 0
         self._workers: list[asyncio.Task[None]] = []
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """What is held while the status of a pod is written, by UID."""
+        """One lock per pod (by UID), held while its status is written."""
         self.dropped = 0
 
     @property
     def limited(self) -> int:
-        """How many events were not written because there were too many about their object."""
+        """How many events were not written because of the limit per object."""
         return self._series.limited
 
     def start(self) -> None:
-        """Start writing."""
+        """Start the workers that write."""
         self._workers = [asyncio.create_task(self._work(), name=f"reporter-{n}") for n in range(_WORKERS)]
 
     async def flush(self) -> None:
-        """Wait until all that is queued is written."""
+        """Wait until the queue is written."""
         await self._queue.join()
 
     async def stop(self, grace: float) -> None:
-        """Write what is queued for at most ``grace`` seconds, then end."""
+        """Write the queue for at most ``grace`` seconds, then end the workers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self.flush()
@@ -143,24 +145,24 @@ class Reporter:
 
     # Pods that wait --------------------------------------------------------------------------------------------------
 
-    def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
-        """Tell whether a pod does not say yet why it was not placed; if it does, that is remembered."""
-        return self._waiting.is_news(pod, reason, cut(message, CONDITION_LIMIT), self._clock.monotonic())
+    def adopt_unless_new(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
+        """Remember that the pod's condition has this reason and message already; return True if it has not."""
+        return self._waiting.adopt_unless_new(pod, reason, cut(message, CONDITION_LIMIT), self._clock.monotonic())
 
     @guarded
     def not_scheduled(self, pod: Pod, reason: ConditionReason, message: str, note: str = "") -> None:
-        """Say why a pod was not placed: the condition, and an event with it.
+        """Report why a pod was not placed, as a condition and an event.
 
-        Where nothing but numbers has changed within a minute, that is said when the minute is over.
+        If only numbers in the message changed within a minute, the report is delayed until the minute is over.
 
         Parameters
         ----------
         reason
             The condition's reason: autoscalers act on ``Unschedulable`` only.
         message
-            The condition's text; news, or this is a repetition.
+            The condition's message.
         note
-            What the event adds to it.
+            Text that the event adds to the message.
         """
         report = ConditionText(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
         if self._waiting.report(pod, report, self._clock.monotonic()):
@@ -170,24 +172,26 @@ class Reporter:
     async def nominated(
         self, pod: Pod, report: ConditionText, node: str, is_allowed: Callable[[], bool]
     ) -> ApiResponse | None:
-        """Say why a pod waits, and that room is made for it on a node, in one write; return the answer, None for none.
+        """Write a pod's condition and nominated node in one request; return the answer, None if there is none.
 
-        The event about it is told as :meth:`not_scheduled` does.
+        The event is written as in :meth:`not_scheduled`.
 
         Parameters
         ----------
         is_allowed
-            Tells whether that may be written still: asked right before, for other writes to the pod go first.
+            Tells whether the write is still allowed; asked right before it, after waiting for other writes to the pod.
         """
         report = ConditionText(report.reason, cut(report.message, CONDITION_LIMIT), cut(report.note, NOTE_LIMIT))
         now = self._clock.monotonic()
-        is_news = self._waiting.is_news(pod, report.reason, report.message, now)
+        is_news = self._waiting.adopt_unless_new(pod, report.reason, report.message, now)
         if is_news:
             self._waiting.report(pod, report, now)
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         try:
             async with self._lock(pod.uid):
                 if not is_allowed():
+                    if is_news:
+                        self._waiting.was_lost(pod.uid, self._clock.monotonic())  # so that it is still news
                     return None
                 response = await self._patch_condition(about, report, {"nominatedNodeName": node})
         except ApiUnreachableError:
@@ -198,7 +202,7 @@ class Reporter:
 
     @guarded
     def preempted(self, victim: Pod, preemptor: str, node: str) -> None:
-        """Say that a pod ends for another one, of which no more than its UID is told: it may be another team's."""
+        """Report that a pod is preempted; the event names the preemptor by UID only, as it may be another team's."""
         note, now = f"Preempted by pod {preemptor} on node {node}", self._clock.now()
         self._put_event(
             Occurrences(Event(_about(victim), "Normal", EventReason.PREEMPTED, "Preempting", note), now, now)
@@ -206,12 +210,12 @@ class Reporter:
 
     @guarded
     def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
-        """Say what has become due by now: cheap where that is nothing, however many pods wait.
+        """Write the reports that are due now; cheap if there are none, however many pods wait.
 
         Parameters
         ----------
         waiting_pod
-            Returns a pod by its UID; None if it does not wait any more.
+            Returns a pod by its UID; None if the pod does not wait any more.
         """
         now = self._clock.monotonic()
         for uid in self._waiting.due(now, _AT_A_TIME):
@@ -227,33 +231,33 @@ class Reporter:
 
     @guarded
     def forget(self, uid: str) -> None:
-        """Forget what was said about a pod that is gone or bound."""
+        """Forget the reports about a pod that is gone or bound."""
         self._waiting.forget(uid)
 
     # Everything else -------------------------------------------------------------------------------------------------
 
     @guarded
     def scheduled(self, pod: Pod, node: str) -> None:
-        """Say that a pod was bound."""
+        """Report that a pod was bound."""
         note = f"Successfully assigned {pod.key} to {node}"
-        now = self._clock.now()  # it happens once in a pod's life: no series, and no more than one
+        now = self._clock.now()  # a pod is bound only once, so this event needs no series
         self._put_event(Occurrences(Event(_about(pod), "Normal", EventReason.SCHEDULED, "Binding", note), now, now))
 
     @guarded
     def binding_failed(self, pod: Pod, message: str) -> None:
-        """Say that a decided pod could not be bound; autoscalers must not act on that."""
+        """Report that a decided pod could not be bound: an event alone, so that autoscalers do not act on it."""
         self._warn(_about(pod), EventReason.BINDING_FAILED, "Binding", message)
 
     @guarded
     def warning(self, pod: Pod, message: str, reason: EventReason = EventReason.POLICY_WARNING) -> None:
-        """Say something about a pod once; there may be several such things about one pod."""
+        """Report a warning about a pod once; different warnings about one pod are all reported."""
         message = cut(message, NOTE_LIMIT)
         if self._is_first(pod.uid, f"{reason}{message}", message):
             self._warn(_about(pod), reason, "Scheduling", message)
 
     @guarded
     def problem(self, problem: Problem) -> None:
-        """Say that something is wrong with an object: once per text, or each time that it happens."""
+        """Report a problem with an object: once per text, or each time it happens."""
         message = cut(problem.message, NOTE_LIMIT)
         if problem.each_time or self._is_first(problem.uid, problem.reason, message):
             about = Regarding(problem.kind, problem.namespace, problem.name, problem.uid)
@@ -262,7 +266,7 @@ class Reporter:
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _is_first(self, uid: str, topic: str, text: str) -> bool:
-        """Tell whether something was not the last that was said about a topic, and remember it."""
+        """Tell whether a text differs from the last one about a topic, and remember it."""
         key = (uid, topic)
         if self._said.get(key) == text:
             return False
@@ -289,7 +293,7 @@ class Reporter:
     def _write_condition(self, pod: Pod, report: ConditionText) -> None:
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         if not self._put(_FIRST, lambda: self._condition(about, report), bytes_of(report)):
-            self._waiting.was_lost(pod.uid, self._clock.monotonic())  # what was never written must be said again
+            self._waiting.was_lost(pod.uid, self._clock.monotonic())  # so that the condition is reported again
 
     def _put(self, order: int, send: Callable[[], Awaitable[None]], size: int) -> bool:
         if self._queue.full() or self._queued_bytes + size > _QUEUED_BYTES:
@@ -302,30 +306,29 @@ class Reporter:
 
     async def _condition(self, pod: _Addressed, report: ConditionText) -> None:
         async with self._lock(pod.uid):
-            # Said anew since, or the pod is on its way to a node, by us or a later leader: nobody must contradict that.
-            if self._waiting.written(pod.uid, report) and self._leads():
+            # Skip an outdated condition: a newer one may be queued, or the pod may be about to be bound.
+            if self._waiting.written(pod.uid, report):
                 await self._patch_condition(pod, report, {})
 
     def _lock(self, uid: str) -> asyncio.Lock:
-        """Return what only one write to the status of a pod holds: of two under way the older one might arrive last."""
+        """Return the lock for writes to the status of a pod: of two at a time the older one might arrive last."""
         return self._locks.setdefault(uid, asyncio.Lock())
 
-    async def _patch_condition(self, pod: _Addressed, report: ConditionText, more: Mapping[str, str]) -> ApiResponse:
-        """Write a condition, and more of the status with it; nothing else is written to that meanwhile."""
+    async def _patch_condition(
+        self, pod: _Addressed, report: ConditionText, more: Mapping[str, str]
+    ) -> ApiResponse | None:
+        """Write a condition and other status fields while this replica leads; the caller holds the lock of the pod."""
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0
-        status = condition_body(report.reason, report.message, changed, generation)["status"]
+        status = {"conditions": [not_scheduled_condition(report.reason, report.message, changed, generation)], **more}
         try:
-            response = await self._api.request(
-                "PATCH",
-                pod_path(pod.namespace, pod.name, "status"),
-                # The UID makes a pod of the same name that came later refuse the patch.
-                {"metadata": {"uid": pod.uid}, "status": {**status, **more}},
-                content_type=STRATEGIC_PATCH,
-            )
+            response = await self._patcher.patch(pod_path(pod.namespace, pod.name), pod.uid, status)
         except ApiUnreachableError:
             self._waiting.was_lost(pod.uid, self._clock.monotonic())
             raise
+        if response is None:
+            self._waiting.was_lost(pod.uid, self._clock.monotonic())
+            return None
         if response.ok:
             self._waiting.was_written(pod.uid)
         elif response.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
@@ -334,7 +337,7 @@ class Reporter:
         return response
 
     async def _write_event(self, told: Occurrences) -> None:
-        """Post an event, or count on in its series; one that is not there (expired, or still on its way) is posted."""
+        """Post an event, or update the count of its series; post it anew if it does not exist (any more)."""
         path, name = event_path(told)
         methods = ("PATCH", "POST", "PATCH") if told.count > 1 else ("POST",)
         for method in methods:

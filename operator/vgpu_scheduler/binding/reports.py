@@ -1,12 +1,11 @@
-"""Which reports are written: events in series, and what waiting pods say. Nothing is sent here.
+"""Decides which events and conditions are written; sends nothing.
 
-Repetitions of an event become a series, and no object gets more than its share. The numbers are those of client-go: a
-repetition within 6 minutes of the last one joins it, and a source may post 25 events about an object at once, then one
-every 5 minutes.
+Repetitions of an event become a series, and events are limited per object. The numbers are those of client-go: a
+repetition within 6 minutes of the last one joins its series, and a source may post 25 events about an object at once,
+then one every 5 minutes.
 
-A pod that waits costs one event an hour while nothing changes, and nothing else: events expire, and ``kubectl
-describe`` is to show a reason at any time. :class:`WaitingPods` says when a condition is worth a write, and when an
-event is told again.
+While nothing changes, a waiting pod costs one event an hour: events expire, and ``kubectl describe`` must show a reason
+at any time. :class:`WaitingPods` decides when to write a condition, and when to repeat an event.
 """
 
 from __future__ import annotations
@@ -21,24 +20,22 @@ from zlib import crc32
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, TokenBucket, bytes_of
 
-__all__ = ["ConditionText", "Event", "EventSeries", "Occurrences", "Regarding", "WaitingPods"]
-
 _WINDOW = 360.0
-"""Seconds after which something that happens again is told by an event of its own."""
+"""Seconds after which a repetition is a new event instead of part of the series."""
 _REFRESH = 1800.0
-"""Seconds after which the count of a series that goes on is written, so that the event does not expire meanwhile."""
+"""Seconds after which the count of a continuing series is written, so that the event does not expire."""
 _BURST = 25.0
 """Events about one object at once."""
 _REFILL = 300.0
-"""Seconds until one more is allowed."""
+"""Seconds until one more event about the object is allowed."""
 _SERIES_BYTES = 12 * 2**20
-"""What the series may take of which something is known: 4,000 of the longest events, or several times as many."""
+"""Memory limit of the known series: 4,000 of the longest events, or several times as many shorter ones."""
 _BUCKETS_BYTES = 4 * 2**20
-"""What is known of how many events an object had may take: about 5,000 objects."""
+"""Memory limit of the token buckets of objects: about 5,000 objects."""
 _RECORD = 100
-"""Bytes that a record takes beside its texts."""
+"""Bytes of a record without its texts."""
 _PER_ENTRY = 300
-"""Bytes that a series takes beside its event, or the events of an object beside its name."""
+"""Bytes of a series without its event, or of a bucket without its object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,13 @@ class Regarding:
 
     @property
     def bytes(self) -> int:
-        """About what its texts take."""
+        """The approximate size in memory."""
         return _RECORD + sum(map(getsizeof, (self.kind, self.namespace, self.name, self.uid)))
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What an event says, apart from when; events that say the same are one series.
+    """The content of an event without its times; events with equal content form one series.
 
     Attributes
     ----------
@@ -74,20 +71,20 @@ class Event:
 
     @property
     def bytes(self) -> int:
-        """About what its texts take."""
+        """The approximate size in memory."""
         return self.about.bytes + _RECORD + sum(map(getsizeof, (self.type, self.reason, self.action, self.note)))
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """An event as it is to be written.
+    """An event to be written, with its times.
 
     Attributes
     ----------
     first, last
-        When it happened for the first and for the last time.
+        When the event happened for the first and for the last time.
     count
-        How often it happened: with 1 it is a new event, else the series of one that was posted.
+        How often it happened: 1 for a new event, more for the series of a posted one.
     """
 
     event: Event
@@ -105,20 +102,20 @@ class _Series:
 
 
 class EventSeries:
-    """What was told lately; the caller supplies the time, as seconds (monotonic) and as the time of day."""
+    """The recent events; the caller supplies the time, as seconds (monotonic) and as the time of day."""
 
     def __init__(self) -> None:
         self._series: BoundedCache[Event, _Series] = BoundedCache(_SERIES_BYTES)
-        """By when it happened last."""
+        """Ordered by the last occurrence."""
         self._buckets: BoundedCache[tuple[Regarding, str], TokenBucket] = BoundedCache(_BUCKETS_BYTES)
         self.limited = 0
-        """How many events were not written because their object had too many."""
+        """How many events were not written because of the limit per object."""
 
     def happened(self, event: Event, now: float, time: datetime) -> Occurrences | None:
-        """Note that something happened; return what is to be written, None where nothing is.
+        """Count an occurrence of an event; return what to write now, or None.
 
-        The first repetition makes a series, which is written. Later ones are counted, and written after half an hour,
-        or by :meth:`finished`, which is to be asked first.
+        The first repetition is written as a series. Later ones are only counted; their count is written after half an
+        hour, or returned by :meth:`finished`, which must be called first.
         """
         known = self._series.get(event)
         if known is None or known.seen + _WINDOW <= now:
@@ -136,7 +133,7 @@ class EventSeries:
         return known.told
 
     def finished(self, now: float) -> list[Occurrences]:
-        """Forget what has not happened again for a while; return the series whose last count is to be written."""
+        """Drop the series without recent repetitions; return those whose last count is not written yet."""
         ended = []
         while (oldest := next(self._series.items(), None)) is not None:
             event, series = oldest
@@ -161,17 +158,17 @@ class EventSeries:
 
 
 _NUMBERS_AT_MOST = 60.0
-"""Seconds between two writes of a condition of which only numbers change."""
+"""Seconds between two writes of a condition in which only numbers change."""
 _TOLD_AGAIN = 3300.0
-"""Seconds after which an event is told again; API servers keep events for an hour (``--event-ttl``)."""
+"""Seconds after which an event is repeated; API servers keep events for an hour (``--event-ttl``)."""
 _CAUGHT_UP = 300.0
-"""Seconds within which the events of pods that an earlier leader reported on are told again."""
+"""Seconds over which a new leader spreads the repetition of events that an earlier leader wrote."""
 _MOST_BYTES = 24 * 2**20
-"""What may be remembered of what pods say: about 20,000 of them, some of which are gone for up to an hour."""
+"""Memory limit of the reports on waiting pods: about 20,000 pods, some of which are gone for up to an hour."""
 _PER_POD = 300
-"""Bytes of that beside its words."""
+"""Bytes per pod without its texts."""
 _IDLE_TIMERS = 1000
-"""Timers of which most mean nothing any more before they are looked through."""
+"""How many timers may be outdated before they are removed."""
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
 
 
@@ -182,9 +179,9 @@ class ConditionText:
     Attributes
     ----------
     reason, message
-        Of the condition.
+        The reason and message of the condition.
     note
-        What the event adds to the message.
+        Text that the event adds to the message.
     """
 
     reason: ConditionReason
@@ -193,17 +190,21 @@ class ConditionText:
 
     @property
     def text(self) -> str:
-        """What the event says."""
+        """The text of the event."""
         return f"{self.message} {self.note}" if self.note else self.message
 
     @property
-    def kind(self) -> tuple[str, frozenset[str]]:
-        """The reason and the set of reasons in the message: what is left of a report without its numbers."""
+    def without_numbers(self) -> tuple[str, frozenset[str]]:
+        """The reason, and the parts of the message as a set without their numbers.
+
+        It is equal for reports that differ in numbers alone. It is computed from the text, because only the text is
+        known of reports that an earlier leader wrote.
+        """
         parts = re.split(r"[,:] ", self.message)
         return self.reason, frozenset(_NUMBER.sub("", part).strip(" .") for part in parts)
 
     def says(self, reason: str, message: str) -> bool:
-        """Tell whether it makes the same condition."""
+        """Tell whether the condition would have this reason and message."""
         return (self.reason, self.message) == (reason, message)
 
 
@@ -214,7 +215,7 @@ class _Told:
     """The condition that the pod has, or is about to have."""
     written_at: float
     told_at: float
-    """When the event was told."""
+    """When the event was last written."""
     is_false: bool
     """Whether the pod is known to have the condition, as false."""
     is_lost: bool = False
@@ -223,33 +224,33 @@ class _Told:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the condition is not what it should be."""
+        """Whether the written condition is not the newest one."""
         return self.is_lost or not self.newest.says(self.written.reason, self.written.message)
 
 
 class WaitingPods:
-    """Keeps what each waiting pod says; the caller supplies the time (seconds, monotonic)."""
+    """The reports on waiting pods; the caller supplies the time (seconds, monotonic)."""
 
     def __init__(self) -> None:
         self._told: BoundedCache[str, _Told] = BoundedCache(_MOST_BYTES)
         self._timers: list[tuple[float, str]] = []
 
-    def is_news(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:
-        """Tell whether a pod has not been reported on in these words; what it says already is taken over."""
+    def adopt_unless_new(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:
+        """Adopt a condition on the pod with this reason and message; return True if there is none that says this."""
         told = self._told.get(pod.uid)
         if told is None:
             known = pod.scheduled_condition
             report = ConditionText(reason, message)
             if known is None or known.status != "False" or not report.says(known.reason, known.message):
                 return True
-            # The leader that wrote it told an event, too, nobody knows when.
+            # An earlier leader wrote this condition and an event, at an unknown time.
             told_at = now - _TOLD_AGAIN + crc32(pod.uid.encode()) % _CAUGHT_UP
             self._keep(pod.uid, _Told(report, report, now - _NUMBERS_AT_MOST, told_at, is_false=True))
             return False
         return told.is_lost or not told.newest.says(reason, message)
 
     def report(self, pod: Pod, report: ConditionText, now: float) -> bool:
-        """Take in why a pod waits; return whether it is to be written now, and not later or never."""
+        """Record why a pod waits; return whether to write that now (else it is written later, if at all)."""
         told = self._told.get(pod.uid)
         if told is None:
             known = pod.scheduled_condition
@@ -258,25 +259,29 @@ class WaitingPods:
             return True
         told.newest = report
         self._weigh(pod.uid, told)
-        if not told.is_lost and report.kind == told.written.kind and now < told.written_at + _NUMBERS_AT_MOST:
+        if (
+            not told.is_lost
+            and report.without_numbers == told.written.without_numbers
+            and now < told.written_at + _NUMBERS_AT_MOST
+        ):
             self._set_timer(pod.uid, told)
             return False
         self._write(pod.uid, told, now)
         return True
 
     def due(self, now: float, most: int) -> list[str]:
-        """Return pods of which something has to be written now, at most so many; :meth:`catch_up` follows for each."""
+        """Return at most ``most`` pods (UIDs) with a report due now; call :meth:`catch_up` for each."""
         found: list[str] = []
         while self._timers and self._timers[0][0] <= now and len(found) < most:
             due, uid = heapq.heappop(self._timers)
             told = self._told.get(uid)
             if told is not None and told.due == due:
-                told.due = 0.0  # what is left of the same time in the heap means nothing
+                told.due = 0.0  # invalidates equal timers left in the heap
                 found.append(uid)
         return found
 
     def catch_up(self, uid: str, now: float) -> tuple[ConditionText, bool] | None:
-        """Return what a pod that is due has to say, and whether its condition has to as well; None if it is silent."""
+        """Return the report due for a pod, and whether its condition is due as well as its event; None if unknown."""
         told = self._told.get(uid)
         if told is None:
             return None
@@ -289,23 +294,23 @@ class WaitingPods:
         return told.newest, is_behind
 
     def written(self, uid: str, report: ConditionText) -> bool:
-        """Tell whether a report is still the one that a pod is to have as its condition."""
+        """Tell whether a report is still the current condition of a pod."""
         told = self._told.get(uid)
         return told is not None and told.written.says(report.reason, report.message)
 
     def is_false(self, uid: str) -> bool:
-        """Tell whether a pod is known to have the condition already, so that writing it again is no transition."""
+        """Tell whether a pod is known to have the condition as false, so that writing it again is no transition."""
         told = self._told.get(uid)
         return told is not None and told.is_false
 
     def was_written(self, uid: str) -> None:
-        """Take in that the API server has the condition of a pod."""
+        """Record that the condition of a pod was written."""
         told = self._told.get(uid)
         if told is not None:
             told.is_false = True
 
     def was_lost(self, uid: str, now: float) -> None:
-        """Take in that the condition of a pod could not be written: it is news, and tried again after a minute."""
+        """Record that the condition of a pod could not be written; it counts as news and is retried after a minute."""
         told = self._told.get(uid)
         if told is not None:
             told.is_lost, told.written_at = True, now
@@ -339,6 +344,6 @@ class WaitingPods:
                 self._drop_idle_timers()
 
     def _drop_idle_timers(self) -> None:
-        """Forget the timers of pods that are forgotten, and those that were set anew."""
+        """Drop outdated timers: those of forgotten pods, and those replaced by later ones."""
         self._timers = [(told.due, uid) for uid, told in self._told.items() if told.due]
         heapq.heapify(self._timers)

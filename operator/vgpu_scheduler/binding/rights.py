@@ -1,4 +1,4 @@
-"""Which writes to claims and volumes we have no right to: found out when one is refused, asked until it is there."""
+"""Missing rights to write claims and volumes: noticed when a write is refused, polled until granted."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _USER = re.compile(r'User "([^"]+)" cannot ')
 
 
 def refused_user(message: str) -> str:
-    """Name our own user as a refusal does: nothing else of it is for everybody to read, for it is about somebody's."""
+    """Return our own user as named in a refusal; the rest of the message may name objects that others must not see."""
     found = _USER.search(message)
     return f'user "{found[1]}"' if found else "this scheduler"
 
 
 class _Right(NamedTuple):
-    """To patch a resource; where it has namespaces, in one of these, because a Role may grant it there alone."""
+    """The right to patch a resource, in one namespace if the resource has one (a Role may grant it only there)."""
 
     resource: str
     namespace: str
@@ -33,18 +33,18 @@ class _Right(NamedTuple):
 
 
 class VolumeRights:
-    """Tells a right that is missing from a single write that is refused.
+    """Distinguishes a missing right from the refusal of a single write.
 
-    Policy engines refuse writes with 403, too, and mean one object or namespace by that; all others go on.
+    Policy engines also refuse writes with 403, but only for one object or namespace; other writes then continue.
 
     Parameters
     ----------
     context
-        What all parts of binding work with.
+        The shared context of binding.
     timeout
         Seconds that the API server may take for an answer.
     ask_again
-        Seconds between two questions whether a right that was missing is there now.
+        Seconds between two checks whether a missing right was granted.
     """
 
     def __init__(self, context: BindContext, timeout: float, ask_again: float) -> None:
@@ -55,14 +55,14 @@ class VolumeRights:
         self._asking: dict[_Right, asyncio.Task[None]] = {}
 
     async def refused(self, resource: str, message: str, namespace: str = "") -> None:
-        """Take in that a patch was refused, and why; if the right to it is missing, pods that need it wait for it."""
+        """Handle the refusal of a patch; if the right is missing, pods that need it wait until it is granted."""
         right = _Right(resource, namespace)
         if right in self._asking:
             return
         try:
             allowed = await self._allowed(right)
-        except Exception as error:  # noqa: BLE001 - nobody knows: the refusal is this one write's
-            log.warning("whether we may %s is not known: %s", right, error)
+        except Exception as error:  # noqa: BLE001 - unknown: treat it as the refusal of a single write
+            log.warning("it is not known whether the scheduler may %s: %s", right, error)
             return
         if allowed or right in self._asking:
             return
@@ -72,27 +72,27 @@ class VolumeRights:
         task.add_done_callback(lambda _: self._asking.pop(right, None))
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stop polling for rights."""
         await end_tasks(self._asking.values())
 
     async def _ask(self, right: _Right) -> None:
-        """Ask until the right is there."""
+        """Poll until the right is granted."""
         while True:
             await asyncio.sleep(self._ask_again)
             try:
                 if await self._allowed(right):
                     self._storage.allow(right.resource, right.namespace)
                     return
-            except Exception as error:  # noqa: BLE001 - whatever it is, pods wait for the answer
-                log.warning("whether we may %s is not known: %s", right, error)
+            except Exception as error:  # noqa: BLE001 - keep polling, because pods wait for the answer
+                log.warning("it is not known whether the scheduler may %s: %s", right, error)
 
     async def _allowed(self, right: _Right) -> bool:
-        """Ask the API server.
+        """Ask the API server whether we have a right.
 
         Raises
         ------
         ApiError, ApiUnreachableError
-            If it does not say.
+            If it gives no answer.
         """
         place = {"namespace": right.namespace} if right.namespace else {}
         return await is_allowed(

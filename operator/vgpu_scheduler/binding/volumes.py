@@ -1,8 +1,8 @@
 """Binds the volumes of a pod before the pod itself.
 
-What was decided is written: a volume is kept for a claim, or a claim names the node that its volume is to be made for.
-Kubernetes' volume controllers and the provisioners do the rest. Nothing that was written is undone: it pins the next
-decision, whichever leader makes it, until the provisioner takes it back.
+It writes the decision: the ``claimRef`` of a volume, or the selected node of a claim whose volume is to be provisioned.
+Kubernetes' volume controllers and the provisioners do the rest. These writes are never undone: they pin the next
+decision of any leader, until the provisioner removes the selected node.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, object_path, wait_for_event
+from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
-from vgpu_scheduler.engine import VOLUME_CLAIMS, VOLUMES
+from vgpu_scheduler.engine import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import Placement
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _RETRY = 1.0
-"""Seconds between two tries where a busy API server does not say how long it will be."""
+"""Seconds between two tries if a busy API server gives no delay."""
 
 
 class VolumeError(Exception):
@@ -33,7 +34,7 @@ class VolumeError(Exception):
 
 
 class VolumeConflictError(VolumeError):
-    """Somebody else was first, which is nothing to warn of."""
+    """Another writer was first; this needs no event."""
 
 
 class _Write(NamedTuple):
@@ -52,7 +53,7 @@ class VolumeBinder:
     Parameters
     ----------
     context
-        What all parts of binding work with.
+        The shared context of binding.
     options
         Times and limits.
     """
@@ -68,43 +69,50 @@ class VolumeBinder:
         self._stopping = asyncio.Event()
 
     def volume_claim_changed(self, claim: str) -> None:
-        """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
+        """Note that a claim (``namespace/name``) or its volume changed, and wake the binds that wait for it."""
         for event in self._changed.get(claim, ()):
             event.set()
 
     async def stop(self) -> None:
-        """Have all pods that wait for volumes given back."""
+        """End all waits for volumes with a :class:`VolumeError`."""
         self._stopping.set()
         for events in self._changed.values():
             for event in events:
                 event.set()
         await self._rights.stop()
 
-    async def bind(self, uid: str, placement: Placement) -> None:
-        """Write what was decided about a pod's volumes, and wait until they are bound.
+    async def bind(self, item: BindTask, placement: Placement) -> None:
+        """Write the decision about a pod's volumes, and wait until they are bound.
+
+        Parameters
+        ----------
+        item
+            The bind of the pod; once it is over, nothing more is written or waited for.
+        placement
+            The placement that was decided.
 
         Raises
         ------
         VolumeError
-            If that does not come about.
+            If they cannot be bound as decided.
         """
         plan = placement.volumes
         deadline = self._context.clock.monotonic() + self._volume_wait
         for key, name in plan.matched.items():
-            await self._carry_out(uid, placement, deadline, partial(self._keeping, key, name, placement.node))
+            await self._carry_out(item, placement, deadline, partial(self._keeping, key, name, placement.node))
         for key in plan.provisioned:
-            await self._carry_out(uid, placement, deadline, partial(self._selecting, key, placement.node))
-        await self._wait(uid, placement, deadline)
+            await self._carry_out(item, placement, deadline, partial(self._selecting, key, placement.node))
+        await self._wait(item, placement, deadline)
 
     # Writes ----------------------------------------------------------------------------------------------------------
 
     def _keeping(self, key: str, name: str, node: str) -> _Write | None:
-        """Return the write that keeps a volume for a claim, judged by both as they are now; None if it is kept.
+        """Return the write that sets the ``claimRef`` of a volume, from the current objects; None if it is set.
 
         Raises
         ------
         VolumeError
-            If one of them went elsewhere meanwhile.
+            If the claim or the volume was bound otherwise or is gone meanwhile.
         """
         claim, volume = self._claim(key), self._engine.state.volumes.objects.volumes.get(name)
         if volume is None:
@@ -125,18 +133,18 @@ class VolumeBinder:
             "name": claim.name,
             "uid": claim.uid,
         }
-        # A volume that a user has kept for the claim by name stays the user's.
+        # A volume that a user has reserved for the claim by name is not marked as bound by a controller.
         by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
         body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
-        return _Write("PersistentVolume", VOLUMES, object_path(f"/api/v1/{VOLUMES}", "", name), body)
+        return _Write("PersistentVolume", VOLUME_RESOURCE, object_path(f"/api/v1/{VOLUME_RESOURCE}", "", name), body)
 
     def _selecting(self, key: str, node: str) -> _Write | None:
-        """Return the write that names the node in a claim, judged by it as it is now; None if there is no need.
+        """Return the write that sets the selected node of a claim, from the current claim; None if none is needed.
 
         Raises
         ------
         VolumeError
-            If it went elsewhere meanwhile.
+            If the claim was bound otherwise or is gone meanwhile.
         """
         claim = self._claim(key)
         if claim.bound:
@@ -149,8 +157,8 @@ class VolumeBinder:
         if claim.selected_node == node:
             return None
         body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
-        path = object_path(f"/api/v1/{VOLUME_CLAIMS}", claim.namespace, claim.name)
-        return _Write("PersistentVolumeClaim", VOLUME_CLAIMS, path, body, claim.namespace)
+        path = object_path(f"/api/v1/{VOLUME_CLAIM_RESOURCE}", claim.namespace, claim.name)
+        return _Write("PersistentVolumeClaim", VOLUME_CLAIM_RESOURCE, path, body, claim.namespace)
 
     def _claim(self, key: str) -> PersistentVolumeClaim:
         claim = self._engine.state.volumes.objects.claims.get(key)
@@ -159,43 +167,46 @@ class VolumeBinder:
         return claim
 
     async def _carry_out(
-        self, uid: str, placement: Placement, deadline: float, needed: Callable[[], _Write | None]
+        self, item: BindTask, placement: Placement, deadline: float, needed: Callable[[], _Write | None]
     ) -> None:
-        """Send a write as long as it is needed and the placement holds; nothing is written on what was true once."""
+        """Send a write until it succeeds or is not needed; recheck the objects and the placement before each try."""
         while (write := needed()) is not None:
-            self._check_holds(uid, placement)
+            self._check_holds(item, placement)
             delay = await self._send(write)
             if delay is None:
                 return
-            await self._pause(uid, placement, deadline, delay)
+            await self._pause(item, placement, deadline, delay)
 
-    async def _pause(self, uid: str, placement: Placement, deadline: float, seconds: float) -> None:
-        """Keep a placement for some seconds."""
+    async def _pause(self, item: BindTask, placement: Placement, deadline: float, seconds: float) -> None:
+        """Wait for some seconds, as long as the placement holds."""
         until = self._context.clock.monotonic() + seconds
         if until > deadline:
             raise VolumeError(f"the API server took no write within {self._volume_wait:g} s")
         while (left := until - self._context.clock.monotonic()) > 0:
             await wait_for_event(self._stopping, min(left, self._poll_interval))
-            self._check_holds(uid, placement)
+            self._check_holds(item, placement)
 
-    def _check_holds(self, uid: str, placement: Placement) -> None:
-        holds = not self._stopping.is_set() and self._engine.state.reservation(uid) is not None
-        # Without a volume that is there, but was not seen yet, the placement cannot be judged.
-        if not holds or (not self._is_ahead(placement) and self._engine.assumed.recheck(uid) is None):
+    def _check_holds(self, item: BindTask, placement: Placement) -> None:
+        held = self._engine.state.reservation(item.uid)  # the pod may have been decided anew, even for the same node
+        holds = not self._stopping.is_set() and not item.is_over and held is not None and held.node == placement.node
+        # While the volume of a bound claim was not observed yet, the placement cannot be rechecked.
+        if not holds or (not self._is_ahead(placement) and self._engine.assumed.recheck(item.uid) is None):
             raise VolumeError("the placement does not hold any more")
 
     def _is_ahead(self, placement: Placement) -> bool:
-        """Tell whether some claim of a plan was seen bound before its volume was: they come by different watches."""
+        """Tell whether a bound claim of a plan was observed before its volume: they come from different watches."""
         plan, objects = placement.volumes, self._engine.state.volumes.objects
         claims = (objects.claims.get(key) for key in (*plan.matched, *plan.provisioned))
         return any(claim is not None and claim.bound and claim.volume_name not in objects.volumes for claim in claims)
 
     async def _send(self, write: _Write) -> float | None:
-        """Send a patch that fails if the object is not as it was just judged; return when to try again, if at all."""
+        """Send a patch that fails if the object has changed; return the seconds until a retry, None on success."""
         try:
-            response = await self._context.fenced_request("PATCH", write.path, write.body, self._timeout, MERGE_PATCH)
+            response = await self._context.request_within_lease(
+                "PATCH", write.path, write.body, self._timeout, MERGE_PATCH
+            )
         except ApiUnreachableError as error:
-            # Whether it was carried out shows in the object, which is looked at again before the next decision.
+            # If the patch was carried out, the next decision sees it in the object.
             raise VolumeError(str(error)) from error
         if response is None:
             raise VolumeError("the lease is about to be lost")
@@ -210,7 +221,7 @@ class VolumeBinder:
             await self._rights.refused(write.resource, response.message, write.namespace)
         raise VolumeError(response.message)
 
-    async def _wait(self, uid: str, placement: Placement, deadline: float) -> None:
+    async def _wait(self, item: BindTask, placement: Placement, deadline: float) -> None:
         """Wait until all claims of the plan are bound."""
         plan = placement.volumes
         keys = (*plan.matched, *plan.provisioned)
@@ -219,7 +230,7 @@ class VolumeBinder:
             self._changed.setdefault(key, {})[changed] = None
         try:
             while not self._bound(placement):
-                self._check_holds(uid, placement)
+                self._check_holds(item, placement)
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._volume_wait:g} s")
                 changed.clear()
@@ -232,12 +243,12 @@ class VolumeBinder:
                     del self._changed[key]
 
     def _bound(self, placement: Placement) -> bool:
-        """Tell whether all claims of a plan are bound, to volumes that are known.
+        """Tell whether all claims of a plan are bound to known volumes.
 
         Raises
         ------
         VolumeError
-            If one will not be bound as decided.
+            If a claim cannot be bound as decided any more.
         """
         plan = placement.volumes
         bound = not self._is_ahead(placement)
@@ -249,7 +260,9 @@ class VolumeBinder:
             if key in plan.matched:
                 self._check_kept(plan.matched[key], claim)
             elif claim.selected_node != placement.node:
-                raise VolumeError(f"no volume could be made for persistentvolumeclaim {key!r} on {placement.node}")
+                raise VolumeError(
+                    f"no volume could be provisioned for persistentvolumeclaim {key!r} on {placement.node}"
+                )
         return bound
 
     def _check_kept(self, name: str, claim: PersistentVolumeClaim) -> None:
@@ -264,5 +277,5 @@ def _check_node(claim: PersistentVolumeClaim, node: str) -> None:
 
 
 def _exactly(obj: PersistentVolumeClaim | Volume) -> dict[str, Any]:
-    """Return the metadata that makes a patch fail if the object is not this one any more, as it is here."""
+    """Return the metadata that makes a patch fail if the object was replaced or changed."""
     return {"uid": obj.uid, "resourceVersion": str(obj.resource_version)}

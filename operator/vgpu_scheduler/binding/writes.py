@@ -26,7 +26,7 @@ _RECORD = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 NOTE_LIMIT = 1024
 """Bytes of an event's note: API servers refuse longer ones."""
 CONDITION_LIMIT = 32 * 1024
-"""Bytes of a condition's message: as much as Kubernetes has conditions hold."""
+"""Bytes of a condition's message: the limit of Kubernetes."""
 
 
 def pointer(key: str) -> str:
@@ -41,9 +41,9 @@ class LockChange:
     Attributes
     ----------
     annotation, value
-        The lock's annotation and what to write there.
+        The lock's annotation and its new value.
     held
-        The value to replace, or None where there must be none.
+        The value to replace; None if there must be none.
     """
 
     annotation: str
@@ -53,17 +53,17 @@ class LockChange:
 
 @dataclass(frozen=True, slots=True)
 class TokenPatch:
-    """Claims a node's cards for a pod, with its lock if it has one, and proves that no allocation there was missed.
+    """Claims a node's cards for a pod, takes the lock if it needs one, and proves that no allocation was missed.
 
-    The token names the pod that was last allocated there. Testing it in the same patch fences cards: a second leader
-    that does not know of an allocation expects another token, and is refused.
+    The token names the pod that was last allocated on the node. The same patch tests it, which fences the cards: a
+    second leader that does not know of an allocation expects another token, and its patch fails.
 
     Attributes
     ----------
     expected
-        The token that has to be there, or None where there must be none.
+        The token that has to be there; None if there must be none.
     token
-        The one to write there.
+        The token to write.
     lock
         The lock to take, or None.
     has_annotations
@@ -102,7 +102,7 @@ def release_operations(lock: str, value: str) -> list[dict[str, Any]]:
 
 
 def binding_body(pod: Pod, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the Binding: node, annotations and labels in one write, for the very version of the pod that is known."""
+    """Return the Binding: node, annotations and labels in one write, valid only for the known version of the pod."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -119,10 +119,10 @@ def binding_body(pod: Pod, node: str, annotations: Mapping[str, str], labels: Ma
 
 
 def decision_record(decision: Decision) -> str:
-    """Return the short record of a decision that the Binding leaves on the pod.
+    """Return the short record of a decision that the Binding writes to an annotation of the pod.
 
-    It holds the winner's score and what each scorer said about it, how many nodes there were, and where each section
-    of the policy came from.
+    It has the score of the chosen node in total and by scorer, the number of nodes, and the source of each section of
+    the policy.
     """
     node = decision.placement.node if decision.placement else ""
     parts = decision.scores.get(node, ())
@@ -152,9 +152,9 @@ def condition(
     Parameters
     ----------
     since
-        When it got its status; None leaves the time that the object says already.
+        When the condition got its status; None keeps the time in the object.
     generation
-        Which generation of the object it is about; 0 where objects have none.
+        The generation of the object that the condition is about; 0 if objects have none.
     """
     found: dict[str, Any] = {"type": kind, "status": status, "reason": reason, "message": message}
     if since is not None:
@@ -164,24 +164,24 @@ def condition(
     return found
 
 
-def condition_body(reason: str, message: str, changed: datetime | None, generation: int = 0) -> dict[str, Any]:
-    """Return the strategic merge patch that says why a pod is not scheduled.
+def not_scheduled_condition(reason: str, message: str, changed: datetime | None, generation: int = 0) -> dict[str, Any]:
+    """Return the condition, for a strategic merge patch, that says why a pod is not scheduled.
 
     Parameters
     ----------
     changed
-        When the condition became false; None if it was already: the patch then leaves the time of that as it is.
+        When the condition became false; None if it was false already, so that the patch keeps that time.
     generation
-        The pod's generation that this is about; 0 for API servers that have no such field.
+        The pod's generation that the condition is about; 0 for API servers without this field.
     """
     since = None if changed is None else rfc3339(changed)
     found = condition("PodScheduled", "False", reason, message, since, generation)
-    return {"status": {"conditions": [{**found, "lastProbeTime": None}]}}
+    return {**found, "lastProbeTime": None}
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """Who events come from.
+    """The source of events.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class EventSource:
 
 
 def event_path(told: Occurrences) -> tuple[str, str]:
-    """Return the path of the events of a namespace, and the name of one: it is that of all its repetitions."""
+    """Return the path of an event's collection, and its name, which all its repetitions share."""
     about = told.event.about
     stamp = f"{int(told.first.timestamp() * 1_000_000):x}"
     path = collection_path("/apis/events.k8s.io/v1/events", about.namespace or "default")
@@ -228,7 +228,7 @@ def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
 
 
 def _note(source: EventSource, event: Event) -> str:
-    """Return what an event says, with a link to the runbook where the limit of the API leaves room for it."""
+    """Return the note of an event, with a link to the runbook if the length limit leaves room for it."""
     note = cut(event.note, NOTE_LIMIT)
     if event.type != "Warning" or not source.runbook:
         return note
@@ -237,5 +237,5 @@ def _note(source: EventSource, event: Event) -> str:
 
 
 def series_patch(told: Occurrences) -> dict[str, Any]:
-    """Return the merge patch that makes an event a series, or counts on."""
+    """Return the merge patch that makes an event a series, or updates the count of one."""
     return {"series": {"count": told.count, "lastObservedTime": rfc3339(told.last, micro=True)}}

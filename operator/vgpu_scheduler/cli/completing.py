@@ -1,4 +1,4 @@
-"""The names of what there is, for the shell that completes a command line."""
+"""Completion of object names for the shell."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.whatif import World
 
-__all__ = ["names"]
-
 _SECONDS: Final = 5.0
-"""A user who presses a key does not wait longer."""
+"""The longest time (seconds) to read the cluster for a completion."""
 
 
 def names(what: str, given: Mapping[str, Any], incomplete: str) -> list[str]:
-    """Return what there is of a kind and begins as the word does; nothing where that cannot be told.
+    """Return the names of a kind that begin with the word; none if they cannot be read.
 
     Parameters
     ----------
     what
         ``nodes``, ``cards``, ``models``, ``pods`` or ``namespaces``.
     given
-        The options of the command so far, by the names of their parameters.
+        The options given so far, by parameter name.
     """
     cluster = ClusterOptions(
         given.get("kubeconfig"),
@@ -71,7 +69,7 @@ async def _read(cluster: ClusterOptions, kinds: Collection[str]) -> ClusterView:
 
 
 def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping[str, Any]]:
-    """Return the objects of a kind: of all, or those at a path of the API."""
+    """Return the objects of a kind, all or those at an API path."""
     if cluster.files:
         return [obj for obj in read_cluster(cluster).objects if obj.get("kind") == kind]
     return asyncio.run(_list(cluster, path or LIST_PATHS[kind]))
@@ -80,11 +78,11 @@ def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping
 async def _list(cluster: ClusterOptions, path: str) -> list[Mapping[str, Any]]:
     async with await connect_to(cluster) as api:
         async with asyncio.timeout(_SECONDS):
-            return [decode_json(item) for item in (await list_objects(api, [path])).items]
+            return [decode_json(item) for item in (await list_objects(api, path)).items]
 
 
 def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) -> Iterable[str]:
-    """Yield the names of a namespace's pods, with that before them where the word has one, or all are meant."""
+    """Yield the names of a namespace's pods, with the namespace if the word has one or all are listed."""
     before, slash, _ = incomplete.partition("/")
     namespace = before if slash else chosen_namespace(chosen, cluster)
     path = collection_path("/api/v1/pods", namespace) if namespace is not None else ""
@@ -96,7 +94,7 @@ def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) ->
 
 
 def _cards(world: World) -> Iterable[str]:
-    """Yield the names of cards, and those with their nodes."""
+    """Yield the names of cards, both alone and with their nodes."""
     for place in card_places(world):
         yield from (place.name, str(place))
 

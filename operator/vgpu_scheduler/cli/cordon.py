@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector
 from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.kube import LabelSelector, decode_json
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.reading import (
     CardPlace,
     ClusterOptions,
@@ -35,10 +35,12 @@ _WORDS: Final = frozenset({"card", "cards"})
 
 
 def run(*, words: Sequence[str], selector: str, on: bool, dry_run: str, cluster: ClusterOptions) -> None:
-    """Cordon cards, or uncordon them."""
+    """Cordon or uncordon cards."""
     names = [word for number, word in enumerate(words) if number or word not in _WORDS]
     if bool(names) == bool(selector):
-        raise click.UsageError("name cards, as `vgpu-scheduler top cards` shows them, or nodes by their labels with -l")
+        raise click.UsageError(
+            "name cards, as `vgpu-scheduler top cards` shows them, or select nodes by their labels with -l"
+        )
     labels = label_selector(selector)
     with exit_on_error():
         if cluster.files:
@@ -52,7 +54,7 @@ def run(*, words: Sequence[str], selector: str, on: bool, dry_run: str, cluster:
 async def _cordon(
     names: Sequence[str], labels: LabelSelector | None, cluster: ClusterOptions, *, on: bool, dry_run: str
 ) -> None:
-    """Find all cards before the first write, so that a wrong name leaves everything as it is."""
+    """Find all cards before the first write, so that a wrong name changes nothing."""
     async with await connect_to(cluster) as api:
         world = make_world(await read_live_cluster(api, cluster, kinds=_KINDS))
         for node, key, cards in _chosen(world, names, labels):
@@ -61,12 +63,12 @@ async def _cordon(
 
 
 def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) -> list[tuple[str, str, list[str]]]:
-    """Return the cards that are named, or those of nodes with some labels, by node and the annotation that lists them.
+    """Return the named cards, or those of nodes with some labels, by node and by the annotation that cordons them.
 
     Raises
     ------
     WorldError
-        If a card cannot be cordoned, or none is chosen.
+        If cards cannot be cordoned, or no card is selected.
     """
     if labels is None:
         cards = [find_card(world, name) for name in names]
@@ -77,7 +79,8 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
             without = f" ({counted(len(nodes), 'node')} without)" if nodes else ""
             raise WorldError(f"no node with cards has the labels of -l{without}")
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for card in map(_cordonable, cards):
+    _check_cordonable(cards)
+    for card in cards:
         found.setdefault((card.node, card.annotation), {})[card.name] = None
     return [(node, key, list(cards)) for (node, key), cards in found.items()]
 
@@ -88,28 +91,36 @@ def _tell(node: str, cards: Sequence[str], changed: Collection[str], *, on: bool
         click.echo(f"card {node}/{card} {done if card in changed else f'is {done} already'}{tried}")
 
 
-def _cordonable(card: CardPlace) -> CardPlace:
-    """Return a card that can be cordoned.
+def _check_cordonable(cards: Iterable[CardPlace]) -> None:
+    """Check that cards can be cordoned.
 
     Raises
     ------
     WorldError
-        If cards of its vendor cannot be.
+        If cards of a vendor cannot be cordoned; the message names each of them.
     """
-    if not card.annotation:
-        raise WorldError(f"card {card.name} has no annotation that cordons it; cordon node {card.node}")
-    return card
+    without: dict[str, dict[str, None]] = {}
+    for card in cards:
+        if not card.annotation:
+            without.setdefault(card.node, {})[card.name] = None
+    if without:
+        said = (
+            f"{by_name('card', list(names))} {'have' if len(names) > 1 else 'has'} no annotation that cordons "
+            f"{'them' if len(names) > 1 else 'it'}; cordon node {node}"
+            for node, names in without.items()
+        )
+        raise WorldError("; ".join(said))
 
 
 class _Change(NamedTuple):
-    """What becomes of the annotation of a node.
+    """A change of the annotation of a node.
 
     Attributes
     ----------
     changed
-        The cards that it did not list, or listed.
+        The cards to add or remove.
     after
-        What it lists then.
+        The cards in the annotation after the change.
     """
 
     changed: list[str]
@@ -125,12 +136,12 @@ def _change(node: Mapping[str, Any], key: str, cards: Sequence[str], *, on: bool
 async def _write(
     api: ApiClient, node: Mapping[str, Any], key: str, cards: Sequence[str], *, on: bool, dry_run: str
 ) -> list[str]:
-    """Write the annotation of a node; where somebody else has written the node meanwhile, read it again.
+    """Write the annotation of a node; after a conflict, read the node and try again.
 
     Returns
     -------
     list of str
-        The cards that were not so before.
+        The cards that changed.
     """
     name = node["metadata"]["name"]
     path = node_path(name)
@@ -150,4 +161,4 @@ async def _write(
         if not response.ok:
             fail(f"node {name}: {response.message}")
         return changed
-    raise WorldError(f"node {name}: it is written too often; try again")
+    raise WorldError(f"node {name}: it changes too often; try again")

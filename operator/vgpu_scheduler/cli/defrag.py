@@ -14,6 +14,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
+from vgpu_scheduler.cli.explain_from_pod import did_you_mean_pod
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, names_model
 from vgpu_scheduler.reading import ClusterOptions, why_no_more
@@ -35,7 +36,7 @@ def run(
 ) -> None:
     """Print a plan."""
     if namespace is not None and pod is None:
-        raise click.UsageError("-n is about the pod of --for: all pods of the cluster may be moved")
+        raise click.UsageError("-n is for the pod of --for: all pods of the cluster may be moved")
     if pod is not None and (model or selector):
         raise click.UsageError("--model and -l say which cards are to be freed; --for frees what its pod needs")
     with exit_on_error():
@@ -62,7 +63,7 @@ def run(
 
 
 class _Chosen:
-    """The cards that are to be freed."""
+    """The cards to free."""
 
     def __init__(self, world: World, model: str, labels: LabelSelector | None) -> None:
         self._model = model
@@ -74,12 +75,12 @@ class _Chosen:
 
 
 def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Chosen:
-    """Return the cards of a model on nodes with some labels; say which models these are, where they are several.
+    """Return the cards of a model on nodes with some labels; print the matching models if there are several.
 
     Raises
     ------
     WorldError
-        If no card is of that model; the message names the models that there are.
+        If no card is of that model; the message names the existing models.
     """
     models = sorted({card.model for card in cards(world) if card.model})
     meant = [each for each in models if model and names_model(model, each)]
@@ -96,21 +97,23 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
     if plan.freed:
         moves = "1 move frees" if len(plan.moves) == 1 else f"{len(plan.moves)} moves free"
         click.echo(f"{moves} {counted(len(plan.freed), 'card')}{_fewer_than_asked(plan)}.\n")
-        click.echo("1. Cordon, so that nothing else goes there:")
+        click.echo("1. Cordon, so that no other pod is placed there:")
         for node, card in plan.cordoned:
-            note = "" if (node, card) in plan.freed else "   # idle, and a pod would go there"
+            note = "" if (node, card) in plan.freed else "   # idle, but a pod would be placed there"
             click.echo(f"   vgpu-scheduler cordon card {node}/{card}{note}")
-        click.echo("\n2. Evict these pods, each when the one before runs again:")
+        click.echo("\n2. Evict these pods, each when the one before it runs again:")
         rows = [
             (number, move.pod, f"{move.node}/{','.join(move.cards)}", f"{move.to_node}/{','.join(move.to_cards)}")
             for number, move in enumerate(plan.moves, 1)
         ]
         click.echo(table(rows, ("", "pod", "from", "to"), wide=wide, indent=3))
-        click.echo(f"\n   Each by this, which heeds disruption budgets:\n   {_eviction('NAMESPACE/NAME')}")
+        click.echo(
+            f"\n   Evict each by this command, which respects disruption budgets:\n   {_eviction('NAMESPACE/NAME')}"
+        )
         click.echo("\n3. Uncordon:")
         for node, card in plan.cordoned:
             click.echo(f"   vgpu-scheduler uncordon card {node}/{card}")
-        click.echo("\nFree will be:")
+        click.echo("\nThese cards become free:")
         for node, card in plan.freed:
             pods = plan.taken.get((node, card), ())
             taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
@@ -130,16 +133,18 @@ def _why_none(plan: Plan) -> str:
     if plan.stay:
         return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already" if plan.idle else ""
     if not plan.idle:
-        return "no pod is on any"
-    return "the only one is idle already" if plan.idle == 1 else f"all {plan.idle} are idle already"
+        return "no card has pods"
+    return "the only card is idle already" if plan.idle == 1 else f"all {plan.idle} are idle already"
 
 
 def _fewer_than_asked(plan: Plan) -> str:
-    return f", of {plan.asked} that were asked for: no moves were found that free more" * (len(plan.freed) < plan.asked)
+    return f" of the {plan.asked} that were asked for: no moves that free more were found" * (
+        len(plan.freed) < plan.asked
+    )
 
 
 def _eviction(key: str) -> str:
-    """Return the command that evicts a pod; kubectl has no shorter one for one pod that heeds budgets."""
+    """Return the command that evicts a pod; kubectl has no shorter one that respects disruption budgets."""
     namespace, _, name = key.partition("/")
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": name}}
     return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {pod_path(namespace, name, 'eviction')}"
@@ -150,15 +155,16 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is None:
         why = why_no_more(world.pods.get(key))
-        fail(f"pod {key} {why}" if why else f"there is no pod {key} that waits")
+        meant = did_you_mean_pod(key, [pod.key for pod in world.pending.values()])
+        fail(f"pod {key} {why}" if why else f"there is no pod {key} that waits{meant}")
     if waiting.scheduler_name not in names:
         fail(f"pod {key} is left to another scheduler: it names {waiting.scheduler_name or 'none'}")
-    room = make_room(world, waiting, names, lambda asked: progress(f"{asked} questions asked"))
+    room = make_room(world, waiting, names, lambda asked: progress(f"{asked} placements tried"))
     progress("")
     if output in FOR_PEOPLE:
         _show_room(room)
     elif output == NAME:
-        for move in () if room.taken_by else room.moves:  # nobody should do what does not help
+        for move in () if room.taken_by else room.moves:  # do not suggest moves that do not help
             click.echo(f"pod/{move.pod}")
     else:
         dump(room.as_json(), output)
@@ -167,17 +173,17 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
 
 def _show_room(room: RoomPlan) -> None:
     click.echo(_verdict(room))
-    steps = () if room.taken_by else room.steps  # nobody should do what does not help
+    steps = () if room.taken_by else room.steps  # do not suggest moves that do not help
     if steps:
         click.echo("")
     for number, step in enumerate(steps, 1):
-        click.echo(f"{number}. {_worded(step)}")
+        click.echo(f"{number}. {_format_step(step)}")
         if step.move is not None:
             click.echo(f"   {_eviction(step.move.pod)}")
 
 
 def _verdict(room: RoomPlan) -> str:
-    """Say whether there is room for the pod once all is done."""
+    """Say whether the pod will have room after all steps."""
     if not room.node:
         return _why_no_moves(room)
     place = f"{room.node}/{','.join(room.cards)}" if room.cards else room.node
@@ -187,8 +193,8 @@ def _verdict(room: RoomPlan) -> str:
         if set(room.taken_by) <= set(room.as_old):
             return (
                 f"{room.pod} may not get a place: {moves} on {place}, and {', '.join(room.taken_by)} may take it, which"
-                f" {'waits' if one else 'wait'}, too: they have one priority and were created in the same second, so"
-                " nobody can say which of them is served first."
+                f" {'waits' if one else 'wait'}, too: they have the same priority and were created in the same "
+                "second, so which of them is served first is not known."
             )
         return (
             f"{room.pod} would not get a place: {moves} on {place}, and {', '.join(room.taken_by)}"
@@ -198,19 +204,19 @@ def _verdict(room: RoomPlan) -> str:
     if not room.steps:
         return f"{room.pod} fits now, on {place}: no pod has to move."
     make = "1 move makes" if len(room.moves) == 1 else f"{len(room.moves)} moves make"
-    fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
+    fewer = "Fewer are not enough." if room.fewest else "Fewer may be enough: not everything was tried."
     if first := room.served_first:
         one = len(first) == 1
         served = f"{'it is' if one else 'they are'} served first"
         if not set(room.as_old).isdisjoint(first):
             served += ", or may be (created in the same second)"
-        takes = f"{'takes' if one else 'take'} the first of it, for {served}"
+        takes = f"{'takes' if one else 'take'} the first room, because {served}"
         fewer = f"{', '.join(first)} {takes}. {fewer}"
     return f"{make} room for {room.pod} on {place}. {fewer}"
 
 
 def _why_no_moves(room: RoomPlan) -> str:
-    """Say why there is no room for a pod, and which pods that wait are left their places meanwhile."""
+    """Say why there is no room for a pod, and which waiting pods keep their places."""
     stay = "".join(
         f"\n{counted(number, 'pod')} cannot be moved: {'it' if number == 1 else 'each'} {why}."
         for why, number in room.stay.items()
@@ -226,18 +232,18 @@ def _without_moves(room: RoomPlan) -> str:
     if room.held:
         return f"No moves help {room.pod}: {room.held}"
     if room.hopeless:
-        every = "even if all pods that can be moved were gone"
+        every = "even without all pods that can be moved"
         return f"No moves make room for {room.pod}: {every}, {room.hopeless[0].lower()}{room.hopeless[1:]}"
     if room.fewest:
         return f"No moves that were found make room for {room.pod}, and up to {MOST_MOVES} certainly do not."
     return f"No moves that were found make room for {room.pod}; not everything was tried."
 
 
-def _worded(step: EvictionStep) -> str:
+def _format_step(step: EvictionStep) -> str:
     if step.pods:
         return f"Wait until {' and '.join(step.pods)} {'runs' if len(step.pods) == 1 else 'run'}."
     if step.move is None:
-        return f"vgpu-scheduler {step.kind} card {'/'.join(step.spot or ())}"
+        return f"vgpu-scheduler {step.type} card {'/'.join(step.spot or ())}"
     move = step.move
     before, after = (f"{n}/{','.join(c)}" for n, c in ((move.node, move.cards), (move.to_node, move.to_cards)))
     return f"Evict {move.pod} from {before}, and wait until it runs again, on {after}."

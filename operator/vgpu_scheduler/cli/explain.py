@@ -6,19 +6,19 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, print_pod_warnings, wrapped
-from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
+from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, print_claim_warnings, print_pod_warnings, wrapped
+from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     PodExplanation,
     did_you_mean_pod,
-    explain_from_condition,
+    explain_from_conditions,
     pod_alone,
     pods_alone,
 )
@@ -26,7 +26,7 @@ from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, explain_from_page, page_for
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, did_you_mean
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading import (
     ClusterOptions,
@@ -48,12 +48,12 @@ _NO_PODS: Final = re.compile(
     r"|services?|svc|nodes?|no)(\..*)?",
     re.IGNORECASE,
 )
-"""How kubectl calls what is no pod."""
+"""kubectl's names of kinds other than pods."""
 _FITS_NOWHERE: Final = 1
 
 
 def run(*, dialect: str | None, cluster: ClusterOptions, **options: Any) -> None:
-    """Explain one pod, or all pods of a namespace that have some labels, under the settings or another dialect."""
+    """Explain one pod, or all pods of a namespace with some labels, under the settings or another dialect."""
     if dialect is not None:
         with exit_on_error():
             cluster = replace(cluster, overrides={**cluster.overrides, "dialects": [make_dialect(dialect).name]})
@@ -75,88 +75,132 @@ def _explain(
     labels = label_selector(selector)
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
-        cannot = "the page explains one pod at a time: name it" if not key else ""
-        cannot = NO_LOG if forecast and forecast.logs else cannot
-        cannot = "it goes by the settings of its scheduler, and takes no --dialect" if cluster.overrides else cannot
-        if page := page_for(cluster, cannot):
-            asked = {"node": node} if node else {}
-            explain_from_page(page, cluster, key, asked | ({"forecast": "yes"} if forecast else {}), output)
-        home = "" if words else namespace or own_namespace(cluster)
+        if page := page_for(cluster, _why_not_from_page(key, forecast, cluster)):
+            query = ({"node": node} if node else {}) | ({"forecast": "yes"} if forecast else {})
+            explain_from_page(page, cluster, key, query, output)
+        selected = _SelectedPods(key, "" if words else namespace or own_namespace(cluster), labels)
         try:
             world, view = open_world(cluster, keeping=True)
         except MissingRightsError as error:
             if key and output == NAME:
                 raise
-            _explain_alone(cluster, key, home, labels, error, output, asked_forecast=forecast is not None)
+            _explain_alone(cluster, selected, error, output, asked_forecast=forecast is not None)
             return
+    _explain_with_world(world, view, selected, node, forecast, cluster, output)
+
+
+def _why_not_from_page(key: str, forecast: ForecastOptions | None, cluster: ClusterOptions) -> str:
+    """Return why a page cannot answer; empty if it can."""
+    if cluster.overrides:
+        return "it uses the settings of its scheduler, and takes no --dialect"
+    if forecast and forecast.logs:
+        return NO_LOG
+    return "" if key else "the page explains one pod at a time: name it"
+
+
+class _SelectedPods(NamedTuple):
+    """The pods to explain: one by its name, or those of a namespace by their labels.
+
+    Attributes
+    ----------
+    key
+        ``namespace/name`` of the pod; empty for pods by their labels.
+    namespace, labels
+        The namespace and the labels of the pods; empty and None for one pod by its name.
+    """
+
+    key: str
+    namespace: str
+    labels: LabelSelector | None
+
+    def includes(self, pod: Pod) -> bool:
+        """Tell whether a pod is to be explained."""
+        if self.labels is None:
+            return pod.key == self.key
+        return pod.namespace == self.namespace and self.labels.matches(pod.labels)
+
+    @property
+    def searched_namespace(self) -> str:
+        """The namespace of the pods."""
+        return self.namespace or self.key.partition("/")[0]
+
+
+def _explain_with_world(
+    world: World,
+    view: ClusterView,
+    selected: _SelectedPods,
+    node: str,
+    forecast: ForecastOptions | None,
+    cluster: ClusterOptions,
+    output: str,
+) -> None:
+    """Explain pods to a user who may see the whole cluster."""
     if node and not world.has_node(node):
-        fail(f"there is no node {node}")
-    everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
-    if labels is None:
-        pods = [pod for pod in everybody if pod.key == key]
-    else:
-        pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
-    if not pods:
-        _fail_without_pods(key, home, world.pods.get(key), [each.key for each in everybody])
-    # Those that wait go first: a bound one is another pod for the world once it was asked about.
-    waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
+        fail(f"there is no node {node}{did_you_mean(node, world.nodes)}")
+    pods = _pods_to_explain(world, selected, cluster)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
     with exit_on_error():
         forecaster = forecaster_of(world, view, forecast.logs) if waiting and forecast else None
-    explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
-    unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
-    forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
+    explained = _explained(world, view, pods, node, cluster, output)
+    forecasts: dict[str, Forecast | NoForecast] = {}
     if forecaster is not None:
+        unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
+        forecasts |= forecasts_of(forecaster, unplaced) if unplaced else {}
         forecasts |= waits_for_volumes({pod.uid: explained[pod.uid].awaited for pod in waiting})
-    explanations = {uid: _explanation(world, each, forecasts.get(uid), output) for uid, each in explained.items()}
-    _show([explanations[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
+    explanations = [_explanation(world, explained[pod.uid], forecasts.get(pod.uid), output) for pod in pods]
+    _show(explanations, selected.key, output, [pod.key for pod in pods])
+
+
+def _pods_to_explain(world: World, selected: _SelectedPods, cluster: ClusterOptions) -> list[Pod]:
+    """Return the selected pods that wait or run, by namespace and name; end the command if there are none."""
+    known = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
+    pods = [pod for pod in known if selected.includes(pod)]
+    if not pods:
+        meant = did_you_mean_pod(selected.key, [each.key for each in known]) if selected.key else ""
+        meant = meant or did_you_mean_namespace(selected.searched_namespace, cluster, world)
+        _fail_without_pods(selected, world.pods.get(selected.key), meant)
+    return pods
 
 
 def _explain_alone(
-    cluster: ClusterOptions,
-    key: str,
-    home: str,
-    labels: LabelSelector | None,
-    error: MissingRightsError,
-    output: str,
-    *,
-    asked_forecast: bool,
+    cluster: ClusterOptions, selected: _SelectedPods, error: MissingRightsError, output: str, *, asked_forecast: bool
 ) -> None:
-    """Explain pods to somebody with rights in their namespace alone."""
+    """Explain pods to a user with rights in their namespace only."""
+    key, home, labels = selected
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
-        _fail_without_pods(key, home)
+        _fail_without_pods(selected, meant=did_you_mean_namespace(home, cluster))
     names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
-    explanations = [explain_from_condition(cluster, pod, error) for pod in listed]
+    explanations = explain_from_conditions(cluster, selected.searched_namespace, listed, error)
     _show([_without_forecast(each) for each in explanations] if asked_forecast else explanations, key, output, names)
 
 
 def _without_forecast(explanation: PodExplanation) -> PodExplanation:
-    """Say of a pod that waits that nothing can be forecast."""
+    """Add to a waiting pod's explanation that nothing can be forecast."""
     if explanation.plain.get("node"):
         return explanation
     plain = with_forecast(dict(explanation.plain), UNSEEN)
     return explanation._replace(plain=plain, lines=[*explanation.lines, UNSEEN.text()])
 
 
-def _fail_without_pods(key: str, home: str, known: Pod | None = None, others: Sequence[str] = ()) -> NoReturn:
-    """End the command for want of pods to explain.
+def _fail_without_pods(selected: _SelectedPods, known: Pod | None = None, meant: str = "") -> NoReturn:
+    """End the command because there are no pods to explain.
 
     Parameters
     ----------
     known
-        The pod of that name, whatever has become of it.
-    others
-        The pods that there are, of which one may be meant.
+        The pod of that name in any state; None if there is none.
+    meant
+        A suggestion, as the end of a sentence.
     """
     if why := why_no_more(known):
-        fail(f"pod {key} {why}")
-    those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
-    fail(f"there is no {those} that waits or runs{did_you_mean_pod(key, others) if key else ''}")
+        fail(f"pod {selected.key} {why}")
+    by_labels = f"pod in namespace {selected.namespace} with the labels of -l"
+    fail(f"there is no {f'pod {selected.key}' if selected.key else by_labels} that waits or runs{meant}")
 
 
 def _show(explanations: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
-    """Show what is said of one pod, or of all that have some labels; with ``-o name`` their names."""
+    """Print the explanations; with ``-o name`` only the names of the pods."""
     if output == NAME:
         click.echo("\n".join(f"pod/{name}" for name in names))
     elif output not in FOR_PEOPLE:
@@ -168,34 +212,37 @@ def _show(explanations: Sequence[PodExplanation], key: str, output: str, names: 
 
 
 def _explained(
-    world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
-) -> ExplainedPod:
-    explained = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
-    if view.live:
-        named = explained.namespaces
-        explained = explained.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
-    return explained
+    world: World, view: ClusterView, pods: Sequence[Pod], node: str, cluster: ClusterOptions, output: str
+) -> dict[str, ExplainedPod]:
+    """Return the explanations of pods by UID, without the names of pods that the user may not delete."""
+    explained = {pod.uid: explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE) for pod in pods}
+    if not view.live:
+        return explained
+    named = frozenset().union(*(each.namespaces for each in explained.values()))
+    mine = namespaces_to_delete_pods_in(cluster, named) if named else ()
+    return {uid: each.without_others(mine) for uid, each in explained.items()}
 
 
 def _explanation(world: World, found: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
     print_pod_warnings(world, [found.pod])
     if found.is_bound:
+        print_claim_warnings(world, found.pod)
         return PodExplanation(found.as_json(), found.lines(wide=output == WIDE), _FITS_NOWHERE * found.is_announced)
     return _waiting(world, found, waits, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
-    """Return the namespace and name of the pod that somebody names.
+    """Return ``namespace/name`` of the pod that the user named.
 
     Parameters
     ----------
     namespace
-        The one that ``-n`` names, if it does.
+        The value of ``-n``, if given.
 
     Raises
     ------
     click.UsageError
-        If the words do not name one pod, or one of another namespace.
+        If the words do not name exactly one pod, or a pod outside the namespace of ``-n``.
     """
     named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
     if len(named) != 1:
@@ -203,7 +250,8 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     before, slash, name = named[0].partition("/")
     if slash and _NO_PODS.fullmatch(before):
         raise click.UsageError(
-            f"explain is about pods, and {named[0]} is none: name one of its pods (or write -n {before} {name} for a"
+            f"explain is about pods, and {named[0]} is not a pod: name one of its pods (or write -n {before} "
+            f"{name} for a"
             f" pod of the namespace {before})"
         )
     name = name if slash and before in _WORDS else named[0]
@@ -224,7 +272,7 @@ def _waiting(world: World, explained: ExplainedPod, waits: Forecast | NoForecast
 
 
 def _notes(world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, *, fits: bool) -> list[str]:
-    """Return what else there is to know about a pod that waits."""
+    """Return further notes about a waiting pod."""
     pod = explained.pod
     lines = [] if waits is None else [waits.text()]
     if fits and not gated(pod):
@@ -233,9 +281,11 @@ def _notes(world: World, explained: ExplainedPod, waits: Forecast | NoForecast |
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )
-        lines += explained.waits_for or [f"It fits now: its turn comes, or its node is being waited for.{before}"]
+        lines += explained.waits_for or [
+            f"It fits now: it is placed when its turn comes, or waits for its turn at its node.{before}"
+        ]
         lines += (
-            f"It gets no card there: whoever runs the scheduler has to add {dialect} to the setting dialects."
+            f"It gets no card there: an administrator of the scheduler must add {dialect} to the setting dialects."
             for dialect in world.engine.unlisted_dialects.of_requests(pod.spec.requests)
         )
     condition = pod.scheduled_condition

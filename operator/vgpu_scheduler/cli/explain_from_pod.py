@@ -1,23 +1,25 @@
-"""Explains a pod to those who may see it and no nodes: from its condition, its event and its annotations."""
+"""Explains a pod to users who may see it but no nodes, from its condition, event and annotations."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from vgpu_scheduler.apiclient import collection_path, pod_path
-from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
+from vgpu_scheduler.cli.cluster.messages import fail, print_claim_warnings, print_pod_warnings
+from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, own_namespace
 from vgpu_scheduler.cli.cluster.world import open_namespace
+from vgpu_scheduler.cli.pod_events import PodEvents, last_events
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
-from vgpu_scheduler.model import CardReason, EventReason, closest
+from vgpu_scheduler.model import CardReason, ConditionReason, EventReason, closest, did_you_mean
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
-from vgpu_scheduler.predicates import is_about_claims
+from vgpu_scheduler.predicates import gated, is_about_claims, without_preemption
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
@@ -51,68 +53,83 @@ from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlie
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
-from vgpu_scheduler.whatif.reasons.groups import group_remedies, group_remedies_from_condition
-
-__all__ = ["PodExplanation", "did_you_mean_pod", "explain_from_condition", "pod_alone", "pods_alone"]
-
+from vgpu_scheduler.whatif.reasons.groups import (
+    group_remedies,
+    group_remedies_from_condition,
+    whom_requests_concern,
+)
 
 _WAITS: Final = 1
+_UNKNOWN: Final = 2
 _ENDED: Final = ("Succeeded", "Failed")
-_RUNBOOK: Final = "the runbook of vgpu-scheduler (the setting runbook_url has its address printed here)"
+_RUNBOOK: Final = "the runbook of vgpu-scheduler (set runbook_url to print its address here)"
+_WAIT: Final = "wait: its turn comes, or another node is looked for"
+"""What helps a pod that has a node, and waits for its turn there."""
 _READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
-"""What may say something about a pod beside itself: other pods hold what counts for a quota."""
+"""The kinds that may tell something about a pod; other pods matter because they count in its quotas."""
 _TELLING: Final = ("Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND)
-"""What of a namespace would say more of a pod."""
+"""The namespaced kinds that would tell more about a pod."""
 _COUNTED: Final = ("Pod", "ResourceQuota")
 
 
 class PodExplanation(NamedTuple):
-    """What is said of one pod: as plain values, in lines, and as the status of the command."""
+    """The explanation of a pod: as plain values, as lines, and the exit status of the command."""
 
     plain: Mapping[str, Any]
     lines: Sequence[str]
     status: int
 
 
-class _Found(NamedTuple):
-    """A pod that waits in a world, what is told of it, and the rights in its namespace with which more would be."""
-
-    world: World
-    pod: Pod
-    advised: ConditionRemedies
-    rights: tuple[str, ...]
-
-
 class _Reading(NamedTuple):
-    """What was read of a namespace, and whether that is all that counts for its quotas."""
+    """What was read of a namespace.
+
+    Attributes
+    ----------
+    were_read
+        Whether that includes everything that counts in its quotas.
+    rights
+        The missing rights on objects of the namespace that would tell more.
+    events_of
+        Returns what the last events of the pod with a UID say; None if they cannot be read.
+    """
 
     world: World
     seen: NamespaceObjects
     were_read: bool
+    rights: Sequence[str]
+    events_of: Callable[[str], PodEvents | None]
     error: MissingRightsError
 
 
 def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> Object:
-    """Return a pod as it is written, for those who may see no more; ends the command where it cannot be seen."""
+    """Return a pod's object for users who may see nothing else; end the command if they may not see it."""
     namespace, _, name = key.partition("/")
     found = asyncio.run(get_object(cluster, pod_path(namespace, name)))
     if isinstance(found, str):
-        listed = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
-        names = () if isinstance(listed, str) else [str(each["metadata"]["name"]) for each in listed.get("items") or ()]
-        meant = did_you_mean_pod(key, [f"{namespace}/{each}" for each in names if each != name])
-        fail(f"{error}, and the pod itself cannot be seen: {found}{meant}")
+        homes = dict.fromkeys((namespace, own_namespace(cluster)))
+        others = [each for home in homes for each in _pods_seen(cluster, home) if each != key]
+        meant = did_you_mean_pod(key, others) or did_you_mean_namespace(namespace, cluster)
+        fail(f"{error}, and the pod itself cannot be read: {found}{meant}")
     return found
 
 
-def did_you_mean_pod(key: str, others: Collection[str]) -> str:
-    """Return the end of a sentence that suggests one of some pods; empty where none is like the one that was named.
+def _pods_seen(cluster: ClusterOptions, namespace: str) -> list[str]:
+    """Return the pods of a namespace as ``namespace/name``; none if they cannot be listed."""
+    listed = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
+    if isinstance(listed, str):
+        return []
+    return [f"{namespace}/{each['metadata']['name']}" for each in listed.get("items") or ()]
 
-    One of the same name in another namespace comes first, then one that is like it in the same namespace.
+
+def did_you_mean_pod(key: str, others: Collection[str]) -> str:
+    """Return a suggestion of a pod, as the end of a sentence; empty if no pod has a similar name.
+
+    A pod of the same name in another namespace comes first, then one with a similar name in the same namespace.
 
     Parameters
     ----------
     key, others
-        The one that there is not, and those that there are, by ``namespace/name``.
+        The missing pod and the existing ones, as ``namespace/name``.
     """
     namespace, _, name = key.partition("/")
     by_name: dict[str, list[str]] = {}
@@ -126,13 +143,21 @@ def did_you_mean_pod(key: str, others: Collection[str]) -> str:
     return f", did you mean {own if own in by_name[meant] else closest(key, by_name[meant], 0.0)}?"
 
 
+def did_you_mean_object(world: World, text: str) -> str:
+    """Return a suggestion of a node or a pod, as in ``pod/NAMESPACE/NAME``; see :func:`did_you_mean_pod`."""
+    kind, _, name = text.partition("/")
+    pods = [pod.key for pod in (*world.bound.values(), *world.pending.values())]
+    return did_you_mean_pod(name, pods) if kind == "pod" else did_you_mean(name, world.nodes)
+
+
 def pods_alone(
     cluster: ClusterOptions, namespace: str, labels: LabelSelector, error: MissingRightsError
 ) -> list[Object]:
-    """Return the pods of a namespace that wait or run and have some labels, by name; see :func:`pod_alone`."""
+    """Return the waiting or running pods of a namespace with some labels, by name; see :func:`pod_alone`."""
     found = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
     if isinstance(found, str):
-        fail(f"{error}, and the pods of namespace {namespace} cannot be seen: {found}")
+        meant = did_you_mean_namespace(namespace, cluster)
+        fail(f"{error}, and the pods of namespace {namespace} cannot be read: {found}{meant}")
     listed = sorted(found.get("items") or (), key=lambda each: str(each["metadata"]["name"]))
     return [
         each
@@ -143,60 +168,102 @@ def pods_alone(
     ]
 
 
-def explain_from_condition(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> PodExplanation:
-    """Say what a pod says itself, and what follows from that, for those who may see no more."""
-    metadata = found["metadata"]
-    namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
-    key = f"{namespace}/{name}"
-    if why := why_no_more(World(error.scheduler.options).pod(found)):
-        fail(f"pod {key} {why}")
-    if placed := _bound(key, found, error):
-        return placed
-    condition = scheduled_condition(found)
-    world, pod, advised, rights = _read(cluster, namespace, found, condition, error)
-    missing = f"{error}, {', '.join(rights)} in namespace {namespace}" if rights else str(error)
-    print_pod_warnings(world, [pod])
+def explain_from_conditions(
+    cluster: ClusterOptions, namespace: str, pods: Sequence[Object], error: MissingRightsError
+) -> list[PodExplanation]:
+    """Explain pods of a namespace from their own objects, for users who may see little else."""
+    keys = [f"{namespace}/{found['metadata']['name']}" for found in pods]
+    for key, found in zip(keys, pods, strict=True):
+        if why := why_no_more(World(error.scheduler.options).pod(found)):
+            fail(f"pod {key} {why}")
+    placed = [_bound(key, found, error) for key, found in zip(keys, pods, strict=True)]
+    if all(placed):
+        return [each for each in placed if each]
+    reading = _read(cluster, namespace, error, of_all=len(pods) > 1)
+    return [each or _explain_waiting(key, found, reading) for each, key, found in zip(placed, keys, pods, strict=True)]
+
+
+def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanation:
+    """Explain a waiting pod."""
+    error, condition = reading.error, scheduled_condition(found)
+    events = reading.events_of(found["metadata"].get("uid", ""))
+    pod, turn = reading.world.pod(found), events.turn if events else ""
+    now = {"reason": str(EventReason.WAITING_FOR_NODE), "message": turn} if turn else condition
+    advised = _advised(reading, found, now, events.failed if events and not turn else "")
+    rights = [*(["list events"] if events is None else []), *reading.rights]
+    missing = f"{error}, {', '.join(rights)} in namespace {pod.namespace}" if rights else str(error)
+    print_pod_warnings(reading.world, [pod])
     said = {"near_miss": str(advised.near_miss or ""), "quotas": [str(each) for each in advised.quotas]}
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
+    answer |= {"waitsForTurn": turn} if turn else {}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
-    scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
+    ours = is_ours(pod.scheduler_name, error.scheduler.settings)
+    scheduler = {"named": pod.scheduler_name, "ours": ours}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
-    lines = [*_waiting(key, pod, condition, advised, error), "", f"More cannot be said: {missing}."]
-    return PodExplanation(plain, lines, _WAITS)
+    concerned = whom_requests_concern(reading.world, pod) if advised.remedies else ""
+    plain |= {"group": concerned} if concerned else {}
+    lines = [*_waiting(key, pod, now, advised, error, concerned), "", f"The explanation ends here: {missing}."]
+    return PodExplanation(plain, lines, _status(pod, now, advised, ours=ours))
 
 
-def _read(
-    cluster: ClusterOptions, namespace: str, found: Object, condition: Object, error: MissingRightsError
-) -> _Found:
-    """Return the pod, and what it, its events and the objects of its namespace say."""
-    event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
-    rights = ["list events"] if event is None else []
+def _status(pod: Pod, condition: Object, advised: ConditionRemedies, *, ours: bool) -> int:
+    """Return the exit status for a waiting pod: whether it fits is known only once its scheduler has tried it."""
+    was_tried = bool(condition.get("message")) and not gated(pod)
+    return _WAITS if was_tried or advised.quotas or not ours else _UNKNOWN
+
+
+def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *, of_all: bool) -> _Reading:
+    """Read what the objects and events of a namespace tell of its pods.
+
+    Parameters
+    ----------
+    of_all
+        Whether to read the events of all pods at once, instead of those of a pod when it is asked about.
+    """
+    events = last_events(cluster, namespace) if of_all else None
+
+    def events_of(uid: str) -> PodEvents | None:
+        found = events if of_all else last_events(cluster, namespace, uid)
+        return None if found is None else found.get(uid, PodEvents())
+
+    rights: list[str] = []
     were_read = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
-    except WorldError:  # an object of the namespace that cannot be understood is no reason to say nothing
+    except WorldError:  # an object that cannot be understood is no reason to say nothing
         world, seen = World(error.scheduler.options), NamespaceObjects()
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
         were_read = all(map(view.has_read, _COUNTED))
         missing = (each for kind, each in sorted(view.missing.items()) if kind in _TELLING)
         rights += [each.right for each in missing if each.is_forbidden]
+    return _Reading(world, seen, were_read, rights, events_of, error)
+
+
+def _advised(reading: _Reading, found: Object, condition: Object, event: str) -> ConditionRemedies:
+    """Return the remedies for a waiting pod."""
+    world, error, message = reading.world, reading.error, str(condition.get("message", ""))
     pod = world.pod(found)
     anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
-    reading = _Reading(world, seen, were_read, error)
-    first = [*map(do, [*([anew] if anew else []), *of_group]), *_of_other_member(cluster, reading, condition)]
-    advised = _remedies(reading, found, message, event or "", str(condition.get("reason", "")), first)
-    return _Found(world, pod, advised, tuple(rights))
+    turn = [_WAIT] if condition.get("reason") == EventReason.WAITING_FOR_NODE else []
+    first = [*map(do, [*([anew] if anew else []), *turn, *of_group]), *_of_other_member(reading, condition)]
+    return _remedies(reading, found, message, event, str(condition.get("reason", "")), first)
 
 
-def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Object) -> Iterator[Advice]:
-    """Yield what may help another pod of the group of a pod, of which its condition says that it keeps it waiting."""
+def _of_other_member(reading: _Reading, condition: Object) -> Iterator[Advice]:
+    """Yield remedies for another pod of the group, if the condition says that the group waits for that pod."""
     key, message = other_member_in(str(condition.get("message", ""))) or ("", "")
     for other in (each for each in reading.world.pending.values() if each.key == key):
         found = reading.world.written(other)
-        event = _last_event(cluster, other.namespace, found) or ""
-        advised = _remedies(reading, found, message, event, str(condition.get("reason", "")))
+        events, reason = reading.events_of(other.uid) or PodEvents(), str(condition.get("reason", ""))
+        advised = _remedies(reading, found, message, events.failed, reason)
+        if (
+            advised.quotas
+            and CardReason.ResourceQuotaNotFit.text in message
+            and reason != ConditionReason.UNSCHEDULABLE
+        ):
+            continue  # the quota keeps the whole group, and is advised about with the pod itself
         for first, *others in advised.advice:
             what = f"for pod {key}, which is placed together with this one: {first.what}"
             yield (replace(first, what=what), *others)
@@ -205,13 +272,13 @@ def _of_other_member(cluster: ClusterOptions, reading: _Reading, condition: Obje
 def _remedies(
     reading: _Reading, found: Object, message: str, event: str, reason: str, first: Sequence[Advice] = ()
 ) -> ConditionRemedies:
-    """Return what a pod says by its condition and its event, and what may help it, after what is said first."""
+    """Return the remedies from a pod's condition and event, after those in ``first``."""
     world, settings = reading.world, reading.error.scheduler.settings
-    pod = world.pod(found)
+    pod, message = world.pod(found), without_preemption(message)
     others = not named_anew(pod.scheduler_name, settings) and not is_ours(pod.scheduler_name, settings)
-    ours = reading.were_read and not others  # our quotas do not hold the pods of others
+    ours = reading.were_read and not others  # our quotas do not hold back pods of other schedulers
     other_members = other_members_of(world, pod) if ours else None
-    counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else nobody knows which quotas count
+    counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else it is unknown which quotas count
     reports = (_quota_reports(world, pod, message, other_members) if counts and ours else ()) or None
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
@@ -225,15 +292,15 @@ def _remedies(
 
 
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
-    """Tell whether the quotas of the namespace of a pod have been changed since its event told of them."""
+    """Tell whether the quotas of the pod's namespace have changed since its event reported them."""
     now = {report.resource: report.limit for report in quotas_of(world, pod.namespace)}
     return any(now.get(report.resource) != report.limit for report in quotas_from_event(event))
 
 
 def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMembers | None) -> tuple[QuotaReport, ...]:
-    """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
+    """Return the quotas that keep a pod waiting.
 
-    Of a pod whose amounts depend on the card its condition tells whether they do.
+    For a pod whose amounts depend on the card, the condition tells whether quotas keep it waiting.
     """
     if found := quotas_in_the_way(world, pod, other_members=other_members):
         return found
@@ -244,30 +311,31 @@ def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMem
 
 
 def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation | None:
-    """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
+    """Explain where a bound pod is, or one that another scheduler has announced; None for a waiting pod."""
     world = World(error.scheduler.options)
     read = world.pod(found)
     pod = msgspec.structs.replace(read, node_name=world.home_of(read))
     if not pod.node_name:
         return None
     is_announced = not read.node_name
+    print_claim_warnings(world, pod)
     said: dict[str, Any] = {"announcedBy": pod.scheduler_name} if is_announced else {}
     record = {} if is_announced else record_of(pod.annotations)
     held, lines = held_cards(world, pod), describe_decision(pod, is_announced=is_announced)
     if disruption := _disruption(found):
         said |= {"disruption": disruption}
-        lines = [*lines, f"It is going: its condition DisruptionTarget says {disruption}."]
+        lines = [*lines, f"It is being deleted: its condition DisruptionTarget says {disruption}."]
     elif ending := describe_terminating(pod):
         said |= {"deleting": True}
         lines = [*lines, ending]
     where = describe_place(pod, is_announced=is_announced)
-    text = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
+    text = [where, *(f"  {line}" for line in (*held, *lines)), "", f"The explanation ends here: {error}."]
     plain = {"pod": key, "node": pod.node_name, "held": held, "decided": record, **said, "missing": str(error)}
     return PodExplanation(plain, text, _WAITS if is_announced else 0)
 
 
 def _disruption(found: Object) -> str:
-    """Return why a pod is ended; empty where nobody ends it."""
+    """Return why a pod is being deleted; empty if it is not."""
     if not found["metadata"].get("deletionTimestamp"):
         return ""
     conditions = (found.get("status") or {}).get("conditions") or ()
@@ -276,9 +344,9 @@ def _disruption(found: Object) -> str:
 
 
 def _waiting(
-    key: str, pod: Pod, condition: Object, advised: ConditionRemedies, error: MissingRightsError
+    key: str, pod: Pod, condition: Object, advised: ConditionRemedies, error: MissingRightsError, concerned: str
 ) -> Iterator[str]:
-    """Yield the lines about a pod that waits."""
+    """Yield the lines about a waiting pod; ``concerned`` says for which other pods the remedies hold, too."""
     settings = error.scheduler.settings
     yield f"{key} waits."
     ours = is_ours(pod.scheduler_name, settings)
@@ -287,9 +355,9 @@ def _waiting(
     if condition.get("message"):
         yield f"  {condition.get('reason', '')}: {condition['message']}"
     else:
-        yield f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}."
+        yield f"  No scheduler has reported anything about it yet. It names the scheduler {pod.scheduler_name}."
     if pod.nominated_node_name:
-        yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it."
+        yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority are evicted from it."
     if advised.near_miss is not None:
         yield f"  {advised.near_miss}"
     if advised.quotas:
@@ -297,32 +365,15 @@ def _waiting(
         with_it = f"; {advised.other_members}" if str(advised.other_members or "") else ""
         yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, advised.quotas)}{with_it}."
     elif advised.quota_unseen:
-        yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."
+        yield "  Its quota keeps it waiting: the amounts are in its ResourceQuotas and events, which you may not read."
     if advised.remedies:
-        yield from ("", "What may help, by what its condition and its event say:")
+        yield from ("", "What may help, according to its condition and event:")
         yield from (f"  {remedy}" for remedy in advised.remedies)
-    yield from ("", f"What its reasons mean: {settings.runbook_url or _RUNBOOK}.")
+        yield from [concerned] if concerned else []
+    yield from ("", f"Its reasons are explained in {settings.runbook_url or _RUNBOOK}.")
 
 
 def scheduled_condition(found: Object) -> Object:
-    """Return what the pod says of whether it was placed; empty where nobody has said anything."""
+    """Return a pod's PodScheduled condition; empty if it has none."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == "PodScheduled"), {})
-
-
-def _last_event(cluster: ClusterOptions, namespace: str, found: Object) -> str | None:
-    """Return what the last event says that tells why a pod was not placed; empty without one, None if none is seen."""
-    uid = found["metadata"].get("uid", "")
-    query = f"involvedObject.uid={uid},reason={EventReason.FAILED_SCHEDULING}"
-    path = collection_path("/api/v1/events", namespace)
-    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
-    if isinstance(listed, str):
-        return None
-    events = [event for event in listed.get("items") or () if (event.get("involvedObject") or {}).get("uid") == uid]
-    return str(max(events, key=_when)["message"]) if events else ""
-
-
-def _when(event: Object) -> str:
-    """Return when an event happened last."""
-    series = event.get("series") or {}
-    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

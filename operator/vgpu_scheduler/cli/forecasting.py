@@ -1,4 +1,4 @@
-"""What commands need that forecast how long pods will wait: the log, and what is said meanwhile."""
+"""Forecasts of waiting times in commands: reads the log, and shows progress."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, Forecaster
 from vgpu_scheduler.whatif import World
 
-__all__ = ["UNSEEN", "forecaster_of", "forecasts_of"]
-
-UNSEEN: Final = NoForecast("that takes the nodes and the pods of all namespaces, which may not be listed")
-"""What those are told who have rights in their namespace alone."""
+UNSEEN: Final = NoForecast("a forecast needs the nodes and the pods of all namespaces, which you may not list")
+"""The answer for users with rights in their namespace only."""
 
 
 def forecaster_of(world: World, view: ClusterView, logs: Sequence[Path]) -> Forecaster:
-    """Return what says how long the pods of a cluster will wait.
+    """Return the forecaster of a cluster.
 
     Parameters
     ----------
     logs
-        Files of the leader's log, and folders of them; without any, durations are those of the pods that are there.
+        Log files of the leader, and folders of them; without any, durations come from the existing pods.
 
     Raises
     ------
@@ -37,7 +35,7 @@ def forecaster_of(world: World, view: ClusterView, logs: Sequence[Path]) -> Fore
 
 
 def _history(logs: Sequence[Path]) -> History:
-    progress("the log is read")
+    progress("reading the log")
     found = find(Source(logs=tuple(logs)))
     progress("")
     for problem in found.problems:
@@ -46,8 +44,8 @@ def _history(logs: Sequence[Path]) -> History:
 
 
 def forecasts_of(forecaster: Forecaster, pods: Sequence[Pod]) -> dict[str, Forecast | NoForecast]:
-    """Return how much longer some pods wait, by UID."""
-    progress("courses that may come are replayed")
+    """Return how much longer pods will wait, by UID."""
+    progress("possible futures simulated")
     found = forecaster.of(pods)
     progress("")
     return found

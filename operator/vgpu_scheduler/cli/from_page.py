@@ -1,4 +1,4 @@
-"""Answers of the page in the cluster, as commands show them: with a token it tells tenants what they cannot read."""
+"""Prints answers of the deployed page: with a user's token it tells tenants what they cannot read themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 import msgspec
 import yaml
 
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ListFormat
 from vgpu_scheduler.cli.cluster.output import Column, dump, table
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
@@ -25,54 +25,44 @@ from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import HeldHours, WorldError
 from vgpu_scheduler.whatif.world import usage
 
-__all__ = [
-    "NO_LOG",
-    "TOLD_OF",
-    "explain_from_page",
-    "page_for",
-    "simulate_from_page",
-    "top_from_page",
-    "usage_from_page",
-]
-
-NO_LOG: Final = "the page knows no log: leave out --log"
+NO_LOG: Final = "the page has no history log: leave out --log"
 
 _FITS_NOWHERE: Final = 1
 _LONGEST: Final = 30.0
 _AGAIN_AFTER: Final = 0.5
-"""Seconds for which the page may ask Prometheus, and after which it is asked whether that has answered."""
+"""The longest time to wait for the page's answer from Prometheus, and the pause between two requests (seconds)."""
 _PODS: Final = "pods"
 _NODES_WITHOUT_PODS: Final = replace(
     NODES,
     listed=[Column(_PODS, lambda _: "") if column.name == _PODS else column for column in NODES.listed],
     plain=lambda row: {**NODES.plain(row), _PODS: None},
 )
-"""Where the names of some pods are hidden: nobody can tell whether two of them are one pod on two cards."""
+"""Node rows if names of pods are hidden: a pod on two cards cannot be told from two pods, so pods are not counted."""
 _JSON: Final = {"format": "json"}
 _FORECAST: Final = "forecast"
-"""What takes long, and is asked for once."""
+"""A parameter that makes the answer slow, so it is left out where only the name is printed."""
 _HEAD: Final = ("pod", "outcome", "node", "cards")
 TOLD_OF: Final = {"cards": "/cards", "nodes": "/cards", "models": "/", "namespaces": "/namespaces"}
 
 
 def page_for(cluster: ClusterOptions, cannot: str) -> PageOptions | None:
-    """Return the page that is to answer; None for none.
+    """Return the page that should answer; None for none.
 
     Parameters
     ----------
     cannot
-        Why it cannot answer this; empty where it can.
+        Why the page cannot answer this question; empty if it can.
 
     Raises
     ------
     click.UsageError
-        If it cannot, and was named for this question.
+        If the page cannot answer, although the user named it for this question.
     """
     page = cluster.page
     if page is None or (page.by_default and (cannot or cluster.files)):
         return None
     if cluster.files:
-        raise click.UsageError("--ui asks about the live cluster, and --cluster about files")
+        raise click.UsageError("--ui is for the live cluster, and --cluster for files")
     if cannot:
         raise click.UsageError(f"--ui: {cannot}")
     return page
@@ -81,22 +71,23 @@ def page_for(cluster: ClusterOptions, cannot: str) -> PageOptions | None:
 def explain_from_page(
     page: PageOptions, cluster: ClusterOptions, key: str, asked: Mapping[str, str], output: str
 ) -> NoReturn:
-    """Say what the page says of a pod, and where it stands in the queue.
+    """Print the page's explanation of a pod, and its place in the queue.
 
     Parameters
     ----------
     asked
-        What the address of the pod's page says.
+        The query parameters of the pod's page.
 
     Raises
     ------
     WorldError
-        If it does not answer.
+        If the page does not answer.
     """
     path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
     is_text = output in FOR_PEOPLE
-    first = {name: text for name, text in asked.items() if name != _FORECAST or not (is_text or output == NAME)}
-    plain = _plain(ask_page(page, cluster, path, {**first, **_JSON}), dict)
+    needed = {name: text for name, text in asked.items() if name != _FORECAST or output != NAME}
+    needed |= {"text": "yes"} if is_text else {}  # one answer, so that the text agrees with the exit status
+    plain = _plain(ask_page(page, cluster, path, {**needed, **_JSON}), dict)
     ours = (plain.get("scheduler") or {}).get("ours", "announcedBy" not in plain)
     fits = bool(plain.get("node")) and ours
     if output == NAME:
@@ -104,33 +95,33 @@ def explain_from_page(
     elif not is_text:
         dump(plain, output)
     else:
-        click.echo(ask_page(page, cluster, path, {**asked, "format": "text"}).rstrip("\n"))
+        click.echo(str(plain.get("text", "")).rstrip("\n"))
         if "today" not in plain and (place := _place(page, cluster, key)):
             click.echo(f"Its place in the queue: {place}")
     raise SystemExit(0 if fits else _FITS_NOWHERE)
 
 
 def _place(page: PageOptions, cluster: ClusterOptions, key: str) -> int:
-    """Return the place of a pod in the queue of all; 0 where it has none."""
+    """Return the place of a pod in the queue; 0 if it has none."""
     reasons = _plain(ask_page(page, cluster, "/waiting", {"namespace": key.partition("/")[0], **_JSON}), list)
     return next((int(reason["places"][key]) for reason in reasons if key in reason.get("places", {})), 0)
 
 
 def top_from_page(
-    page: PageOptions, cluster: ClusterOptions, subject: str, names: Sequence[str], listing: Listing
+    page: PageOptions, cluster: ClusterOptions, subject: str, names: Sequence[str], listing: ListFormat
 ) -> None:
-    """Show what the page says of cards, of nodes, models or namespaces.
+    """Print the page's rows of cards, nodes, models or namespaces.
 
     Raises
     ------
     WorldError
-        If it does not answer, or there is nothing of a name.
+        If the page does not answer, or nothing has a given name.
     """
     answer = _plain(ask_page(page, cluster, TOLD_OF[subject], _JSON), dict if subject == "models" else list)
     try:
         columns, rows = _rows(subject, answer)
     except msgspec.ValidationError as error:
-        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
+        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
     columns.print(columns.sorted(_named(subject, names, rows), listing.sort_by), listing, f"there are no {subject}")
 
 
@@ -147,7 +138,7 @@ def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
 
 
 def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]:
-    """Return the rows that are named, all if none is; cards also by their nodes, models by a part."""
+    """Return the named rows, or all rows; cards also match by their node, models by a part of their name."""
     kind = subject[:-1]
 
     def called(row: Any) -> str:
@@ -167,17 +158,17 @@ def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]
 def simulate_from_page(
     page: PageOptions, cluster: ClusterOptions, files: Sequence[Path], asked: Mapping[str, str], output: str
 ) -> NoReturn:
-    """Say where the page would have pods go, or how many of them fit.
+    """Print where the page would place pods, or how many of them fit.
 
     Parameters
     ----------
     asked
-        What its form takes beside the pods.
+        The fields of the page's form, except the pods.
 
     Raises
     ------
     WorldError
-        If it does not answer.
+        If the page does not answer.
     FileError
         If a file cannot be read.
     """
@@ -195,38 +186,38 @@ def simulate_from_page(
             if told := each.get("message") or each.get("after"):
                 click.echo(f"{each['pod']}: {told}")
             if waits := each.get(_FORECAST):
-                click.echo(f"{each['pod']}: {_said(page, waits)}")
+                click.echo(f"{each['pod']}: {_forecast_text(page, waits)}")
     has_place = all(each["count"] if "count" in each else each["node"] for each in answers)
     raise SystemExit(0 if has_place else _FITS_NOWHERE)
 
 
-def _said(page: PageOptions, waits: Mapping[str, Any]) -> str:
+def _forecast_text(page: PageOptions, waits: Mapping[str, Any]) -> str:
     try:
         return forecast_of_json(waits).text()
     except ValueError as error:
-        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
+        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
 
 
 def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[HeldHours], bool]:
-    """Return what the page says that namespaces have held in the last day, by model, and whether it was metered.
+    """Return the page's usage of the last day by namespace and model, and whether it was metered.
 
     Raises
     ------
     WorldError
-        If it does not answer, or does not know it; the message says why.
+        If the page does not answer, or does not know the usage; the message says why.
     """
     answer, end = _usage(page, cluster), time.monotonic() + _LONGEST
     while answer.pending and time.monotonic() < end:
         time.sleep(_AGAIN_AFTER)
         answer = _usage(page, cluster)
     if answer.trouble:
-        raise WorldError(f"--ui {page.address}: what was held is not known: {answer.trouble}")
+        raise WorldError(f"--ui {page.address}: the usage is not known: {answer.trouble}")
     hours = [HeldHours(each.namespace, each.model, each.gib_hours, each.card_hours) for each in answer.hours]
     return hours, answer.metered
 
 
 class _Hours(msgspec.Struct, rename="camel"):
-    """What the page says of a namespace and a model."""
+    """The usage of a namespace and a model."""
 
     namespace: str
     gib_hours: float
@@ -235,16 +226,16 @@ class _Hours(msgspec.Struct, rename="camel"):
 
 
 class _Usage(msgspec.Struct):
-    """What the page says of what was held.
+    """The page's answer about usage.
 
     Attributes
     ----------
     metered
-        Whether Prometheus has added it up.
+        Whether Prometheus has measured it.
     trouble
-        Why it is not known; empty where it is.
+        Why it is not known; empty if it is.
     pending
-        Whether it will be soon.
+        Whether it will be known soon.
     """
 
     metered: bool
@@ -258,7 +249,7 @@ def _usage(page: PageOptions, cluster: ClusterOptions) -> _Usage:
     try:
         return msgspec.convert(found, _Usage)
     except msgspec.ValidationError as error:
-        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
+        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
 
 
 def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -272,12 +263,12 @@ def _plain(text: str, kind: type) -> Any:
     Raises
     ------
     WorldError
-        If it is none.
+        If the answer is not from the page.
     """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, kind):
-        raise WorldError("--ui: what answers there is not the page of vgpu-scheduler")
+        raise WorldError("--ui: the server there is not the page of vgpu-scheduler")
     return found

@@ -1,25 +1,25 @@
-"""``vgpu-scheduler``: runs the operator, shows it off, and answers questions about clusters and without one."""
+"""``vgpu-scheduler``: runs the operator, demonstrates it, and answers questions about clusters."""
 
 from __future__ import annotations
 
+import sys
+import traceback
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.model.texts import did_you_mean
 
-__all__ = ["COMMANDS", "kubectl_plugin", "main"]
-
 
 class CommandEntry(NamedTuple):
-    """A command as the help lists it, before it is imported.
+    """A command in the help, before it is imported.
 
     Attributes
     ----------
     module, name
-        Where it is, under this package.
+        Its module in this package, and its name there.
     about
         The first sentence of its help.
     """
@@ -31,40 +31,62 @@ class CommandEntry(NamedTuple):
 
 COMMANDS: Final = {
     "backtest": CommandEntry(
-        "commands.backtest", "backtest", "Replay what happened to a cluster, under the policies of then and others."
+        "commands.backtest", "backtest", "Replay the history of a cluster under its own policies and under others."
     ),
-    "completion": CommandEntry("commands.completion", "completion", "Print what completes commands in a shell."),
+    "completion": CommandEntry(
+        "commands.completion", "completion", "Print a script that completes commands in a shell."
+    ),
     "cordon": CommandEntry("commands.cordon", "cordon", "Take cards out of service."),
     "defrag": CommandEntry("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),
     "demo": CommandEntry("commands.demo", "demo", "Show placements on an embedded cluster with simulated cards."),
-    "doctor": CommandEntry(
-        "commands.doctor", "doctor", "Look for what is wrong in a cluster, without changing anything."
-    ),
+    "doctor": CommandEntry("commands.doctor", "doctor", "Look for problems in a cluster, without changing anything."),
     "explain": CommandEntry(
-        "commands.explain", "explain", "Say why a pod waits and what would help, or why it is where it is."
+        "commands.explain", "explain", "Explain why a pod waits and what would help, or why it is on its node."
     ),
     "run": CommandEntry("commands.run", "run", "Run the operator."),
     "settings": CommandEntry("commands.settings", "settings", "Show every setting with its default and what it does."),
     "shadow": CommandEntry(
-        "commands.shadow", "shadow", "Watch another scheduler, and say what this one would have done."
+        "commands.shadow", "shadow", "Watch another scheduler, and report what this one would have done."
     ),
     "simulate": CommandEntry("commands.simulate", "simulate", "Place pods on a copy of a cluster."),
-    "snapshot": CommandEntry("commands.snapshot", "snapshot", "Write what decisions depend on into one file."),
+    "snapshot": CommandEntry(
+        "commands.snapshot", "snapshot", "Write everything that decisions depend on into one file."
+    ),
     "test": CommandEntry(
         "commands.test", "test", "Run unit tests for policies: files of cases, or folders of such files."
     ),
-    "top": CommandEntry("commands.top", "top", "Show how much of the cards is used."),
+    "top": CommandEntry("commands.top", "top", "Show the usage of cards."),
     "ui": CommandEntry("commands.ui", "ui", "Show the cluster in a browser, without changing anything."),
-    "uncordon": CommandEntry("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
-    "usage": CommandEntry("commands.usage", "usage", "Show how long namespaces have held how much of the cards."),
+    "uncordon": CommandEntry("commands.cordon", "uncordon", "Put cordoned cards back into service."),
+    "usage": CommandEntry("commands.usage", "usage", "Show the GiB-hours and card-hours of namespaces."),
 }
 
 
 _ALIASES: Final = {"why": "explain"}
+_FAILED: Final = 2
+_INTERRUPTED: Final = 130
+"""The exit status of a process ended by Ctrl-C."""
 
 
 class _LazyGroup(click.Group):
-    """Commands that are imported when they are asked for: kopf and the kernels take a second."""
+    """Imports commands only when they are used, because kopf and the kernels take a second."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; exit with 130 after Ctrl-C and 2 after an error of ours: 1 is an answer of some commands."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if sys.stderr.isatty():
+                click.echo(err=True)  # ends the line with ^C
+            raise SystemExit(_INTERRUPTED) from None
+        except (click.UsageError, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except click.ClickException as error:
+            error.show()
+            raise SystemExit(_FAILED) from None
+        except Exception:  # noqa: BLE001 - as Python would, but with another status
+            traceback.print_exc()
+            raise SystemExit(_FAILED) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -72,7 +94,7 @@ class _LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, None if there is none of that name."""
+        """Return a command; None if there is none of that name."""
         del ctx
         entry = COMMANDS.get(_ALIASES.get(cmd_name, cmd_name))
         if entry is None:
@@ -82,7 +104,7 @@ class _LazyGroup(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command is about, without importing any."""
+        """Write the list of commands without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(", ".join((name, *_others(name))), entry.about) for name, entry in COMMANDS.items()])
@@ -90,7 +112,7 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is asked for; of an unknown one say which is meant."""
+        """Return the requested command; suggest one if it is unknown."""
         known = (*COMMANDS, *_ALIASES)
         if args[0] not in known and not ctx.resilient_parsing:
             ctx.fail(f"there is no command {args[0]}{did_you_mean(args[0], known)}")
@@ -98,7 +120,7 @@ class _LazyGroup(click.Group):
 
 
 def _others(name: str) -> list[str]:
-    """Return the other names of a command."""
+    """Return the aliases of a command."""
     return [alias for alias, command in _ALIASES.items() if command == name]
 
 
@@ -109,5 +131,5 @@ def main() -> None:
 
 
 def kubectl_plugin() -> None:
-    """Answer ``kubectl vgpu``, which calls ``kubectl-vgpu``."""
+    """Run as the kubectl plugin ``kubectl-vgpu``."""
     main(prog_name="kubectl vgpu")

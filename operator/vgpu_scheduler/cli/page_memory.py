@@ -1,4 +1,4 @@
-"""How the process keeps its memory that serves the page of a live cluster."""
+"""Memory management of the process that serves the page of a live cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, release_memory, settle_memory
 
 _EVERY: Final = 30.0
-"""Seconds between two times that memory is given back."""
+"""Seconds between two releases of memory."""
 
 
 def settle() -> None:
-    """Take what is held now for what stays: no page waits until it was searched for garbage."""
+    """Exclude what is live from garbage collection, so that no page waits for a collection of it."""
     settle_memory()
     release_compiler_pages()
 
 
 async def give_back() -> None:
-    """Give back from time to time what was needed to make pages, to look as the doctor does, and to link kernels."""
+    """Release memory periodically that pages, the doctor and the compiler needed."""
     while True:
         await asyncio.sleep(_EVERY)
         await asyncio.to_thread(_release)

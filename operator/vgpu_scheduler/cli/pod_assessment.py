@@ -1,11 +1,11 @@
-"""What can be said of pods without the nodes: whether they are refused as they are, and how their quota stands."""
+"""What can be said about pods without the nodes: whether they are refused, and the state of their quotas."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -34,30 +34,28 @@ from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.tables import few
 
-__all__ = ["known_of_all", "show_known"]
-
 
 @dataclass(frozen=True, slots=True)
 class PodAssessment:
-    """What is known of a pod.
+    """What is known about a pod.
 
     Attributes
     ----------
     refused
-        Why no node whatsoever would do; empty if one may.
+        Why no node at all would do; empty if one may.
     reasons
-        What else keeps it, and what has to be done about it.
+        What else keeps it waiting, with remedies.
     quota
-        How its namespace stands; empty without limits.
+        The state of its namespace's quotas; empty without limits.
     exceeded
-        Whether the namespace would hold more than it may.
+        Whether the pod would exceed a quota.
     copies
-        How many copies its quota lets in, up to those that were asked about; None where one pod was, or where that
-        depends on the cards.
+        How many copies the quotas allow, up to the number asked for; None for a single pod, or if the number depends
+        on the cards.
     unknown
-        The resources with a quota of which it takes as much as the card that it gets has it be.
+        The resources with a quota of which the pod's amount depends on the card that it gets.
     many
-        Whether copies were asked about.
+        Whether the question is about copies.
     """
 
     pod: str
@@ -71,40 +69,40 @@ class PodAssessment:
 
     @property
     def is_kept(self) -> bool:
-        """Whether something that is known keeps it from being placed."""
+        """Whether something known keeps the pod from being placed."""
         return bool(self.refused or self.exceeded or self.reasons)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the assessment as plain values."""
         left_out = {"many"} if self.many else {"many", "copies"}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def __str__(self) -> str:
-        """Word it."""
+        """Return the assessment in words."""
         said = [self.refused] if self.refused else []
         said += [f"its quota keeps it waiting ({self.quota})"] if self.exceeded else []
         said += self.reasons
         if said:
             return f"{self.pod}: {'; '.join(said)}"
         who = "it" if self.copies is None else "1 copy" if self.copies == 1 else f"{self.copies} copies"
-        nothing = f"nothing that is known keeps {who} from being placed"
+        nothing = f"nothing known keeps {who} from being placed"
         depends = f"; how much of {' and of '.join(self.unknown)} it takes depends on the card" if self.unknown else ""
-        depends += ", and so does how many copies are let in" if self.unknown and self.many else ""
+        depends += ", and so does the number of copies that are admitted" if self.unknown and self.many else ""
         return f"{self.pod}: {nothing}{f' ({self.quota})' if self.quota else ''}{depends}"
 
 
 @dataclass(slots=True)
 class _Before:
-    """The pods of a namespace that are placed before another one.
+    """The pods of a namespace that are placed before another pod.
 
     Attributes
     ----------
     counted
-        What they count for in quotas, by resource, as far as that is known.
+        The known amounts that they count in quotas, by resource.
     unknown
-        How many of them take more than that: how much depends on the card.
+        How many of them take more, depending on their cards.
     there, kept
-        Their UIDs, and those of the pods that are known to be kept.
+        The UIDs of these pods, and of the pods that are known to be kept waiting.
     """
 
     counted: Counter[str] = field(default_factory=Counter)
@@ -122,20 +120,24 @@ def known_of(
     waits: bool,
     before: _Before | None = None,
 ) -> PodAssessment:
-    """Return what is known of a pod in a world without nodes.
+    """Return what is known about a pod in a world without nodes.
 
     Parameters
     ----------
     seen
         The objects of its namespace.
     waits
-        Whether it is there, names its scheduler itself, and may have a condition.
+        Whether the pod exists, with its own scheduler name and maybe a condition.
     before
-        The pods of its namespace that are placed before it; none without it.
+        The pods of its namespace that are placed before it; None for none.
     """
     before = before or _Before()
     decision = ask(world, pod).decision
-    refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
+    refused = (
+        ("; ".join(reason.text for reason in decision.reasons) or decision.message)
+        if decision.outcome is Outcome.REFUSED
+        else ""
+    )
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
     other_members = None if refused or others else other_members_of(world, pod, before.there, before.kept)
     exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, other_members))
@@ -153,7 +155,7 @@ def known_of(
 
 
 def _quota_status(world: World, pod: Pod, before: _Before) -> str:
-    """Say how the namespace of a pod stands with its quotas; empty without limits."""
+    """Return the state of the quotas of a pod's namespace in words; empty without limits."""
     used = used_by(pod.namespace, quotas_of(world, pod.namespace, before.counted))
     others = " with the pods before it" if any(before.counted.values()) else ""
     if before.unknown:
@@ -170,63 +172,101 @@ def known_of_all(
     written: Sequence[Object],
     count: int = 0,
 ) -> list[PodAssessment]:
-    """Return what is known of pods that wait, and of those that files ask about, in the order in which they are placed.
+    """Return what is known about pending pods and pods of files, in the order in which they are placed.
 
-    What is placed as far as is known counts in the quotas of those after it.
+    A pod that may be placed, as far as is known, counts in the quotas of the pods after it.
 
     Parameters
     ----------
     written
-        What the files hold.
+        The objects in the files.
     count
-        Copies of each of the pods of files; 0 for the pods themselves.
+        Copies of each pod of the files; 0 for the pods themselves.
     """
-    made = [claim for obj in written if is_workload(obj) for claim in claims_of(obj)]
-    made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
-    seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
-    settings = view.scheduler.settings
-    written_anew = {pod.key for pod in new} - {pod.key for pod in waiting}
-    for pod in [each for each in world.pending.values() if each.key in written_anew]:
-        world.engine.groups.forget(pod.uid)  # those of files stand for them
-    for pod in new:  # what they say of groups counts, but for copies, of which nobody knows how many there will be
+    seen, settings = _namespace_objects(view, written), view.scheduler.settings
+    _replace_by_new(world, waiting, new)
+    for pod in new:  # their group annotations count, except for copies, whose number is not known yet
         world.engine.observe_pod(created(world, pod, pod.uid), 0.0)
         if count and not world.engine.groups.problem(pod):
             world.engine.groups.forget(pod.uid)
     if count:
-        alone = [(pod, replace(known_of(world, pod, seen, settings, waits=False), many=True)) for pod in new]
-        return [
-            found if found.is_kept or found.unknown else replace(found, copies=_let_in(world, pod, count))
-            for pod, found in alone
-        ]
-    in_turn = [(pod, True) for pod in _in_turn(world, waiting)] + [(pod, False) for pod in _in_turn(world, new)]
+        return [_known_of_copies(world, pod, seen, settings, count) for pod in new]
+    turns = [_Turn(pod, waits=True) for pod in _in_turn(world, waiting)]
+    turns += [_Turn(pod, waits=False) for pod in _in_turn(world, new)]
+    return _known_in_turn(world, turns, seen, settings)
+
+
+def _namespace_objects(view: ClusterView, written: Sequence[Object]) -> NamespaceObjects:
+    """Return the objects of a namespace, with those of files and the claims that their workloads will create."""
+    claims = [claim for obj in written if is_workload(obj) for claim in claims_of(obj)]
+    made = [{"kind": "PersistentVolumeClaim", **claim} for claim in claims]
+    return NamespaceObjects.among([*view.objects, *written, *made], view.missing)
+
+
+def _replace_by_new(world: World, waiting: Sequence[Pod], new: Sequence[Pod]) -> None:
+    """Take pending pods that are in files, too, out of their groups: the pods of the files replace them."""
+    written_anew = {pod.key for pod in new} - {pod.key for pod in waiting}
+    for pod in [each for each in world.pending.values() if each.key in written_anew]:
+        world.engine.groups.forget(pod.uid)
+
+
+def _known_of_copies(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings, count: int) -> PodAssessment:
+    """Return what is known about copies of a pod, and how many of them its quotas admit, ``count`` at most."""
+    known = replace(known_of(world, pod, seen, settings, waits=False), many=True)
+    return known if known.is_kept or known.unknown else replace(known, copies=_let_in(world, pod, count))
+
+
+class _Turn(NamedTuple):
+    """A pod in the order in which pods are placed, and whether it exists and waits."""
+
+    pod: Pod
+    waits: bool
+
+
+def _known_in_turn(
+    world: World, turns: Sequence[_Turn], seen: NamespaceObjects, settings: Settings
+) -> list[PodAssessment]:
+    """Return what is known about pods that are placed one after the other.
+
+    A group of which too many pods are kept waiting takes nothing of the quotas, which the pods after it may use then.
+    So all pods are assessed again for each such group. What is known of the pods that keep their group waiting stays:
+    they are the reason why it takes nothing.
+    """
+    alone = {pod.uid: known_of(world, pod, seen, settings, waits=False) for pod, _ in turns}
+    hindered = {uid for uid, known in alone.items() if known.refused or known.reasons}  # regardless of their quotas
+    keep_their_group: dict[str, PodAssessment] = {}
     kept_groups: dict[GroupKey, str] = {}
-    anyway = ((pod.uid, known_of(world, pod, seen, settings, waits=False)) for pod, _ in in_turn)
-    hindered = {uid for uid, found in anyway if found.refused or found.reasons}  # whatever their quota lets in
-    kept: dict[str, PodAssessment] = {}
+
+    def assess(turn: _Turn, before: _Before) -> PodAssessment:
+        pod = turn.pod
+        known = keep_their_group.get(pod.uid)
+        known = known or known_of(world, pod, seen, settings, waits=turn.waits, before=before)
+        group = _group_of(world, pod)
+        if group in kept_groups and not known.is_kept:
+            return replace(known, reasons=(kept_groups[group],))
+        return known
+
     while True:
         assessed: dict[str, PodAssessment] = {}
-        placed: dict[str, _Before] = {}
-        for pod, waits in in_turn:
-            before = placed.setdefault(pod.namespace, _Before(kept=hindered))
-            found = kept.get(pod.uid) or known_of(world, pod, seen, settings, waits=waits, before=before)
-            group = _group_of(world, pod)
-            if group in kept_groups and not found.is_kept:
-                found = replace(found, reasons=(kept_groups[group],))
-            assessed[pod.uid] = found
-            if not found.is_kept:
+        placed: defaultdict[str, _Before] = defaultdict(lambda: _Before(kept=hindered))
+        for turn in turns:
+            pod, before = turn.pod, placed[turn.pod.namespace]
+            known = assessed[pod.uid] = assess(turn, before)
+            if not known.is_kept:
                 before.counted.update(counted_for_quotas(world, pod))
-                before.unknown += bool(found.unknown)
+                before.unknown += bool(known.unknown)
                 before.there.add(pod.uid)
-        more = _groups_kept(world, [pod for pod, _ in in_turn if assessed[pod.uid].is_kept])
-        if more.keys() <= kept_groups.keys():
+        kept_pods = [pod for pod, _ in turns if assessed[pod.uid].is_kept]
+        reasons = _groups_kept(world, kept_pods)
+        more_groups = {group: reason for group, reason in reasons.items() if group not in kept_groups}
+        if not more_groups:
             return list(assessed.values())
-        new_groups = more.keys() - kept_groups.keys()
-        kept |= {pod.uid: assessed[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, assessed)}
-        kept_groups = more | kept_groups
+        keep_their_group |= {pod.uid: assessed[pod.uid] for pod in kept_pods if _group_of(world, pod) in more_groups}
+        kept_groups |= more_groups
 
 
 def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
-    """Return pods by priority, those that are placed together when the first of them has its turn."""
+    """Return pods by priority; the pods of a group take the place of their first pod."""
     priority = world.engine.groups.priority
     turns: dict[object, list[Pod]] = {}
     for pod in sorted(pods, key=lambda pod: -priority(pod)):
@@ -235,20 +275,15 @@ def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def _group_of(world: World, pod: Pod) -> GroupKey | None:
-    """Return the group with others of which a pod is placed; None where it is placed by itself."""
+    """Return the group that a pod is placed with; None if it is placed alone."""
     said = world.engine.groups.membership(pod)
     if said is None or said.problem or not world.engine.groups.status(said.key).needed:
         return None
     return said.key
 
 
-def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], assessed: Mapping[str, PodAssessment]) -> bool:
-    """Tell whether a pod is of one of some groups, and is kept for a reason of its own."""
-    return assessed[pod.uid].is_kept and _group_of(world, pod) in groups
-
-
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
-    """Say of each group why none of it is placed, where so many of it are kept that fewer than it needs are left."""
+    """Return why groups are not placed as a whole: so many of their pods are kept that fewer than needed are left."""
     by_group: dict[GroupKey, list[str]] = {}
     for pod in kept:
         if group := _group_of(world, pod):
@@ -265,7 +300,7 @@ def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
 
 
 def _let_in(world: World, pod: Pod, count: int) -> int:
-    """Return how many copies of a pod the quotas of its namespace let in, up to a number."""
+    """Return how many copies of a pod the quotas of its namespace allow, up to ``count``."""
     asked = counted_for_quotas(world, pod)
     left = (
         (report.limit - report.used) // asked[report.resource]
@@ -276,7 +311,7 @@ def _let_in(world: World, pod: Pod, count: int) -> int:
 
 
 def show_known(found: Sequence[PodAssessment], output: str) -> None:
-    """Print it."""
+    """Print the assessments."""
     if output not in FOR_PEOPLE:
         dump([each.as_json() for each in found], output)
     for each in found if output in FOR_PEOPLE else ():

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from vgpu_scheduler.reading import TOO_DEEP, FileError, documents, yaml_files
+from vgpu_scheduler.reading import TOO_DEEP, FileError, documents, version_problem, yaml_files
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.whatif import CaseError, CaseResult, check_case, read_cases
 
@@ -21,12 +21,12 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """A case that was run.
+    """A case with its result.
 
     Attributes
     ----------
     error
-        Why it could not be run, or empty.
+        Why the case could not run; empty if it ran.
     """
 
     file: Path
@@ -36,7 +36,7 @@ class CaseRun:
 
     @property
     def ok(self) -> bool:
-        """Whether all is as expected."""
+        """Whether everything is as expected."""
         return not self.error and not self.result.failures
 
     @property
@@ -46,7 +46,7 @@ class CaseRun:
 
 
 def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
-    """Run the tests, and end accordingly."""
+    """Run the tests, and exit with their status."""
     warm_up()
     ran = []
     for path in paths:
@@ -59,6 +59,9 @@ def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
     good = sum(case.ok for case in ran)
     errors = sum(bool(case.error) for case in ran)
     summary = f"{good} of {len(ran)} cases as expected" + (f", {errors} could not be run" if errors else "")
+    if not ran:
+        folders = ", ".join(map(str, paths))
+        click.echo(f"there are no cases in {folders}: a file of cases has pod and expect, steps, or cases")
     click.echo(f"{summary}, {1000 * sum(case.seconds for case in ran):.0f} ms")
     if errors or not ran:
         raise SystemExit(2)
@@ -66,13 +69,13 @@ def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
 
 
 def run_path(path: Path) -> Iterator[CaseRun]:
-    """Run all cases of a file, or of the files of a folder; a file that is named must have some."""
+    """Run all cases of a file, or of the files in a folder; a file given by name must contain some."""
     ran = 0
     for case in _run_files(path):
         ran += 1
         yield case
     if not ran and path.is_file():
-        yield CaseRun(path, CaseResult(""), error="there is no case in it")
+        yield CaseRun(path, CaseResult(""), error="it contains no case")
 
 
 def _run_files(path: Path) -> Iterator[CaseRun]:
@@ -88,7 +91,7 @@ def _run_files(path: Path) -> Iterator[CaseRun]:
 
 
 def run_document(document: object, file: Path) -> Iterator[CaseRun]:
-    """Run all cases of a document; files that it names are relative to its own."""
+    """Run all cases of a document; files that it names are relative to the document."""
     if _is_object(document):
         yield CaseRun(file, CaseResult(""), error="this is a Kubernetes object: a case names its policies by file")
         return
@@ -119,7 +122,7 @@ def _is_object(document: object) -> bool:
 
 
 def _with_files(document: Any, file: Path) -> Any:
-    """Put the content of files where a document of cases names them."""
+    """Replace the names of files in a document of cases by their content."""
     if not isinstance(document, Mapping):
         return document
     found = dict(document)
@@ -128,6 +131,8 @@ def _with_files(document: Any, file: Path) -> Any:
         if isinstance(entries, str | list):
             listed = [entries] if isinstance(entries, str) else entries
             found[key] = [obj for entry in listed for obj in _content(entry, file, key)]
+        elif entries is not None:
+            _check_version(entries, key)
     if isinstance(found.get("pod"), str):
         pods = _content(found["pod"], file, "pod")
         if len(pods) != 1:
@@ -137,6 +142,11 @@ def _with_files(document: Any, file: Path) -> Any:
         if isinstance(found.get(key), list):
             found[key] = [_part(part, file, f"{key}[{number}]") for number, part in enumerate(found[key])]
     return found
+
+
+def _check_version(obj: Any, field: str) -> None:
+    if isinstance(obj, Mapping) and (problem := version_problem(obj)):
+        raise FileError(f"{field}: {problem}")
 
 
 def _part(part: Any, file: Path, where: str) -> Any:
@@ -149,10 +159,15 @@ def _part(part: Any, file: Path, where: str) -> Any:
 def _content(entry: Any, file: Path, field: str) -> list[Any]:
     """Return the objects of a file or folder that a field names."""
     if not isinstance(entry, str):
+        _check_version(entry, field)
         return [entry]
     path = file.parent / entry
+    found = []
     try:
-        found = [obj for source in yaml_files(path) for obj in documents(source)]
+        for source in yaml_files(path):
+            for obj in documents(source):
+                _check_version(obj, str(source))
+                found.append(obj)
     except FileError as error:
         raise FileError(f"{field}: {error}") from None
     if not found:
@@ -203,5 +218,5 @@ def _write_junit(path: Path, ran: Sequence[CaseRun]) -> None:
 
 
 def _xml(text: str) -> str:
-    """Replace the characters that XML has no way to write."""
+    """Replace the characters that XML cannot represent."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

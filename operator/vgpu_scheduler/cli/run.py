@@ -20,11 +20,11 @@ from vgpu_scheduler.telemetry.logs import configure
 
 _CANNOT_LISTEN = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})
 _GRACE_PERIOD = 0.5
-"""Seconds that tasks have at the end before they are cancelled again."""
+"""Seconds that tasks get to clean up at the end before they are cancelled again."""
 
 
 def run(*, config: Path | None, **flags: Any) -> None:
-    """Run the operator with what flags, the environment and a file say."""
+    """Run the operator with the settings of flags, the environment and a file."""
     given, warnings = given_settings(flags)
     for warning in warnings:
         click.echo(f"vgpu-scheduler: {warning}", err=True)
@@ -39,15 +39,15 @@ def run(*, config: Path | None, **flags: Any) -> None:
 
 
 def run_operator(settings: Settings) -> None:
-    """Run the operator with these settings until it ends, and exit accordingly."""
+    """Run the operator with these settings, and exit with its status."""
     configure(settings.log_level, settings.log_format, sys.stderr)
     try:
         asked = uvloop.run(_run_alone(Operator(settings)))
-    except SettingsError as error:  # of a file that the settings name
+    except SettingsError as error:  # from a file that the settings name
         click.echo(f"vgpu-scheduler: {error}", err=True)
         sys.exit(2)
     except ConfigException as error:
-        click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
+        click.echo(f"vgpu-scheduler: the API server cannot be reached: {error}", err=True)
         sys.exit(2)
     except OSError as error:
         if error.errno not in _CANNOT_LISTEN:
@@ -58,7 +58,7 @@ def run_operator(settings: Settings) -> None:
 
 
 async def _run_alone(operator: Operator) -> bool:
-    """Run an operator, and end whatever is left of it: what loses a cancellation must not hold up the process."""
+    """Run an operator, then end all remaining tasks: a lost cancellation must not keep the process alive."""
     try:
         return await operator.run()
     finally:

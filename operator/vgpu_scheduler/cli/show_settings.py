@@ -1,4 +1,4 @@
-"""Carries out ``vgpu-scheduler settings``."""
+"""Runs ``vgpu-scheduler settings``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRONG = 2
 
 
 def run(*, check: Path | None) -> None:
-    """Show the settings, or check a file."""
+    """Print the settings, or check a file."""
     if check is None:
         for line in as_yaml(setting_infos()):
             click.echo(line)
@@ -31,7 +31,7 @@ def run(*, check: Path | None) -> None:
     for problem in warnings:
         click.echo(f"warning: {problem}", err=True)
     but = f", with {len(warnings)} warning{'s' if len(warnings) > 1 else ''}" if warnings else ""
-    click.echo(f"{check}: all settings are understood{but}")
+    click.echo(f"{check}: all settings are valid{but}")
 
 
 def as_yaml(infos: Iterator[SettingInfo]) -> Iterator[str]:

@@ -11,10 +11,11 @@ import click
 import yaml
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
+from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.explain_from_pod import did_you_mean_object
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
@@ -63,30 +64,30 @@ from vgpu_scheduler.whatif.reasons.groups import group_named_by
 _NO_PLACE: Final = 1
 _AS_MANY_AS_FIT: Final = "max"
 _TAKEN_BY_PAGE: Final = (
-    "the page takes -f, --pending, -n, -A, --count, --policy, --add-node, --without, --forecast, nothing else"
+    "the page takes only -f, --pending, -n, -A, --count, --policy, --add-node, --without and --forecast"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scenario:
-    """The pods that are to be placed, and how the cluster is changed before.
+    """The pods to place, and the changes to make to the cluster before.
 
     Attributes
     ----------
     pods
         Files with pods.
     home
-        The namespace of pods that name none, and whose pods that wait are placed unless those of all are.
+        The namespace of pods that name none; with ``pending``, also that of the pending pods, unless all are placed.
     namespaces
-        As they were chosen.
+        The namespace options as given.
     selector
-        The labels of the pods that wait; None for all.
+        The labels of the pending pods to place; None for all.
     count
-        Copies of each; 0 for the pods themselves.
+        Copies of each pod; 0 for the pods themselves.
     preempt
-        Have pods of lower priority go, as if the scheduler had them evicted.
+        Evict pods of lower priority, as the scheduler would.
     forecast
-        From what it is said how long pods will wait; None where nobody asks that.
+        The options of the forecast of waiting times; None for no forecast.
     """
 
     pods: Sequence[Path]
@@ -113,23 +114,23 @@ def run(
     selector: str,
     **options: Any,
 ) -> None:
-    """Place pods, and say where they went."""
+    """Place pods, and print where they went."""
     overrides = {name: value for name in ("node_policy", "device_policy") if (value := options.pop(name)) is not None}
     if dialect is not None:
         with exit_on_error():
             overrides["dialects"] = [make_dialect(dialect).name]
     if namespaces.every and not options["pending"]:
-        raise click.UsageError("-A is about --pending: the pods of files say their namespace, or are in one (-n)")
+        raise click.UsageError("-A is for --pending: the pods of files name their namespaces, or are in one (-n)")
     if options["forecast"] and not options["pending"]:
-        raise click.UsageError("--forecast and --log are about --pending: how long those wait that do")
+        raise click.UsageError("--forecast and --log are for --pending: they are about pods that wait")
     if selector and not options["pending"]:
-        raise click.UsageError("-l is about --pending: all pods of files are placed")
+        raise click.UsageError("-l is for --pending: all pods of files are placed")
     with exit_on_error():
         home = namespaces.name or own_namespace(cluster)
     labels = label_selector(selector)
     scenario = _Scenario(count=_count(count), home=home, namespaces=namespaces, selector=labels, **options)
     if not scenario.pods and not scenario.pending:
-        raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
+        raise click.UsageError("name the pods to place: -f FILE, or --pending")
     if scenario.count:
         _check_count(scenario, explained=explained)
     is_more = bool(overrides or explained or selector or scenario.preempt)
@@ -151,15 +152,15 @@ def run(
 
 def _check_count(scenario: _Scenario, *, explained: bool) -> None:
     if explained:
-        raise click.UsageError("--explain is about single pods, and --count about how many")
+        raise click.UsageError("--explain is for single pods, and --count for numbers of copies")
     if scenario.preempt:
-        raise click.UsageError("--count asks how many fit, and --preempt who would have to go")
+        raise click.UsageError("--count is for how many copies fit, and --preempt for which pods would be evicted")
     if scenario.pending:
-        raise click.UsageError("--count is about the pods of files, --pending about those that wait")
+        raise click.UsageError("--count is for the pods of files, and --pending for those that wait")
 
 
 def _form(scenario: _Scenario) -> dict[str, str]:
-    """Return what the form of the page takes beside the pods."""
+    """Return the fields of the page's form, except the pods."""
     policies = [dict(policy) for path in scenario.policies for policy in read_policies(path, scenario.home)]
     waiting = ("all" if scenario.namespaces.every else "namespace") if scenario.pending else ""
     count = _AS_MANY_AS_FIT if scenario.count == MOST_COPIES else str(scenario.count or "")
@@ -220,7 +221,7 @@ def _answer_where(
         forecasts |= waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
-    told = () if explained else (answer.decision for answer in answers)  # an explanation has them
+    told = () if explained else (answer.decision for answer in answers)  # an explanation contains these warnings
     print_pod_warnings(world, (answer.pod for answer in answers), told)
     _warn_of_creation(world, [answer.pod for answer in answers if answer.pod.uid not in uids])
     if view.live:
@@ -230,12 +231,12 @@ def _answer_where(
     elif answers:
         show_answers(answers, forecasts, explained=explained, wide=output == WIDE)
     else:
-        click.echo(_nobody_waits(world, scenario))
+        click.echo(_nobody_waits(world, scenario, cluster))
     raise SystemExit(0 if all(answer.node and not answer.preempted_by for answer in answers) else _NO_PLACE)
 
 
 def _without_others(answers: Sequence[PodResult], cluster: ClusterOptions) -> list[PodResult]:
-    """Leave out the names of victims that the user must not delete."""
+    """Hide the names of victims that the user may not delete."""
     found = [answer.preemption for answer in answers if answer.preemption is not None]
     namespaces = {victim.pod.partition("/")[0] for each in found for victim in each.victims}
     mine = namespaces_to_delete_pods_in(cluster, namespaces) if namespaces else frozenset()
@@ -246,29 +247,29 @@ def _without_others(answers: Sequence[PodResult], cluster: ClusterOptions) -> li
 
 
 def _warn_of_policies(world: World, policies: Sequence[FileObject], pods: Sequence[Pod]) -> None:
-    """Say what of the policies of --policy matches nothing in the cluster."""
+    """Warn about parts of the --policy policies that match nothing in the cluster."""
     for policy in policies:
         for text in matches_nothing(world, policy, pods):
             warn(text)
 
 
 def _warn_of_creation(world: World, pods: Sequence[Pod], copies: int = 1) -> None:
-    """Say which quotas may keep new pods from being created."""
+    """Warn about quotas that may prevent new pods from being created."""
     for text in creation_warnings(world, pods, copies):
         warn(text)
 
 
 def _warn_of_groups(pods: Sequence[Pod]) -> None:
-    """Say of pods of which copies are counted that they are of groups."""
+    """Warn that --count ignores the groups of pods."""
     for pod in pods:
         if named := group_named_by(pod):
-            warn(f"Pod {pod.key}: {named}, which --count does not look at: it counts copies one by one")
+            warn(f"Pod {pod.key}: {named}, which --count ignores: it counts copies one by one")
 
 
 def _answer_without_nodes(
     cluster: ClusterOptions, scenario: _Scenario, error: MissingRightsError, output: str
 ) -> NoReturn:
-    """Say what is known of pods to somebody who has rights in their namespace alone, and which rights are needed."""
+    """Print what is known about pods to a user with rights in one namespace only, and which rights are missing."""
     if cluster.files or scenario.namespaces.every:
         raise error
     written, found = _written(scenario), []
@@ -292,9 +293,11 @@ def _answer_without_nodes(
     if scenario.forecast:
         warn(f"--forecast: {UNSEEN.text()}")
     if not found and output in FOR_PEOPLE:
-        click.echo(_nobody_waits(world, scenario))
+        click.echo(_nobody_waits(world, scenario, cluster))
+    meant = did_you_mean_namespace(scenario.namespaces.name, cluster)
     fail(
-        f"{error}: where pods go cannot be told. The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
+        f"{error}: placements cannot be computed{meant or '.'} The ClusterRole vgpu-scheduler-doctor (manifests/doctor)"
+        " has the right"
     )
 
 
@@ -309,21 +312,23 @@ def _count(text: str | None) -> int:
 
 
 def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView, list[FileObject]]:
-    """Return the cluster with what is changed of it, and the policies that are."""
+    """Return the cluster with the requested changes, and the policies that were added."""
     view = read_cluster(cluster, progress)
     world = make_world(view, preemption=scenario.preempt or view.scheduler.options.preemption)
     if scenario.preempt and not view.scheduler.options.preemption:
-        warn("the setting preemption is off: nobody is evicted until manifests/preemption is installed")
+        warn("the setting preemption is off: no pod is evicted until manifests/preemption is installed")
     policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
     world.add(policies)
-    options = "--add-node", "--without"
-    for text in change_nodes(world, view, scenario.added, scenario.without, options=options, add=_add_nodes):
+    named, options = (scenario.added, scenario.without), ("--add-node", "--without")
+    for text in change_nodes(world, view, *named, options=options, add=_add_nodes, meant=did_you_mean_object):
         warn(text)
+    if scenario.pods and (alike := did_you_mean_namespace(scenario.home, cluster, world)):
+        warn(f"there is no namespace {scenario.home}{alike}")
     return world, view, policies
 
 
 def _add_nodes(world: World, text: str) -> None:
-    """Add the nodes of a file, or copies of one that is there."""
+    """Add the nodes of a file, or copies of an existing node."""
     if text.partition("=")[0] in world.nodes:
         add_copies(world, text)
         return
@@ -352,7 +357,7 @@ def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained:
 
 
 def _asked(scenario: _Scenario, written: Sequence[FileObject] | None = None) -> SimulatedPods:
-    """Return which pods are to be placed.
+    """Return the pods to place.
 
     Parameters
     ----------
@@ -370,12 +375,12 @@ def _asked(scenario: _Scenario, written: Sequence[FileObject] | None = None) -> 
 
 
 def _where(scenario: _Scenario) -> str:
-    """Name the files with pods."""
+    """Return the names of the files with pods."""
     return ", ".join(map(str, scenario.pods))
 
 
 def _written(scenario: _Scenario) -> list[FileObject]:
-    """Return the objects of the files with pods."""
+    """Return the objects in the files with pods."""
     return at_home(read_files(scenario.pods), scenario.home, scenario.namespaces.name)
 
 
@@ -383,10 +388,12 @@ def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]
     return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
-def _nobody_waits(world: World, scenario: _Scenario) -> str:
+def _nobody_waits(world: World, scenario: _Scenario, cluster: ClusterOptions) -> str:
     if scenario.selector is not None:
-        return "no pod waits that has the labels of -l"
+        return "no pod with the labels of -l waits"
     if scenario.namespaces.every:
         return "no pod waits"
     elsewhere = f"; {len(world.pending)} in other namespaces do: -A places them, too" if world.pending else ""
-    return f"no pod waits in namespace {scenario.home}{elsewhere}"
+    return (
+        f"no pod waits in namespace {scenario.home}{elsewhere}{did_you_mean_namespace(scenario.home, cluster, world)}"
+    )

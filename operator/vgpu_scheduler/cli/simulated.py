@@ -1,4 +1,4 @@
-"""What ``vgpu-scheduler simulate`` shows."""
+"""Output of ``vgpu-scheduler simulate``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, PodResult, explain, number, victim_row
 
-__all__ = ["show_answers", "show_capacities", "show_capacity"]
-
 _HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node", "for")
 
@@ -23,10 +21,10 @@ _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node"
 def show_answers(
     answers: Sequence[PodResult], forecasts: Mapping[str, Forecast | NoForecast], *, explained: bool, wide: bool
 ) -> None:
-    """Show where pods go, who would have to go for them, and how long those wait of which that is forecast."""
+    """Print where pods go, their victims, and forecasts of waiting times."""
     click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
     if victims := [row for answer in answers for row in _victims(answer)]:
-        click.echo(f"\nWho would have to go ({counted(len(victims), 'pod')}):")
+        click.echo(f"\nPods that would be evicted ({counted(len(victims), 'pod')}):")
         click.echo(table(victims, _VICTIMS_HEAD, wide=wide) + "\n")
     for answer in answers:
         if explained:
@@ -38,7 +36,7 @@ def show_answers(
 
 
 def _message(answer: PodResult) -> str:
-    """Say why a pod has no place, with the figures of its quota, or why it is bound later."""
+    """Say why a pod is not placed, with the state of its quotas, or why it is bound later."""
     return _with_quotas(answer.decision.message or answer.after, answer.quotas)
 
 
@@ -47,7 +45,7 @@ def _with_quotas(told: str, quotas: str) -> str:
 
 
 def _victims(answer: PodResult) -> list[tuple[str, ...]]:
-    """Return a row for each pod that has to go for one."""
+    """Return a row for each victim of a pod."""
     found = answer.preemption
     return (
         []
@@ -57,7 +55,7 @@ def _victims(answer: PodResult) -> list[tuple[str, ...]]:
 
 
 def _row(answer: PodResult) -> tuple[str, ...]:
-    """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
+    """Return a row of the table; its policies are those of the pod's sections, or the settings if there are none."""
     sources = list(dict.fromkeys(chain.from_iterable(answer.sources.values())))
     return (
         answer.pod.key,
@@ -70,7 +68,7 @@ def _row(answer: PodResult) -> tuple[str, ...]:
 
 
 def show_capacities(capacities: Sequence[Capacity], output: str) -> None:
-    """Show how many pods fit."""
+    """Print how many copies of pods fit."""
     if output not in FOR_PEOPLE:
         dump([capacity.as_json() for capacity in capacities], output)
         return
@@ -79,7 +77,7 @@ def show_capacities(capacities: Sequence[Capacity], output: str) -> None:
 
 
 def show_capacity(capacity: Mapping[str, Any], *, wide: bool) -> None:
-    """Show how many copies of a pod fit, which are told as plain values."""
+    """Print how many copies of a pod fit, given as plain values."""
     at_least = "at least " if capacity["count"] == MOST_COPIES else ""
     click.echo(f"{at_least}{capacity['count']} of {capacity['pod']} fit.")
     if capacity.get("nodes"):

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
+from vgpu_scheduler.cli.cluster.messages import describe_error, fail, progress, warn
 from vgpu_scheduler.cli.cluster.world import exit_on_error
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.groups import POD_ANNOTATIONS, POD_LABELS
 from vgpu_scheduler.kube import LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.model.untyped import mapping_of
+from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.reading import (
     REQUIRED_KINDS,
     STDIN,
     ClusterOptions,
+    ClusterView,
+    DeletedPodQuery,
+    DeletedPods,
     MissingRightsError,
+    PrometheusServer,
     SettingsObjects,
+    deleted_pods,
     read_cluster,
 )
 from vgpu_scheduler.whatif import when_read
@@ -30,10 +40,16 @@ _OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
 _OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})
 _MANAGED: Final = "managedFields"
 _PREFIX: Final = "VGPU_"
+_SCRAPED_WITHIN: Final = timedelta(minutes=10)
+"""The longest time to the first sample of a period for which the metrics count as complete."""
+_WEEK: Final = 7 * 86400
+"""Seconds that Prometheus is asked about unless another time is given."""
 
 
-def run(*, file: Path | None, cluster: ClusterOptions) -> None:
+def run(*, file: Path | None, prometheus: PrometheusServer | None, since: int | None, cluster: ClusterOptions) -> None:
     """Write a snapshot."""
+    if prometheus is None and since is not None:
+        raise click.UsageError("--since is for --prometheus")
     with exit_on_error():
         view = read_cluster(cluster, progress)
         settings = view.settings_objects
@@ -41,24 +57,59 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
             settings = SettingsObjects.from_settings(view.scheduler.settings, cluster.scheduler_namespace).objects
         if REQUIRED_KINDS & view.missing.keys():
             raise MissingRightsError(view)
-    items = [without_private_parts(obj) for obj in (*view.objects, *settings)]
-    whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(view.read_at, view.kinds), "items": items}
+        deleted = None
+        if prometheus is not None:
+            until = view.read_at or datetime.now(UTC)
+            deleted = _deleted_pods(view, prometheus, until, _WEEK if since is None else since)
+    gone, gone_since = ((), None) if deleted is None else (deleted.pods, deleted.since)
+    items = [without_private_parts(obj) for obj in (*view.objects, *gone, *settings)]
+    metadata = when_read(view.read_at, view.kinds, gone_since)
+    whole = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
     text = json.dumps(whole, separators=(",", ":"))
     progress("")
-    for kind, right in sorted(view.missing.items()):
-        warn(f"objects of kind {kind} could not be seen ({right}): the snapshot has none")
+    for kind, missing in sorted(view.missing.items()):
+        warn(f"objects of kind {kind} could not be read ({missing}): the snapshot has none")
     if file is None or file == STDIN:
         click.echo(text)
         return
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        fail(f"{file}: {error.strerror}")
+        fail(describe_error(error))
     click.echo(f"{file}: {counted(len(items), 'object')}", err=True)
 
 
+def _deleted_pods(view: ClusterView, prometheus: PrometheusServer, until: datetime, seconds: int) -> DeletedPods:
+    """Return the deleted pods with cards that Prometheus knows of."""
+    progress("querying Prometheus")
+    options = view.scheduler.options
+    pods = [mapping_of(obj.get("metadata")) for obj in view.objects if obj.get("kind") == "Pod"]
+    dialects = Dialects(options.dialects)
+    found = deleted_pods(
+        prometheus,
+        DeletedPodQuery(
+            until,
+            seconds,
+            options.scheduler_names,
+            resources=dialects.resources,
+            annotations={*dialects.pod_annotations, *OVERRIDES.values(), *POD_ANNOTATIONS},
+            labels={
+                *dialects.pod_labels,
+                *POD_LABELS,
+                *(name for pod in pods for name in mapping_of(pod.get("labels"))),
+            },
+            known={str(pod.get("uid", "")) for pod in pods},
+        ),
+    )
+    if found.since is None:
+        warn("--prometheus: it has no kube_pod_created of that time: is kube-state-metrics scraped?")
+    elif found.since > until - timedelta(seconds=seconds) + _SCRAPED_WITHIN:
+        warn(f"--prometheus: it has metrics of kube-state-metrics only since {found.since:%Y-%m-%d %H:%M} UTC")
+    return found
+
+
 def without_private_parts(obj: Object) -> dict[str, Any]:
-    """Return an object without what no decision depends on and others need not see."""
+    """Return an object without private parts that no decision depends on."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != _MANAGED}
     if obj.get("kind") == "Pod" and (nominators := _nominators(obj)):
         metadata[_MANAGED] = nominators
@@ -79,11 +130,11 @@ def without_private_parts(obj: Object) -> dict[str, Any]:
 
 
 def _nominators(pod: Object) -> list[dict[str, Any]]:
-    """Return who nominated a pod to its node, as its managed fields tell, and nothing else of these."""
+    """Return the managed fields of a nominated pod reduced to its nominators."""
     if not (pod.get("metadata") or {}).get(_MANAGED) or not (pod.get("status") or {}).get("nominatedNodeName"):
         return []
     field: Object = {"f:status": {"f:nominatedNodeName": {}}}
-    return [{"manager": name, "fieldsV1": field} for name in sorted(nominators_of(pod))] or [{}]  # it tells nobody
+    return [{"manager": name, "fieldsV1": field} for name in sorted(nominators_of(pod))] or [{}]  # unknown nominator
 
 
 def _containers(spec: Object) -> list[Object]:
@@ -92,7 +143,7 @@ def _containers(spec: Object) -> list[Object]:
 
 
 def _command(container: Object) -> dict[str, Any]:
-    """Return what of the scheduler's own container says how it is set."""
+    """Return the parts of the scheduler's container that hold its settings."""
     ours = [each for each in container.get("env") or () if str(each.get("name", "")).startswith(_PREFIX)]
     return {**{key: container[key] for key in ("name", "args") if key in container}, "env": ours}
 
@@ -116,5 +167,5 @@ def _pod_spec(spec: Object) -> dict[str, Any]:
 
 
 def _source(value: object) -> object:
-    """Return a volume's source without what a driver is told, which may be a secret."""
+    """Return a volume's source without the driver's attributes, which may be secret."""
     return {k: v for k, v in value.items() if k not in _OF_DRIVERS} if isinstance(value, Mapping) else value

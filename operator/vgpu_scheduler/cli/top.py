@@ -11,9 +11,9 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, on_terminal, progress, warn
-from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_selector
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, Listing, NamespaceOptions
+from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, progress, warn
+from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, did_you_mean_namespace, label_selector
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ListFormat, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.from_page import TOLD_OF, page_for, top_from_page
@@ -44,23 +44,24 @@ TABLES: Final[Mapping[str, Columns]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is to be shown.
+    """What to show.
 
     Attributes
     ----------
     names
-        Only these; empty for all.
+        Names of the rows to show; empty for all.
     namespace
-        Whose pods; None for those of all.
+        The namespace of the pods; None for all.
     labels
-        Which nodes, pods or namespaces; None for all.
+        The labels of the nodes, pods or namespaces; None for all.
     """
 
     subject: str
     names: Sequence[str]
     namespace: str | None
     labels: LabelSelector | None
-    listing: Listing
+    listing: ListFormat
+    cluster: ClusterOptions
 
 
 def run(
@@ -69,57 +70,52 @@ def run(
     names: Sequence[str],
     namespaces: NamespaceOptions,
     cluster: ClusterOptions,
-    listing: Listing,
+    listing: ListFormat,
     watch: bool,
     interval: float,
 ) -> None:
-    """Show it once, or again and again until Ctrl-C."""
+    """Show the rows once, or repeatedly until Ctrl-C."""
     if namespaces.name is not None and subject not in _NAMESPACED:
-        raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
-    TABLES[subject].sorted([], listing.sort_by)  # says what is wrong with it before anything is read
+        raise click.UsageError(f"-n is for pods and namespaces; {subject} have no namespace")
+    TABLES[subject].sorted([], listing.sort_by)  # reports a wrong column before anything is read
     names = [name.removeprefix(f"{TABLES[subject].kind}/") for name in names]  # as -o name writes them
     if page := page_for(cluster, _cannot(subject, listing, namespaces, watch=watch)):
         with exit_on_error():
             top_from_page(page, cluster, subject, names, listing)
         return
-    with exit_on_error(), _other_way():
+    with exit_on_error(), _other_way(cluster, namespaces.name):
         labels = label_selector(listing.selector)
         namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
-        question = _Question(subject, names, None if namespaces.every else namespace, labels, listing)
+        question = _Question(subject, names, None if namespaces.every else namespace, labels, listing, cluster)
         if not watch:
             world, view = _read(cluster, question)
             _warn(view_warnings(world, view))
             _warn(_show(world, question))
             return
-    try:
-        _watch(cluster, question, interval)
-    except KeyboardInterrupt:
-        progress("")
-        raise SystemExit(INTERRUPTED) from None
+    _watch(cluster, question, interval)
 
 
-def _cannot(subject: str, listing: Listing, namespaces: NamespaceOptions, *, watch: bool) -> str:
-    """Return why the page cannot answer; empty where it can."""
+def _cannot(subject: str, listing: ListFormat, namespaces: NamespaceOptions, *, watch: bool) -> str:
+    """Return why the page cannot answer; empty if it can."""
     if subject not in TOLD_OF:
-        return f"the page tells of {', '.join(TOLD_OF)}; top {subject} reads the pods themselves"
+        return f"the page shows only {', '.join(TOLD_OF)}; top {subject} reads the pods themselves"
     if listing.selector:
-        return "the page has no labels to choose by"
-    return (
-        "the page is asked once, and about the whole cluster: leave -w and -n out" if watch or namespaces.name else ""
-    )
+        return "the page cannot select by labels"
+    return "the page answers once, and for the whole cluster: leave out -w and -n" if watch or namespaces.name else ""
 
 
 @contextmanager
-def _other_way() -> Iterator[None]:
-    """Tell those who may not see the nodes what they may see."""
+def _other_way(cluster: ClusterOptions, namespace: str | None) -> Iterator[None]:
+    """Tell users who may not list nodes what they may see instead."""
     try:
         yield
     except MissingRightsError as error:
-        fail(f"{error}; top pods -n NAMESPACE shows the pods of a namespace that you may see")
+        meant = did_you_mean_namespace(namespace, cluster)
+        fail(f"{error}; top pods -n NAMESPACE shows the pods of a namespace that you may see{meant}")
 
 
 def _read(cluster: ClusterOptions, question: _Question) -> tuple[World, ClusterView]:
-    """Read a cluster, or of a namespace its pods alone, for those who may see no more."""
+    """Read the cluster, or only the pods of one namespace if the user may see nothing else."""
     view = read_cluster(cluster, progress)
     try:
         return make_world(view), view
@@ -135,7 +131,7 @@ def _warn(lines: Iterable[str]) -> None:
 
 
 def _watch(cluster: ClusterOptions, question: _Question, interval: float) -> None:
-    """Show a cluster again and again; warnings come below each table on a terminal, and else when they are new."""
+    """Show the rows repeatedly; warnings follow each table on a terminal, and otherwise only when they change."""
     printed: list[str] = []
     shown = False
     while True:
@@ -145,7 +141,7 @@ def _watch(cluster: ClusterOptions, question: _Question, interval: float) -> Non
             except (ApiUnreachableError, MissingRightsError) as error:
                 if not shown:
                     raise
-                warn(f"{error}; it is asked again")
+                warn(f"{error}; trying again")
                 time.sleep(interval)
                 continue
             shown = True
@@ -160,7 +156,7 @@ def _watch(cluster: ClusterOptions, question: _Question, interval: float) -> Non
 
 
 def _show(world: World, question: _Question) -> list[str]:
-    """Print the answer; return what is to be said of it."""
+    """Print the rows; return notes about them."""
     subject, listing = question.subject, question.listing
     rows = _ROWS[subject](world, question)
     columns = PODS_OF_ALL if subject == "pods" and question.namespace is None else TABLES[subject]
@@ -174,16 +170,16 @@ def _show(world: World, question: _Question) -> list[str]:
 
 
 def _notes(pods: Sequence[usage.PodUsage]) -> Iterator[str]:
-    """Say why the compute of some pods is not shown."""
+    """Explain why the compute of some pods is not shown."""
     unknown = sum(pod.cores is None for pod in pods)
     if unknown:
-        nodes, were = ("its node tells", "was") if unknown == 1 else ("their nodes tell", "were")
+        nodes, were = ("its node says", "was") if unknown == 1 else ("their nodes say", "were")
         share = f"only {nodes} how much of a card the compute is, and {were} not seen"
         yield f"cores: not known of {counted(unknown, 'pod')}: {share}"
 
 
-def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Listing) -> None:
-    """Show nodes with their cards and pods in one look."""
+def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: ListFormat) -> None:
+    """Show nodes together with their cards and pods."""
     every_card, every_pod = usage.cards(world), usage.pods(world)
     cards = [(row, [card for card in every_card if card.node == row.node]) for row in rows]
     pods = {row.node: [pod for pod in every_pod if pod.node == row.node] for row in rows}
@@ -208,7 +204,7 @@ def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Li
 
 
 def _cards(world: World, question: _Question) -> list[usage.CardUsage]:
-    """Return the cards of the nodes that are meant."""
+    """Return the cards of the selected nodes."""
     found = usage.cards(world)
     labels = question.labels
     if labels is None:
@@ -277,12 +273,12 @@ def _named(
     name_of: Callable[[Any], str],
     names: Callable[[str, str], bool] = str.__eq__,
 ) -> list[Any]:
-    """Return the rows that are named, all if none is.
+    """Return the named rows, or all rows if none is named.
 
     Parameters
     ----------
     names
-        Tells whether what somebody writes names a row that is called otherwise.
+        Tells whether a name given by the user matches a row's name.
     """
     if not question.names:
         return list(rows)
@@ -304,7 +300,8 @@ def _nothing(world: World, question: _Question) -> str:
     where = f" in namespace {question.namespace}" if question.namespace is not None else ""
     elsewhere = len(usage.pods(world)) if question.namespace is not None and question.subject == "pods" else 0
     hint = f"; {elsewhere} in other namespaces do: -A shows them" if elsewhere and not chosen else ""
-    return f"no {question.subject}{where}{chosen} hold cards{hint}"
+    meant = did_you_mean_namespace(question.namespace, question.cluster, world)
+    return f"no {question.subject}{where}{chosen} hold cards{hint}{meant}"
 
 
 _NOTHING: Final = {

@@ -1,4 +1,4 @@
-"""The columns of what ``vgpu-scheduler top`` lists."""
+"""The columns of ``vgpu-scheduler top``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _short(report: QuotaReport) -> str:
 
 
 def _fullest(reports: Sequence[QuotaReport]) -> float:
-    """Return how much of the fullest quota is used."""
+    """Return the used share of the fullest quota."""
     return max((each.used / each.limit if each.limit else float(each.used > 0) for each in reports), default=-1.0)
 
 
@@ -116,7 +116,7 @@ PODS: Final = Columns(
     as_json,
 )
 PODS_OF_ALL: Final = Columns("pod", lambda row: f"{row.namespace}/{row.pod}", PODS.listed, as_json)
-"""Of several namespaces, so that names say which."""
+"""Pods of several namespaces, with the namespace in their names."""
 NAMESPACES: Final = Columns(
     "namespace",
     attrgetter("namespace"),

@@ -1,4 +1,4 @@
-"""Serves what ``vgpu-scheduler ui --listen`` shows to those who log in."""
+"""Serves ``vgpu-scheduler ui --listen`` to users who log in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import uvloop
 from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.cli.page_memory import give_back, settle
 from vgpu_scheduler.cli.ui import held_in
-from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.reading import ClusterOptions, PrometheusServer, connect_to
 from vgpu_scheduler.runtime.collecting import collect_less_often
 from vgpu_scheduler.settings import parse_address
 from vgpu_scheduler.telemetry import is_local
@@ -50,7 +50,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """What the options of the command say."""
+    """The options of the command."""
 
     listen: str
     hosts: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ class ServingOptions:
     secret_file: Path | None = None
 
 
-def run(*, cluster: ClusterOptions, prometheus: str | None = None, **options: Any) -> None:
-    """Serve the page until the process is told to end."""
+def run(*, cluster: ClusterOptions, prometheus: PrometheusServer | None = None, **options: Any) -> None:
+    """Serve the page until the process is told to stop."""
     served = served_as(ServingOptions(**options))
     configure("INFO", "text", sys.stderr)
     with exit_on_error():
@@ -71,20 +71,21 @@ def run(*, cluster: ClusterOptions, prometheus: str | None = None, **options: An
 
 
 def served_as(asked: ServingOptions) -> Served:
-    """Return how the page is served.
+    """Return how the page is served, given the options.
 
     Raises
     ------
     click.UsageError
-        If that is not possible, or would show tokens to others.
+        If that is impossible, or would expose tokens.
     """
     host, port = _address(asked.listen)
     on_loopback = host == "localhost" or is_local(host)
     certificate = _certificate(asked)
     if certificate is None and not (asked.tls_at_proxy or on_loopback):
         raise click.UsageError(
-            f"--listen {asked.listen}: tokens would go over the network as they are: name --tls-cert and --tls-key, or"
-            " say by --tls-at-proxy that a proxy in front ends TLS"
+            f"--listen {asked.listen}: tokens would be sent over the network unencrypted: name --tls-cert and "
+            "--tls-key, or"
+            " say by --tls-at-proxy that a proxy in front of it terminates TLS"
         )
     if not asked.hosts and not on_loopback:
         raise click.UsageError("--host: name the hosts under which browsers ask for the page")
@@ -97,9 +98,9 @@ def _certificate(asked: ServingOptions) -> Certificate | None:
     if asked.tls_cert is None and asked.tls_key is None:
         return None
     if asked.tls_cert is None or asked.tls_key is None:
-        raise click.UsageError("--tls-cert and --tls-key belong together")
+        raise click.UsageError("--tls-cert and --tls-key must be given together")
     if asked.tls_at_proxy:
-        raise click.UsageError("--tls-at-proxy: there is a certificate, so that TLS ends here")
+        raise click.UsageError("--tls-at-proxy: leave out the certificate, or this option")
     try:
         return Certificate(asked.tls_cert, asked.tls_key)
     except CertificateError as error:
@@ -112,7 +113,7 @@ def _address(listen: str) -> tuple[str, int]:
     except ValueError:
         port = 0
     if not port:
-        raise click.UsageError(f"--listen: {listen!r} is no ADDRESS:PORT")
+        raise click.UsageError(f"--listen: {listen!r} is not ADDRESS:PORT")
     return host, port
 
 
@@ -122,7 +123,8 @@ def _proxies(asked: ServingOptions) -> Proxies | None:
         return None
     if user_header is None or secret_file is None:
         raise click.UsageError(
-            "--proxy-user-header and --proxy-secret-file belong together: whoever reaches the page can write a header"
+            "--proxy-user-header and --proxy-secret-file must be given together: any client that reaches the "
+            "page can send a header"
         )
     found = Proxies(user_header, asked.group_header, secret_file)
     try:

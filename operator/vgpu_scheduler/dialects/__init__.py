@@ -1,6 +1,6 @@
-"""Wire formats of the ecosystems that node agents and pods speak: the interfaces.
+"""The wire formats of device ecosystems (HAMi, Volcano, Koordinator): the interfaces.
 
-The dialects themselves are the packages beside this file; only those who choose among them import one.
+The dialects are the packages beside this file; only code that chooses a dialect imports them.
 """
 
 from vgpu_scheduler.dialects.allocation import TimestampText, is_text_of, placement_usage, stamped

@@ -1,4 +1,4 @@
-"""What is written on a pod for a placement, and what a pod holds when it is read back, entry by entry."""
+"""The interface to write allocations to pods and to read them back, and helpers for its entries."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, cha
 
 
 class Allocation(Protocol):
-    """The record of allocations on pods.
+    """Writes allocations to pods, and reads what pods hold.
 
-    One that says nothing else has no quotas and no labels, and relies on nothing that is written before a binding.
+    By default there are no quotas, no labels and no announcements by other schedulers.
 
     Attributes
     ----------
     keys
-        The annotations that say which devices a pod has.
+        The annotations that record the devices of a pod.
     written
-        Every annotation that is written on pods for the node side, or by it; those are among them.
+        All annotations that are written on pods for the node side, or by it, ``keys`` included.
     quota_resources
-        Resource names whose ``limits.<name>`` in a ResourceQuota bounds what a namespace holds of devices.
+        Resource names for which ``limits.<name>`` in a ResourceQuota limits what a namespace holds of devices.
     """
 
     @property
@@ -37,39 +37,39 @@ class Allocation(Protocol):
         """Return what a pod uses on the node that it is bound to."""
 
     def announced_node(self, pod: Pod) -> str:
-        """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""
+        """Return the node on which another scheduler of this ecosystem has announced an unbound pod, if any."""
         del pod
         return ""
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.
+        """Return the annotations that the Binding writes for the node side; none for a pod without devices.
 
         Parameters
         ----------
         placement
             The decision.
         unix_time
-            Seconds since the epoch; some node sides order pods by fractions of them.
+            Seconds since the epoch; some node sides order pods by fractions of seconds.
         pod
-            The pod, where there is one. A Binding merges: what an earlier attempt, or somebody else, left in its
-            annotations must be overwritten where the node side would read it.
+            The pod, if known. A Binding merges annotations, so annotations of an earlier attempt or of users must be
+            overwritten if the node side would read them.
         """
 
     def labels(self, placement: Placement) -> dict[str, str]:
-        """Return the labels that the node side selects pods by."""
+        """Return the labels by which the node side selects pods."""
         del placement
         return {}
 
 
 class TimestampText(str):
-    """A time in an annotation; the rest of what was encoded stands whenever it is written.
+    """A time in an encoded annotation, which is updated when the annotation is written.
 
     Parameters
     ----------
     unix_time
         Seconds since the epoch.
     per_second
-        What it is counted in.
+        The number of units per second.
     """
 
     __slots__ = ("per_second",)
@@ -83,7 +83,7 @@ class TimestampText(str):
 
 
 def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
-    """Return annotations that were encoded earlier, with the time when they are written."""
+    """Return annotations that were encoded earlier, with their times updated."""
     return {
         name: str(int(unix_time * value.per_second)) if isinstance(value, TimestampText) else value
         for name, value in annotations.items()
@@ -91,7 +91,7 @@ def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
 
 
 def is_text_of(written: str | None, encoded: str) -> bool:
-    """Tell whether an annotation is what was encoded earlier, whenever it was written."""
+    """Tell whether an annotation equals one that was encoded earlier, ignoring times."""
     if isinstance(encoded, TimestampText):
         return written is not None and written.isdecimal()
     return written == encoded
@@ -106,11 +106,11 @@ _Entry = TypeVar("_Entry")
 
 
 def realign(entries: Sequence[tuple[_Entry, ...]], claimants: Sequence[bool]) -> list[tuple[_Entry, ...]] | None:
-    """Give each container of a pod its entry, whatever padding the writer left out.
+    """Assign the entries of an annotation to the containers of a pod, whatever padding the writer used.
 
     HAMi 2.10.0 writes no entry for containers without devices, 2.4 leaves out leading ones, and plugins append empty
-    entries. When the entries do not stand at the containers that claim devices, the n-th entry with devices belongs
-    to the n-th claimant.
+    entries. If the positions of the entries do not match the containers that claim devices, the n-th entry with devices
+    belongs to the n-th claimant.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def realign(entries: Sequence[tuple[_Entry, ...]], claimants: Sequence[bool]) ->
     Returns
     -------
     list or None
-        One entry per container; None when there are more entries with devices than claimants.
+        One entry per container; None if there are more entries with devices than claimants.
     """
     filled = [entry for entry in entries if entry]
     if len(filled) > sum(claimants):

@@ -1,4 +1,4 @@
-"""What the pods of an ecosystem ask for, and how that is served: the allocator and the scorers."""
+"""The interface for the claims of an ecosystem's pods, and for their allocator and scorers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Scorers = tuple[WeightedScorer, ...]
 
 @dataclass(frozen=True, slots=True)
 class NodeSideAnnotation:
-    """An annotation that the node side follows on the pod itself, whatever was decided.
+    """A pod annotation that the node side reads itself, independent of the decision.
 
     Attributes
     ----------
     vendors
-        Whose devices it is about.
+        The vendors of the devices that it concerns.
     nothing
-        A value that asks for nothing.
+        A value that has no effect.
     """
 
     vendors: frozenset[str]
@@ -38,21 +38,21 @@ class Claims(Protocol):
     Attributes
     ----------
     resources
-        Every resource name that says anything about a claim.
+        All resource names that are part of claims.
     pod_annotations
         The annotations of a pod that its claims or its allocator depend on.
     pod_labels
         The labels of a pod that its claims depend on.
     overrides
-        The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
+        Groups of these annotations, by their word in a policy's ``podOverrides``; annotations without a word cannot be
         overruled.
     completed_resources
-        The resources of containers that :meth:`complete` may refuse, or write otherwise.
+        The resources of containers that :meth:`complete` may refuse or change.
     followed_by_node
-        Those of these annotations that the node side follows itself: a pod for which one of them must not be followed
-        must not be placed.
+        Those of these annotations that the node side reads itself: if a policy overrules one of them, the pod cannot be
+        placed.
     annotation_words
-        Those of these annotations that choose among cards by one of a few words, with these.
+        Those of these annotations that accept only a few words, with these words.
     """
 
     @property
@@ -78,38 +78,38 @@ class Claims(Protocol):
         pod
             The pod.
         defaults
-            What policies say about claims.
+            Defaults for claims that policies set.
 
         Raises
         ------
         ClaimError
-            If something is malformed or not understood; the message names the container, the field and the fix.
+            If something is malformed or not supported; the message names the container, the field and the fix.
         """
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[UsageWarning]:
-        """Say what a container asks, under the pod's annotations, that is followed otherwise than it looks."""
+        """Return warnings about requests of a container that have an unexpected effect, given the pod's annotations."""
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[UsageWarning]:
-        """Name the annotations whose values have another effect than their author may expect.
+        """Return warnings about annotations that have an unexpected effect.
 
         Parameters
         ----------
         annotations
-            Those of the pod that are in force.
+            The annotations of the pod that are not overruled.
         claims
-            What ``read`` returned; at least one is not empty.
+            The result of ``read``; at least one is not empty.
 
         Raises
         ------
         ClaimError
-            If one names a mode of sharing that there is not.
+            If one names an unknown sharing mode.
         """
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others, as far as it says itself."""
+        """Tell whether a claim by itself takes its cards whole, so that no other pod can use them."""
 
     def apart_from(self, annotations: Mapping[str, str]) -> PeerKeys | None:
-        """Return what the pods have in common of which one with these annotations shares no card; None for nobody."""
+        """Return the keys of the peers with which a pod with these annotations shares no card; None for no peers."""
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.
@@ -117,56 +117,55 @@ class Claims(Protocol):
         Parameters
         ----------
         annotations
-            Those of the pod that are in force.
+            The annotations of the pod that are not overruled.
         claims
-            What ``read`` returned.
+            The result of ``read``.
         choice
-            How policies have the cards chosen, as ``known_choice`` leaves it.
+            The policies' rules for choosing cards, as returned by ``known_choice``.
 
         Raises
         ------
         ClaimError
-            If an annotation or a restriction cannot be followed; the message names it.
+            If an annotation or a restriction is not supported; the message names it.
         """
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
-        """Return how cards are chosen without an order that this dialect does not know, and a word for what that is.
+        """Return the choice without card orders that this dialect does not support, and a phrase that names these.
 
-        What is left out gives way to the default; what restricts the choice stays, whether it can be followed or not.
+        Unsupported orders are replaced by the default; restrictions stay, even if they are not supported.
         """
 
     def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
-        """Return the scorers that rank the nodes of this dialect, and the names of those that it does not know.
+        """Return the scorers that support this dialect, and the names of the others.
 
         Parameters
         ----------
         scorers
-            Those in force.
+            The effective scorers.
 
         Returns
         -------
         tuple
-            Scorers that know the dialect's devices, at least one; and the names of those that are left out.
+            Scorers that support the dialect's devices, at least one; and the names of those that are left out.
         """
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
-        """Complete a container of a pod that is being admitted; tell whether it asks for devices.
+        """Complete a container of a pod at admission; tell whether it requests devices.
 
         Parameters
         ----------
         pod
-            The pod as JSON, which may be changed; its containers, resources and annotations have the types that they
-            should have.
+            The pod as JSON, which may be changed; the types of its containers, resources and annotations are valid.
         container
             One of its containers.
         unclaimed
-            No policy says how much a container claims that does not say it itself. Where one does, amounts that nobody
-            asked for are not written: the decision knows what is in force then.
+            Whether no policy sets defaults for claims. If one does, missing amounts are not written, because the
+            decision applies the effective policy.
 
         Raises
         ------
         Refusal
-            If the pod must not be let in.
+            If the pod must not be admitted.
         """
 
 

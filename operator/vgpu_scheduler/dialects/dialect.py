@@ -1,4 +1,4 @@
-"""What a dialect is: one ecosystem's wire format, joined from four small interfaces."""
+"""A dialect: one ecosystem's wire format, composed of four small interfaces."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Dialect:
     Attributes
     ----------
     name
-        What settings and messages call it.
+        Its name in settings and messages.
     inventory
-        Which devices a node has.
+        Reads the devices of nodes.
     claims
-        What a pod asks for.
+        Reads the claims of pods.
     allocation
-        What is written for a placement, and what a pod holds.
+        Writes placements to pods, and reads back what pods hold.
     node_side
-        How its node side finds a pod, and what proves that it has answered.
+        Describes how its node side finds a pod, and how it reports the result.
     """
 
     name: str

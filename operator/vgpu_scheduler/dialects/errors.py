@@ -1,4 +1,4 @@
-"""What goes wrong when objects are read: claims that are refused, registrations and allocations that are malformed."""
+"""Errors of refused claims, malformed registrations and allocations, and refusals at admission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClaimError(InputError):
     Attributes
     ----------
     fix
-        What is to be written otherwise; None where it is not as simple as that.
+        The fix; None if there is no simple one.
     """
 
     def __init__(self, message: str, fix: Fix | None = None) -> None:
@@ -26,20 +26,20 @@ class ClaimError(InputError):
 
 
 class CodecError(InputError):
-    """A registration or an allocation that cannot be decoded; the message says what and where."""
+    """A registration or an allocation that cannot be decoded; the message names the problem and its place."""
 
 
 class UnsupportedError(CodecError):
-    """A registration that says what this version does not follow, so that none of its devices is given out."""
+    """A registration with content that this version does not support, so that none of its devices is given out."""
 
 
 class RegistrationError(CodecError):
-    """A node of which the registrations of some vendors cannot be decoded.
+    """A node for which the registrations of some vendors cannot be decoded.
 
     Parameters
     ----------
     problems
-        What cannot be decoded, and why, by vendor.
+        The problem of each vendor whose registration cannot be decoded.
     devices
         The devices of the other vendors.
     """
@@ -51,14 +51,14 @@ class RegistrationError(CodecError):
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure
-    """A pod that is not let in at admission.
+    """A pod that is refused at admission.
 
     Parameters
     ----------
     message
-        What its creator is told.
+        The message for its creator.
     code
-        The HTTP status that goes with it.
+        The HTTP status.
     """
 
     def __init__(self, message: str, code: int = _REFUSED) -> None:

@@ -1,4 +1,4 @@
-"""Makes every dialect by its name; :mod:`vgpu_scheduler.dialects` itself knows none of them."""
+"""Makes every dialect by its name; :mod:`vgpu_scheduler.dialects` itself imports none of them."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = {
     "volcano": volcano_dialect,
     "koordinator": koordinator_dialect,
 }
-"""Each with its default names."""
+"""The factories of the dialects with their default resource names."""

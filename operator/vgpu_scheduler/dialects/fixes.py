@@ -1,24 +1,22 @@
-"""How a pod would have to be written that is refused, or is followed otherwise than it looks."""
+"""Fixes for pods that are refused or whose requests have an unexpected effect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["AmountFix", "AnnotationFix", "AskForCard", "Fix", "LeaveOutResource", "UsageWarning"]
-
 
 @dataclass(frozen=True, slots=True)
 class AmountFix:
-    """How an amount would have to be written.
+    """A corrected amount of a container.
 
     Attributes
     ----------
     container, resource
-        Whose amount of what it is.
+        The container and the resource.
     written
-        How it is written; empty where the container does not name the resource.
+        The current text; empty if the container does not name the resource.
     meant
-        What to write instead; None where the amount is no whole number, so that it depends on its unit.
+        The amount to write instead; None if the current one is not a whole number, so that its unit is unclear.
     """
 
     container: str
@@ -29,14 +27,14 @@ class AmountFix:
 
 @dataclass(frozen=True, slots=True)
 class AskForCard:
-    """A container asks for no card, and for amounts of one: one is to be asked for, or these are to be left out.
+    """A container requests amounts of a card but no card: it should request a card, or drop the amounts.
 
     Attributes
     ----------
     resource
-        What counts cards.
+        The resource that counts cards.
     others
-        What it asks beside.
+        The other resources that it requests.
     """
 
     container: str
@@ -46,7 +44,7 @@ class AskForCard:
 
 @dataclass(frozen=True, slots=True)
 class LeaveOutResource:
-    """A container is to ask for nothing of a resource."""
+    """A container should drop a resource."""
 
     container: str
     resource: str
@@ -54,12 +52,12 @@ class LeaveOutResource:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationFix:
-    """How an annotation of the pod would have to be written.
+    """A corrected annotation of the pod.
 
     Attributes
     ----------
     meant
-        What to write; empty where it is to be left out.
+        The value to write; empty to remove the annotation.
     """
 
     annotation: str
@@ -71,16 +69,16 @@ Fix = AmountFix | AskForCard | LeaveOutResource | AnnotationFix
 
 @dataclass(frozen=True, slots=True)
 class UsageWarning:
-    """Something in a pod that is followed otherwise than it looks.
+    """A warning about a part of a pod that has another effect than it seems.
 
     Attributes
     ----------
     text
-        What is written, and how it is followed.
+        What is written, and its effect.
     refusal
-        What is written, and what is to be written instead, for pods that are refused for it; empty for the text.
+        What is written, and what to write instead, for pods that are refused for it; if empty, ``text`` is used.
     fix
-        How it would have to be written; None where it is not as simple as that.
+        The fix; None if there is no simple one.
     """
 
     text: str
@@ -92,11 +90,11 @@ class UsageWarning:
 
     @property
     def refused(self) -> str:
-        """What is said of it where the pod is refused for it."""
+        """The message if the pod is refused for it."""
         return self.refusal or self.text
 
     def in_container(self, name: str) -> UsageWarning:
-        """Return it as one about a container."""
+        """Return the same warning about a named container."""
         fix = self.fix
         if fix is not None and not isinstance(fix, AnnotationFix):
             fix = replace(fix, container=name)

@@ -1,4 +1,4 @@
-"""Which devices the nodes of an ecosystem have, and what they have amounts of."""
+"""The interface for the devices of an ecosystem's nodes, and for their dimensions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import BoundedCache, Device, DeviceResource, Dimension, bytes_of
 
 MOST_DEVICES = 1024
-"""A node that lists more is not believed: its devices are sorted for every claim."""
+"""The maximum number of devices of a node, because devices are sorted for every claim."""
 InventoryObject = Mapping[str, Any]
-"""The object beside the node that lists its devices, as JSON, in dialects that have one."""
+"""A separate object that lists the devices of a node, as JSON, in dialects that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class InventoryKind:
     Attributes
     ----------
     name
-        As in ``kind``.
+        The ``kind``.
     path
-        Where all of them are listed and watched.
+        The API path to list and watch all of them.
     """
 
     name: str
@@ -33,7 +33,7 @@ class InventoryKind:
 
 
 def with_annotations(obj: InventoryObject, changed: Mapping[str, str]) -> InventoryObject:
-    """Return an object with other values of some annotations."""
+    """Return a copy of an object with some annotations changed."""
     metadata = obj.get("metadata") or {}
     return {**obj, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **changed}}}
 
@@ -44,28 +44,30 @@ class Inventory(Protocol):
     Attributes
     ----------
     dimensions
-        What a device has amounts of, in the order of every ``Amounts``.
+        The dimensions of devices, in the order of every ``Amounts``.
     cards
-        The vendors whose devices are cards; limits of policies are about these.
+        The vendors whose devices are cards; policy limits apply to these.
     memory, memory_unit
-        The dimension that is memory, and how many bytes one of it is.
+        The dimension of memory, and its unit in bytes.
     cores
-        The dimension that is compute in percent of a device.
+        The dimension of compute.
     compute_units
-        How much compute a device of a vendor has in the unit of its claims, where that is not percent.
+        The compute of a device in the unit of claims, by vendor, for vendors that do not use percent.
     in_percent
-        The vendors whose devices all count compute in percent, so that an amount says how much it is by itself.
+        The vendors whose devices all count compute in percent.
     unknown_to_kubelet
-        Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
+        Resource names that NodeResourcesFit must ignore, because no node advertises them.
     device_resources
-        Resource names that stand for amounts of devices.
+        The devices and dimensions of resource names.
+    in_sums
+        The vendors for which a container requests the total over all its cards, not the amount per card.
     smallest_pieces
-        The least memory that a piece of a card has, by vendor; vendors of which that is not known are left out.
+        The memory of the smallest piece of a card, by vendor; vendors for which it is unknown are left out.
     cordons
-        The annotation of a node that takes the cards in it out of service (UUIDs, separated by commas), by vendor;
-        vendors whose cards cannot be cordoned are left out.
+        The node annotation that takes cards out of service (comma-separated UUIDs), by vendor; vendors whose cards
+        cannot be cordoned are left out.
     kind
-        The kind of the objects that list the devices of nodes, each named as its node; None where nodes say it all.
+        The kind of the objects that list the devices of nodes, named like their nodes; None if nodes register them.
     """
 
     @property
@@ -87,6 +89,8 @@ class Inventory(Protocol):
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
     @property
+    def in_sums(self) -> frozenset[str]: ...  # noqa: D102
+    @property
     def smallest_pieces(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
@@ -95,45 +99,45 @@ class Inventory(Protocol):
     def kind(self) -> InventoryKind | None: ...  # noqa: D102
 
     def hardware(self, device: Device) -> str:
-        """Return the UUID of the hardware that a device is, as every dialect would call it."""
+        """Return the hardware's own UUID of a device, which is the same in all dialects."""
 
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
-        """Return a node, or the object beside one, as it would be written if all of its devices were healthy."""
+        """Return a node, or its inventory object, as if all of its devices were healthy."""
 
     def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
-        """Return the devices that the node registered, in the order written; none without a registration.
+        """Return the devices that the node registered, in the order of the registration; none without one.
 
         Parameters
         ----------
         node
             The node.
         inventory_object
-            The object beside the node that lists its devices, in dialects that have one.
+            The object that lists the node's devices, in dialects that have one.
 
         Raises
         ------
         CodecError
             If the registration cannot be decoded; the message names the annotation or the field. A
-            :class:`RegistrationError` has the devices of the vendors whose registration can.
+            :class:`RegistrationError` contains the devices of the vendors whose registrations are valid.
         """
 
 
 MOST_BYTES = 256 * 2**20
-"""What all that is remembered may take: 20,000 nodes with 8 cards take about half of it.
+"""Bytes that cached device lists may take: 20,000 nodes with 8 cards take about half of it.
 
-Of nodes that are known nothing is held twice: their devices are the same objects.
+The devices of known nodes take no additional memory, because they are the same objects.
 """
 _DEVICE, _LINK, _PIECE, _LABEL = 700, 120, 400, 200
-"""About how many bytes a decoded device takes, and each of its links, pieces and labels."""
+"""Approximate bytes of a decoded device, and of each of its links, pieces and labels."""
 
 
 class RememberedDevices:
-    """Decoded device lists, the most recently used ones, bounded by bytes.
+    """A cache of the most recently used decoded device lists, bounded by bytes.
 
     Parameters
     ----------
     most_bytes
-        How much they may take together, with the texts that they were decoded from.
+        The maximum size, including the texts that they were decoded from.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -141,18 +145,18 @@ class RememberedDevices:
 
     @property
     def bytes(self) -> int:
-        """About what is remembered takes."""
+        """The approximate size of the cache."""
         return self._known.bytes
 
     def get(self, facts: Hashable, decode: Callable[[], tuple[Device, ...]]) -> tuple[Device, ...]:
-        """Return the devices of a registration, decoded now if they are not remembered.
+        """Return the devices of a registration, decoded if they are not cached.
 
         Parameters
         ----------
         facts
-            All that they depend on: texts, and tuples of them.
+            Everything that they depend on: texts, and tuples of texts.
         decode
-            Decodes them; what it raises is not remembered.
+            Decodes them; errors are not cached.
         """
         known = self._known.get(facts)
         if known is None:
@@ -166,7 +170,7 @@ def _size(device: Device) -> int:
 
 
 def check_number(number: int, what: str = "devices") -> None:
-    """Refuse more devices than a node has.
+    """Refuse more than :data:`MOST_DEVICES` devices.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How the node side of an ecosystem finds its pod, and what proves that it has answered."""
+"""The interface for an ecosystem's node side: how it finds its pod, and how it reports the result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, PodClaims, quoted
 
 _SIGNS_OF_LIFE: Final = re.compile(r"handshake|[/.-]lock(\.|$)")
-"""In the annotations of any ecosystem, listed or not."""
+"""Matches heartbeat and lock annotations of all ecosystems, whether their dialect is used or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLock:
-    """A lock through which the node side finds its pod, and which it releases.
+    """A node lock by which the node side finds its pod, and which the node side releases.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class NodeLock:
     names_owner
         Whether its value names the pod; it is a bare time otherwise.
     expiry
-        Seconds after which one that names no owner is nobody's.
+        Seconds after which a lock that names no owner counts as released.
     """
 
     annotation: str
@@ -36,7 +36,7 @@ class NodeLock:
 
 @dataclass(frozen=True, slots=True)
 class LockValue:
-    """A decoded lock: when it was taken and by which pod (empty where the lock is a bare time)."""
+    """A decoded lock: when it was taken, and for which pod (empty if the lock is a bare time)."""
 
     taken_at: datetime
     namespace: str = ""
@@ -49,17 +49,17 @@ class LockValue:
 
 
 def is_sign_of_life(annotation: str) -> bool:
-    """Tell whether an annotation of a node says no more than that somebody is alive, or who is served now."""
+    """Tell whether a node annotation is only a heartbeat, a lock or an allocation token."""
     return annotation == LAST_ALLOCATED or _SIGNS_OF_LIFE.search(annotation) is not None
 
 
 def version_of_image(image: str, name: str) -> tuple[int, int] | None:
-    """Return the major and minor version that the tag of an image says; None if the image is called otherwise.
+    """Return the major and minor version in the tag of an image; None if the image has another name.
 
     Raises
     ------
     ValueError
-        If the tag says no version.
+        If the tag is not a version.
     """
     called, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     if called != name:
@@ -72,14 +72,14 @@ def version_of_image(image: str, name: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class UnservedPod:
-    """A pod that ended, or started, unserved: its device plugin would take it for the next one with its key.
+    """A pod that started or ended unserved: its device plugin would mistake it for the next pod with the same key.
 
     Attributes
     ----------
     node
-        Where it was bound.
+        The node that it was bound to.
     plugin_key
-        What the plugin knows it by; see :meth:`NodeSide.plugin_key`.
+        The key by which the plugin finds it; see :meth:`NodeSide.plugin_key`.
     """
 
     node: str
@@ -87,20 +87,20 @@ class UnservedPod:
 
 
 class NodeSide(Protocol):
-    """The node side of one ecosystem: its locks, its plugin keys and its answers.
+    """The node side of one ecosystem: its locks, its plugin keys and how it reports results.
 
-    One that says nothing of plugin keys and of what it serves has no keys, and serves all that can be claimed.
+    By default it has no plugin keys, and serves all valid claims.
 
     Attributes
     ----------
     locks
-        Every lock that a pod may need, each annotation once.
+        All locks that pods may need, each annotation once.
     """
 
     locks: tuple[NodeLock, ...] = ()
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return the lock through which the node side will look for this pod; None if it has other ways."""
+        """Return the lock by which the node side finds this pod; None if it has another way."""
 
     def parse_lock(self, value: str) -> LockValue:
         """Decode the value of a lock.
@@ -108,39 +108,39 @@ class NodeSide(Protocol):
         Raises
         ------
         ValueError
-            If it is malformed; such a lock is nobody's to take or release, an administrator has to look at it.
+            If it is malformed; only an administrator can resolve such a lock.
         """
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
-        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+        """Encode the value of a lock for a pod; ``now`` must have a time zone."""
 
     def serializes(self, claims: PodClaims) -> bool:
         """Tell whether the node side serves the pods of a node in the order of their decisions.
 
-        The next pod is then bound only when this one has its devices; so it is with a lock, too.
+        The next pod is then bound only when this one has its devices, as with a lock.
         """
 
     def plugin_key(self, claims: PodClaims) -> str:
-        """Return what a node side without a lock knows a pod by, in the words of what pods ask for.
+        """Return the key by which a node side without a lock finds a pod, made of the pod's resource names.
 
-        Among a node's pods with the same key, the plugin serves the oldest. Empty if it recognises pods in another way.
+        Among a node's pods with the same key, the plugin serves the oldest. Empty if it finds pods in another way.
         """
         del claims
         return ""
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return where and by which key the node side still waits for a pod that ended unserved; None if nowhere."""
+        """Return the node and key under which the node side still waits for a pod that ended unserved, or None."""
         del pod
         return None
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the node side says on the pod that it has allocated, or that it could not."""
+        """Tell whether the node side has reported success or failure on the pod."""
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the node side has consumed every entry of the pod."""
 
     def is_through(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the node side has answered, or has nothing left to hand out to the pod."""
+        """Tell whether the node side has answered, or has consumed all entries of the pod."""
         return self.has_answered(annotations) or self.nothing_left(annotations)
 
     def check(self, pod: Pod, claims: PodClaims) -> None:
@@ -149,29 +149,29 @@ class NodeSide(Protocol):
         Raises
         ------
         ClaimError
-            If it could not, wherever the pod went; the message names the container, the resource and the fix.
+            If it could not on any node; the message names the container, the resource and the fix.
         """
         del pod, claims
 
     def version_problem(self, image: str) -> str | None:
-        """Tell what does not go together with the version of the software on the nodes that an image is of.
+        """Return the problem with the version of an image of this node side.
 
-        Empty if all does; None if the image is of something else, or all versions do the same.
+        Empty if there is none; None if the image is of other software, or the version does not matter.
 
         Raises
         ------
         ValueError
-            If the image is of this software and does not say of which version.
+            If the image is of this software and its version is unknown.
         """
         del image
         return None
 
 
 class LocklessNodeSide(NodeSide):
-    """A node side that finds the allocation on the pod that it starts: no lock, no plugin keys, no answer."""
+    """A node side that reads the allocation from the pod that it starts: no lock, no plugin keys, no answer."""
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return none."""
+        """Return None: there are no locks."""
         del claims
         return None
 
@@ -185,16 +185,16 @@ class LocklessNodeSide(NodeSide):
         raise ValueError(f"lock {lock.annotation}: this node side has no locks")
 
     def serializes(self, claims: PodClaims) -> bool:
-        """Return False: pods of a node may be bound one right after the other."""
+        """Return False: the node side does not serialise the pods of a node."""
         del claims
         return False
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
-        """Return False: nothing is said on the pod."""
+        """Return False: the node side reports nothing on the pod."""
         del annotations
         return False
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Return False: nothing is ever consumed."""
+        """Return False: the node side consumes no entries."""
         del annotations
         return False

@@ -1,8 +1,8 @@
-"""Several dialects side by side: who owns a resource name, whose a pod is, and what it uses of each."""
+"""Several dialects side by side: which dialect owns a resource name, reads a pod, and charges its usage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -34,9 +34,9 @@ class LimitedResource(NamedTuple):
     Attributes
     ----------
     dialect
-        Whose name it is.
+        The dialect that owns the name.
     unit
-        The unit of its dimension, or what a vendor counts of a card that is no percentage.
+        The unit of its dimension, or ``parts`` for compute in a vendor-specific unit.
     """
 
     resource: QuotaResource
@@ -55,9 +55,9 @@ def _unit_of(dialect: Dialect, resource: QuotaResource) -> str:
 class Dialects:
     """The dialects in use, in the order in which they are listed.
 
-    A resource name belongs to the first of them that knows it. A waiting pod has one dialect, that of its names. A
-    bound pod is read by the dialects whose allocation key it carries and of whose names it asks for any, or else by
-    the owners of its names; one whose names belong to several is charged in all of these.
+    A resource name belongs to the first dialect that knows it. A waiting pod has one dialect, the owner of its resource
+    names. A bound pod is read by the dialects whose allocation key and resource names it has, else by the owners of its
+    resource names; a bound pod with names of several dialects is charged in all of them.
 
     Parameters
     ----------
@@ -69,11 +69,13 @@ class Dialects:
     node_side
         All node sides as one.
     unknown_to_kubelet
-        Resource names that the Kubernetes resource filter must leave alone.
+        Resource names that the NodeResourcesFit filter must ignore.
+    resources
+        The resource names of all dialects.
     pod_annotations, pod_labels
-        What of a pod the claims of any dialect depend on.
+        The annotations and labels of a pod on which the claims of any dialect depend.
     quota_resources
-        The resources that quotas limit, by name: of the first dialect that knows it.
+        The resources that quotas limit, by name, each of the first dialect that knows it.
 
     Raises
     ------
@@ -85,13 +87,14 @@ class Dialects:
         listed = tuple(dialects)
         self._by_name = {dialect.name: dialect for dialect in listed}
         if not listed or len(self._by_name) < len(listed):
-            raise ValueError(f"dialects: {[dialect.name for dialect in listed]} is no list of different dialects")
+            raise ValueError(f"dialects: {[dialect.name for dialect in listed]} is not a list of different dialects")
         self.first = listed[0]
         self._alone = listed[0] if len(listed) == 1 else None
         self._owners: dict[str, Dialect] = {}
         for dialect in listed:
             for name in dialect.claims.resources:
                 self._owners.setdefault(name, dialect)
+        self.resources: Collection[str] = self._owners.keys()
         self.quota_resources: dict[str, LimitedResource] = {}
         for dialect in listed:
             for name, resource in dialect.allocation.quota_resources.items():
@@ -109,16 +112,16 @@ class Dialects:
         return len(self._by_name)
 
     def __getitem__(self, name: str) -> Dialect:
-        """Return the dialect of a name; the one that is listed first for an empty name."""
+        """Return a dialect by name; an empty name stands for the one that is listed first."""
         return self._by_name[name] if name else self.first
 
     @property
     def inventory_kinds(self) -> tuple[InventoryKind, ...]:
-        """The kinds of the objects beside nodes that list their devices."""
+        """The kinds of the objects, separate from nodes, that list devices."""
         return tuple(kind for dialect in self if (kind := dialect.inventory.kind))
 
     def owners(self, pod: Pod) -> tuple[Dialect, ...]:
-        """Return the dialects that the resource names of a pod belong to, in the order in which they are listed."""
+        """Return the dialects that own the resource names of a pod, in the order in which they are listed."""
         names = {owner.name for name in _names(pod) if (owner := self._owners.get(name))}
         return tuple(dialect for dialect in self if dialect.name in names)
 
@@ -139,7 +142,7 @@ class Dialects:
         return self._by_name[next(iter(owned))] if owned else self.first
 
     def _readers(self, pod: Pod) -> Iterable[Dialect]:
-        """Return the dialects that tell what a bound pod holds."""
+        """Return the dialects that read what a bound pod holds."""
         if self._alone is not None:
             return (self._alone,)
         names, owners = frozenset(_names(pod)), self.owners(pod)
@@ -160,16 +163,16 @@ class Dialects:
         return {name: usage for name, usage in found if usage.charges or usage.unreadable or usage.problem}
 
     def announced_node(self, pod: Pod) -> str:
-        """Return the node that another scheduler of an ecosystem says it will bind an unbound pod to, if any."""
+        """Return the node on which another scheduler has announced an unbound pod, if any."""
         announced = (dialect.allocation.announced_node(pod) for dialect in self._readers(pod))
         return next(filter(None, announced), "")
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for the node side; see :class:`Allocation`."""
+        """Return the annotations that the Binding writes for the node side; see :class:`Allocation`."""
         return stamped(self[placement.dialect].allocation.annotations(placement, unix_time, pod), unix_time)
 
     def encoded(self, placement: Placement, pod: Pod) -> dict[str, str]:
-        """Return the same, to be :func:`stamped` with the time when it is written."""
+        """Return the same annotations without the time; :func:`stamped` adds it when they are written."""
         return self[placement.dialect].allocation.annotations(placement, 0, pod)
 
     def labels(self, placement: Placement) -> dict[str, str]:
@@ -195,17 +198,17 @@ class JoinedNodeSide(NodeSide):
         )
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return the lock through which the node side of the claims' dialect will look for the pod, if any."""
+        """Return the node lock by which the node side of the claims' dialect finds the pod, if any."""
         side = self._by_name.get(dialect_of(claims))
         return None if side is None else side.lock(claims)
 
     def parse_lock(self, value: str) -> LockValue:
-        """Decode the value of a lock, as the first dialect with locks does that can.
+        """Decode the value of a lock by the first dialect that can.
 
         Raises
         ------
         ValueError
-            If none can.
+            If no dialect can.
         """
         for side in self._by_name.values():
             if side.locks:
@@ -216,7 +219,7 @@ class JoinedNodeSide(NodeSide):
         raise ValueError(f"lock value {quoted(value)} cannot be decoded")
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
-        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+        """Encode the value of a lock for a pod; ``now`` must have a time zone."""
         return self._by_lock[lock.annotation].format_lock(lock, now, pod)
 
     def serializes(self, claims: PodClaims) -> bool:
@@ -225,21 +228,21 @@ class JoinedNodeSide(NodeSide):
         return side is not None and side.serializes(claims)
 
     def plugin_key(self, claims: PodClaims) -> str:
-        """Return what the node side of the claims' dialect knows a pod by."""
+        """Return the key by which the node side of the claims' dialect finds a pod."""
         side = self._by_name.get(dialect_of(claims))
         return "" if side is None else side.plugin_key(claims)
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return where and by which key a node side still waits for a pod that ended unserved; the first of several."""
+        """Return the node and the key of the first node side that still waits for a pod that ended unserved, if any."""
         return next(filter(None, (side.unserved_pod(pod) for side in self._by_name.values())), None)
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether every node side that has something to allocate to the pod says that it did, or could not."""
+        """Tell whether every node side with an allocation for the pod has reported success or failure."""
         concerned = self._concerned(annotations)
         return bool(concerned) and all(side.has_answered(annotations) for side in concerned)
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether every node side that has something to allocate to the pod has consumed all entries."""
+        """Tell whether every node side with an allocation for the pod has consumed all entries."""
         concerned = self._concerned(annotations)
         return bool(concerned) and all(side.nothing_left(annotations) for side in concerned)
 
@@ -250,22 +253,22 @@ class JoinedNodeSide(NodeSide):
             side.check(pod, claims)
 
     def _concerned(self, annotations: Mapping[str, str]) -> list[NodeSide]:
-        """Return the node sides whose allocation keys a pod carries: what is written for others is not theirs."""
+        """Return the node sides whose allocation keys a pod has."""
         return [d.node_side for d in self._dialects if not d.allocation.keys.isdisjoint(annotations)]
 
 
 def _names(pod: Pod) -> list[str]:
-    """Return the resource names that the containers of a pod ask for, in order."""
+    """Return the resource names in the limits and requests of a pod, in order."""
     return [
         name for container in pod.spec.containers for given in (container.limits, container.requests) for name in given
     ]
 
 
 def _usage(dialect: Dialect, pod: Pod) -> Usage:
-    """Return what a pod holds; where that cannot be found out, its claims on any card: they are not free."""
+    """Return what a pod holds; if that fails, its claims on every card, so that its cards are not given away."""
     try:
         return dialect.allocation.usage(pod)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not give the pod's cards away
+    except Exception as error:  # noqa: BLE001 - no error may give the pod's cards away
         problem = internal_error(error)
         try:
             return Usage({}, dialect.claims.read(pod), problem)

@@ -1,4 +1,4 @@
-"""Who may do what: questions to the authorizer, and the answers that RBAC would give."""
+"""Access questions, and their answers from the API server's authorizer or from RBAC objects."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class Account:
 
     @property
     def user(self) -> str:
-        """What the API server calls it."""
+        """Its user name on the API server."""
         return f"{_ACCOUNT}:{self.namespace}:{self.name}"
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that it is in."""
+        """Its groups."""
         return (f"{_ACCOUNT}s", f"{_ACCOUNT}s:{self.namespace}", "system:authenticated")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Whether an account may do something.
+class AccessQuestion:
+    """The question whether an account may do something.
 
     Attributes
     ----------
     group, resource, subresource
-        To what; the group of the core API is empty.
+        The resource in question; the core group is empty.
     namespace
-        Where; empty for everywhere.
+        The namespace; empty for all namespaces.
     name
-        The one object that it is about; empty for all.
+        The name of a single object; empty for all objects.
     """
 
     account: Account
@@ -56,7 +56,7 @@ class Question:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What is asked, as the ``resourceAttributes`` of a SubjectAccessReview."""
+        """The question as ``resourceAttributes`` of a SubjectAccessReview."""
         return {
             "verb": self.verb,
             "group": self.group,
@@ -68,7 +68,7 @@ class Question:
 
     @property
     def right(self) -> str:
-        """The right in the words of kubectl."""
+        """The right in kubectl's words."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
         whole = f"{resource}/{self.subresource}" if self.subresource else resource
         named = f" {self.name}" if self.name else ""
@@ -76,37 +76,37 @@ class Question:
 
 
 class Rights(Protocol):
-    """Answers such questions."""
+    """Answers access questions."""
 
-    def allows(self, question: Question) -> bool:
+    def allows(self, question: AccessQuestion) -> bool:
         """Tell whether the account has a right."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReviews:
-    """What the API server's authorizer answered; what it was not asked is not allowed."""
+    """Answers of the API server's authorizer; questions without an answer are denied."""
 
-    answers: Mapping[Question, bool]
+    answers: Mapping[AccessQuestion, bool]
 
-    def allows(self, question: Question) -> bool:
+    def allows(self, question: AccessQuestion) -> bool:
         """Tell whether the account has a right."""
         return self.answers.get(question, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Rbac:
-    """What roles and their bindings allow; other authorizers of the API server may allow more."""
+    """Answers from roles and bindings; other authorizers of the API server may allow more."""
 
     cluster_roles: tuple[Role, ...] = ()
     cluster_bindings: tuple[RoleBinding, ...] = ()
     roles: tuple[Role, ...] = ()
     bindings: tuple[RoleBinding, ...] = ()
 
-    def allows(self, question: Question) -> bool:
+    def allows(self, question: AccessQuestion) -> bool:
         """Tell whether the account has a right."""
         return any(_covers(rule, question) for rule in self._rules(question))
 
-    def _rules(self, question: Question) -> Iterator[Rule]:
+    def _rules(self, question: AccessQuestion) -> Iterator[Rule]:
         by_name = {role.metadata.name: role.rules for role in self.cluster_roles}
         for binding in _about(self.cluster_bindings, question.account):
             yield from by_name.get(binding.role_ref.name, ())
@@ -129,7 +129,7 @@ def _is(subject: Subject, account: Account, namespace: str) -> bool:
     return subject.kind == "User" and subject.name == account.user
 
 
-def _covers(rule: Rule, asked: Question) -> bool:
+def _covers(rule: Rule, asked: AccessQuestion) -> bool:
     resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     resources = {"*", resource} | ({f"*/{asked.subresource}"} if asked.subresource else set())
     return (

@@ -1,34 +1,34 @@
-"""What a check is."""
+"""The definition of a check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Unknown
 
 RIGHTS = "rights"
-"""What a check needs that asks who may do what; the others need objects, by their kind."""
+"""What a check needs if it asks who may do what; other needs are kinds of objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question to what was seen of a cluster.
+    """A check of what was read of a cluster.
 
     Attributes
     ----------
     name
-        What a report calls it.
+        Its name in reports.
     needs
-        The kinds of objects without which it says nothing.
+        The kinds of objects that it cannot do without.
     diagnoses
-        What it may find.
+        Its possible diagnoses.
     run
-        Yields what it finds, and what it could not tell.
+        Yields its findings, and what it could not determine.
     """
 
     name: str
     needs: tuple[str, ...]
     diagnoses: tuple[Diagnosis, ...]
-    run: Callable[[ClusterSnapshot], Iterator[Finding | Unknown]]
+    run: Callable[[DoctorInput], Iterator[Finding | Unknown]]

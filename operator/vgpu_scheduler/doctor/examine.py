@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_scheduler.doctor.access import Question
+from vgpu_scheduler.doctor.access import AccessQuestion
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
 from vgpu_scheduler.doctor.checks.rights import needed_roles
 from vgpu_scheduler.doctor.checks.rights import questions as rights_of
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped, Unknown
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",
     Severity.ERROR,
-    "The settings in the scheduler's ConfigMap cannot be understood. A scheduler that starts with them ends at once;"
-    " this report goes by the defaults.",
+    "The settings in the scheduler's ConfigMap are not valid. A scheduler that starts with them exits at "
+    "once; this report assumes the defaults.",
     "Correct the setting that the message names (vgpu-scheduler settings shows all), and restart the scheduler.",
 )
 
@@ -26,23 +26,23 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     SETTINGS_UNREADABLE,
     OBJECT_UNREADABLE,
 )
-"""Everything that can be found."""
+"""All diagnoses."""
 
 
-def questions(seen: ClusterSnapshot) -> tuple[Question, ...]:
-    """Return all that the checks ask about who may do what."""
+def questions(seen: DoctorInput) -> tuple[AccessQuestion, ...]:
+    """Return all access questions of the checks."""
     roles = needed_roles(seen.expected)
     own = [asked for role in roles for asked in rights_of(role, seen.account, seen.expected)]
     return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(seen)))))
 
 
 def objects_of(kinds: Sequence[str]) -> str:
-    """Say which objects somebody has to be shown."""
+    """Describe the objects that a check is missing."""
     return f"objects of kind {' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))}"
 
 
-def examine(seen: ClusterSnapshot) -> Report:
-    """Make every check that can be made; the worst findings come first."""
+def examine(seen: DoctorInput) -> Report:
+    """Run every check that can run; return a report with the most severe findings first."""
     findings = list(seen.findings)
     skipped = []
     for check in CHECKS:

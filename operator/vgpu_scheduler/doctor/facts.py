@@ -1,4 +1,4 @@
-"""What is looked at: where the API server serves it, which right that takes, and how it is read."""
+"""The kinds of objects that checks examine: their paths, the rights needed, and their decoders."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS,
 OBJECT_UNREADABLE = Diagnosis(
     "object-unreadable",
     Severity.WARNING,
-    "A field of the object has another type than Kubernetes gives it, or a quantity is none. The scheduler passes over"
-    " such an object as well: a pod of this kind is never placed, and a node of this kind takes no pod.",
+    "A field of the object has the wrong type, or a quantity cannot be parsed. The scheduler ignores such "
+    "an object, too: such a pod is never placed, and no pod is placed on such a node.",
     "Correct the field that the message names, or delete the object.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ListedKind:
-    """One kind of objects that checks look at.
+    """A kind of objects that checks examine.
 
     Attributes
     ----------
     kind
-        As in ``kind``; checks name what they need by this.
+        As in ``kind``; checks refer to it by this name.
     group, version, resource
-        Where it is served; the group of the core API is empty.
+        The API group, version and resource; the core group is empty.
     decode
-        Reads one.
+        Decodes one object.
     names
-        The objects that are asked for one by one; all are listed if there are none.
+        The names of the objects to read one by one; if empty, all are listed.
     older
         Versions that older API servers serve instead.
     namespace
-        The one that they are listed in; empty for all.
+        The namespace to list; empty for all.
     object_kind
-        What the objects call their kind, where several kinds are called the same; empty for ``kind``.
+        The ``kind`` of the objects if several kinds share that name; empty if it equals this ``kind``.
     is_namespaced
         Whether the objects are in namespaces.
     """
@@ -79,7 +79,7 @@ class ListedKind:
     is_namespaced: bool = False
 
     def is_of(self, obj: Mapping[str, Any]) -> bool:
-        """Tell whether an object of a file is one of these."""
+        """Tell whether an object in a file is of this kind."""
         if not self.object_kind:
             return obj.get("kind") == self.kind
         return (obj.get("apiVersion"), obj.get("kind")) == (f"{self.group}/{self.version}", self.object_kind)
@@ -93,7 +93,7 @@ class ListedKind:
 
     @property
     def right(self) -> str:
-        """The right to see them, in the words of kubectl, and in which namespaces, where they are in any."""
+        """The right to read the objects in kubectl's words, with the namespaces if they are namespaced."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
         where = f" {in_namespaces(self.namespace)}" if self.is_namespaced else ""
         return f"{'get' if self.names else 'list'} {resource}{where}"
@@ -103,7 +103,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
 
 DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
-"""The names of the definitions of our policies."""
+"""The names of the CRDs of the policies."""
 
 
 def _pod_group_fact(kind: PodGroupKind) -> ListedKind:
@@ -163,10 +163,10 @@ FACTS: tuple[ListedKind, ...] = (
     ),
     *map(_pod_group_fact, POD_GROUP_KINDS),
 )
-"""What every look at a cluster takes."""
+"""The kinds that every examination reads."""
 
 OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
-"""The kinds that may be looked at in one namespace alone."""
+"""The kinds that may be read in a single namespace."""
 
 ROLE_FACTS: tuple[ListedKind, ...] = (
     ListedKind("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
@@ -174,17 +174,17 @@ ROLE_FACTS: tuple[ListedKind, ...] = (
     ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role), is_namespaced=True),
     ListedKind("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding), is_namespaced=True),
 )
-"""What tells who may do what, where the API server may not be asked that."""
+"""The kinds that show who may do what, if the API server cannot be asked."""
 
 
-def beside_fact(kind: InventoryKind) -> ListedKind:
-    """Return the fact of a kind of objects that list the devices of nodes."""
+def inventory_fact(kind: InventoryKind) -> ListedKind:
+    """Return the listed kind for objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
     return ListedKind(kind.name, group, version, resource, partial(decode_inventory, kind.name))
 
 
 def decode_fact(fact: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
-    """Read objects; return those that can be read, and findings about the others."""
+    """Decode objects; return those that can be decoded, and findings about the others."""
     values: list[Any] = []
     findings: list[Finding] = []
     for item in items:

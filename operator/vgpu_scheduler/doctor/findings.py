@@ -1,4 +1,4 @@
-"""What the checks find, as values."""
+"""Findings of checks, as values."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from enum import Enum
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import first_of
+from vgpu_scheduler.model import first_of, namespaced_name
 
 PAGE = "docs/doctor.md"
-"""Has a section for each diagnosis, whose anchor is its id."""
+"""The page with a section for each diagnosis; the section's anchor is the id."""
 _MOST_NAMED = 5
 
 
 class Severity(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Pods do not get what they should, or get what is somebody else's."""
+    """Pods do not get what they should, or get what belongs to others."""
     WARNING = "warning"
-    """Nothing is wrong yet, or only for some; it will be if it stays so."""
+    """Nothing is wrong yet, or only for some pods; it will be if it stays so."""
     INFO = "info"
-    """Nothing is wrong; somebody may want to know."""
+    """Nothing is wrong, but somebody may want to know."""
 
     @property
     def rank(self) -> int:
-        """The worst first."""
+        """The sort key; the most severe comes first."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """The object that a finding is about; the namespace of what has none is empty."""
+    """The object that a finding is about; the namespace is empty for cluster-scoped objects."""
 
     kind: str
     name: str
@@ -41,32 +41,32 @@ class ObjectRef:
 
     @classmethod
     def of_pod(cls, pod: Pod) -> ObjectRef:
-        """Refer to a pod."""
+        """Return the reference to a pod."""
         return cls("Pod", pod.name, pod.namespace)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        return f"{self.kind} {namespaced_name(self.namespace, self.name)}"
 
 
 def listed_nodes(names: Collection[str]) -> str:
-    """Return the names of nodes for a message: the first ones, and how many more there are."""
+    """Return the names of nodes for a message: the first ones, and the number of the others."""
     return f"{'node' if len(names) == 1 else 'nodes'} {first_of(sorted(names), _MOST_NAMED)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that can be wrong.
+    """A problem that checks can find.
 
     Attributes
     ----------
     id
-        Its name for scripts and links; it never changes.
+        Its name in scripts and links, which never changes.
     severity
-        How bad it is.
+        The severity of its findings.
     cause
-        What it means and where it comes from, for the page.
+        The meaning and origin of the problem, for the page.
     remedy
-        What to do, in one sentence.
+        The remedy, in one sentence.
     """
 
     id: str
@@ -75,21 +75,21 @@ class Diagnosis:
     remedy: str
 
     def of(self, ref: ObjectRef, message: str, about: str = "") -> Finding:
-        """Return the finding that this is so of an object, or of something of it."""
+        """Return a finding with this diagnosis about an object, or about a part of it."""
         return Finding(self, ref, message, about)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with one object.
+    """A problem of one object.
 
     Attributes
     ----------
     message
-        What is wrong with it, with names and numbers.
+        What is wrong, with names and numbers.
     about
-        The card or annotation that it is about, where the object has several; the same finding is so called for as long
-        as it lasts, whatever the numbers in its message are.
+        The card or annotation that the finding is about, if the object has several. It identifies the finding over
+        time, whatever the numbers in its message are.
     """
 
     diagnosis: Diagnosis
@@ -99,12 +99,12 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The severity of the diagnosis."""
         return self.diagnosis.severity
 
     @property
     def docs(self) -> str:
-        """Where the page says more."""
+        """The link to the documentation."""
         return f"{PAGE}#{self.diagnosis.id}"
 
     def as_json(self) -> dict[str, Any]:
@@ -121,12 +121,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that a check could not tell, beside what it found.
+    """Something that a check could not determine, in addition to its findings.
 
     Attributes
     ----------
     reason
-        What it would take to know, for ``needs …``.
+        What is needed to determine it, to follow the word ``needs``.
     """
 
     reason: str
@@ -134,14 +134,14 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A check that could not be made.
+    """A check that could not run.
 
     Attributes
     ----------
     check
         Its name.
     reason
-        The right that is missing, or what else was in the way.
+        The missing right, or another reason.
     """
 
     check: str
@@ -150,16 +150,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found.
+    """The result of all checks.
 
     Attributes
     ----------
     findings
-        The worst first.
+        The findings, most severe first.
     skipped
-        The checks that could not be made.
+        The checks that could not run.
     checks
-        How many checks were made.
+        The number of checks that ran.
     """
 
     findings: tuple[Finding, ...]
@@ -168,12 +168,12 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was found that somebody should do something about; information does not count."""
+        """Whether there are no findings to act on; findings of severity info do not count."""
         return not any(self._serious())
 
     @property
     def complete(self) -> bool:
-        """Whether every check was made."""
+        """Whether every check ran."""
         return not self.skipped
 
     def _serious(self) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
-"""Objects of the API of which only some fields matter here, as values.
+"""API objects as values, with only the fields that checks use.
 
-What the API server leaves out has its default; what has another type than it should have is refused by name. Pods and
-nodes have a decoder of their own in :mod:`vgpu_scheduler.kube`.
+A field that the API server leaves out has its default; a field of a wrong type raises an error that names it. Pods and
+nodes have decoders of their own in :mod:`vgpu_scheduler.kube`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _Value = TypeVar("_Value")
 
 
 class _Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Something of which unknown fields are passed over."""
+    """An object whose unknown fields are ignored."""
 
 
 class ManagedField(_Object, frozen=True):
-    """Who wrote last, and when by the API server's clock."""
+    """An entry of ``managedFields``: when a manager last wrote, by the API server's clock."""
 
     time: str = ""
 
@@ -41,7 +41,7 @@ class Meta(_Object, frozen=True):
 
 
 class Variable(_Object, frozen=True):
-    """A variable of a container's environment; empty where its value comes from elsewhere."""
+    """An environment variable of a container; the value is empty if it comes from elsewhere."""
 
     name: str = ""
     value: str = ""
@@ -70,7 +70,7 @@ class VolumeSpec(_Object, frozen=True):
 
 
 class TemplateSpec(_Object, frozen=True):
-    """What the pods of a workload are."""
+    """The spec of a workload's pods."""
 
     service_account_name: str = ""
     service_account: str = ""
@@ -86,14 +86,14 @@ class Template(_Object, frozen=True):
 
 
 class WorkloadSpec(_Object, frozen=True):
-    """What a DaemonSet or Deployment is to be."""
+    """The spec of a DaemonSet or Deployment."""
 
     replicas: int = 1
     template: Template = Template()
 
 
 class WorkloadStatus(_Object, frozen=True):
-    """What has become of it."""
+    """The status of a DaemonSet or Deployment."""
 
     ready_replicas: int = 0
 
@@ -111,7 +111,7 @@ class Workload(_Object, frozen=True):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     def ref(self, kind: str) -> ObjectRef:
-        """Return what findings call it."""
+        """Return the reference to it for findings."""
         return ObjectRef(kind, self.metadata.name, self.metadata.namespace)
 
     @property
@@ -127,7 +127,7 @@ class Workload(_Object, frozen=True):
 
 
 class Rule(_Object, frozen=True):
-    """What a role allows."""
+    """A rule of a role."""
 
     api_groups: list[str] = []
     resources: list[str] = []
@@ -143,14 +143,14 @@ class Role(_Object, frozen=True):
 
 
 class RoleRef(_Object, frozen=True):
-    """The role that a binding gives."""
+    """The role that a binding grants."""
 
     kind: str = ""
     name: str = ""
 
 
 class Subject(_Object, frozen=True):
-    """Who is given a role."""
+    """A subject to which a binding grants a role."""
 
     kind: str = ""
     name: str = ""
@@ -166,7 +166,7 @@ class RoleBinding(_Object, frozen=True):
 
 
 class AdmissionPolicySpec(_Object, frozen=True):
-    """What an admission policy says of itself."""
+    """The spec of an admission policy."""
 
     failure_policy: str = "Fail"
 
@@ -179,7 +179,7 @@ class AdmissionPolicy(_Object, frozen=True):
 
 
 class AdmissionBindingSpec(_Object, frozen=True):
-    """Which policy is in force, and how."""
+    """The spec of a binding of an admission policy."""
 
     policy_name: str = ""
     validation_actions: list[str] = []
@@ -217,13 +217,13 @@ class DefinedVersion(_Object, frozen=True):
 
 
 class DefinitionSpec(_Object, frozen=True):
-    """What a definition defines."""
+    """The spec of a CustomResourceDefinition."""
 
     versions: list[DefinedVersion] = []
 
 
 class ConditionedStatus(_Object, frozen=True):
-    """A status of which only the conditions matter."""
+    """A status with only its conditions."""
 
     conditions: list[StatusCondition] = []
 
@@ -241,7 +241,7 @@ class Definition(_Object, frozen=True):
 
 
 class LeaseSpec(_Object, frozen=True):
-    """Who holds a Lease."""
+    """The holder of a Lease."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
@@ -261,38 +261,38 @@ class Lease(_Object, frozen=True):
 
     @property
     def renewed(self) -> datetime | None:
-        """When its holder says that it renewed it."""
+        """When the holder renewed it, by the holder's clock."""
         return parse_time(self.spec.renew_time, assumed=UTC)
 
     @property
     def written(self) -> datetime | None:
-        """When it was last written by the API server's clock, in whole seconds; None if that is not known."""
+        """When it was last written, by the API server's clock (whole seconds); None if not known."""
         times = (parse_time(field.time, assumed=UTC) for field in self.metadata.managed_fields)
         return max((time for time in times if time), default=None)
 
 
 class SliceSpec(_Object, frozen=True):
-    """Whose devices a ResourceSlice lists."""
+    """The driver and node of a ResourceSlice."""
 
     driver: str = ""
     node_name: str = ""
 
 
 class ResourceSlice(_Object, frozen=True):
-    """The devices that a driver of dynamic resource allocation offers."""
+    """A ResourceSlice: devices that a driver of dynamic resource allocation offers."""
 
     metadata: Meta = Meta()
     spec: SliceSpec = SliceSpec()
 
 
 class PolicyObjectStatus(ConditionedStatus, frozen=True):
-    """What became of a policy, and the evictions that it has recorded, as they were written."""
+    """The status of a policy, with its recorded evictions undecoded."""
 
     evictions: Any = None
 
 
 class PolicyObject(_Object, frozen=True):
-    """A VGPUPolicy or ClusterVGPUPolicy, of which what became of it matters, and little of what it says."""
+    """A VGPUPolicy or ClusterVGPUPolicy, with its spec undecoded."""
 
     metadata: Meta = Meta()
     spec: dict[str, Any] = {}
@@ -300,9 +300,9 @@ class PolicyObject(_Object, frozen=True):
 
 
 def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
-    """Return what reads an object of a kind.
+    """Return a decoder for objects of a kind.
 
-    It raises :class:`DecodeError` if a field that matters has the wrong type; the message names the field.
+    It raises :class:`DecodeError` if a field that is used has the wrong type; the message names the field.
     """
     typed = msgspec.json.Decoder(value)
 
@@ -317,18 +317,18 @@ def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
 
 
 def decode_workload(obj: Encoded) -> Workload:
-    """Read a DaemonSet or a Deployment.
+    """Decode a DaemonSet or a Deployment.
 
     Raises
     ------
     DecodeError
-        If a field that matters has the wrong type.
+        If a field that is used has the wrong type.
     """
     return _workload(obj)
 
 
 def _without_nulls(value: Any, levels: int = DEEPEST) -> Any:
-    """Leave out what is null: Go writes it where there is nothing; what lies too deep is 0, for nobody reads it."""
+    """Drop null values, which Go writes for absent ones; values nested too deeply, which nobody reads, become 0."""
     if not isinstance(value, Mapping | list):
         return value
     if not levels:

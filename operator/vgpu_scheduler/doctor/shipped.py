@@ -1,4 +1,4 @@
-"""What the manifests that come with this version say; ``make manifests`` renders it into ``shipped.json``."""
+"""The content of this version's manifests; ``make manifests`` renders it into ``shipped.json``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from vgpu_scheduler.doctor.objects import Rule
 
 
 class ShippedRole(msgspec.Struct, frozen=True, kw_only=True):
-    """A role that the scheduler's account is given.
+    """A role of the scheduler's account.
 
     Attributes
     ----------
     name
         Its name.
     file
-        Where it is, under ``manifests``.
+        Its file under ``manifests``.
     namespaced
-        Whether it holds in the namespace of the Lease only.
+        Whether it applies only in the namespace of the Lease.
     rules
-        What it allows.
+        Its rules.
     """
 
     name: str
@@ -39,23 +39,23 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class ShippedPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """A ValidatingAdmissionPolicy, and how it fails."""
+    """A ValidatingAdmissionPolicy and its failure policy."""
 
     name: str
     failure_policy: str
 
 
 class ShippedManifests(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it.
+    """The content of the manifests.
 
     Attributes
     ----------
     roles
-        What the scheduler's account is given.
+        The roles of the scheduler's account.
     writer
-        The rule of the role that lets its subjects write allocations.
+        The rule of the role whose subjects may write allocations.
     writers
-        To whom the base gives that role.
+        The subjects of that role in the base.
     policies
         The admission policies of the base.
     """
@@ -68,5 +68,5 @@ class ShippedManifests(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def shipped() -> ShippedManifests:
-    """Return what is shipped."""
+    """Return the content of the shipped manifests."""
     return msgspec.json.decode((files(__package__) / "shipped.json").read_bytes(), type=ShippedManifests)

@@ -1,8 +1,17 @@
-"""State in, decisions out: the queue, the algorithm and what ties them together."""
+"""The scheduling engine: the queue, the scheduling algorithm, preemption and pod groups."""
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, card_verdicts
-from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, ClosureCause, NodeClosure
+from vgpu_scheduler.engine.closures import (
+    ClosedByLock,
+    ClosedByPod,
+    ClosedByUnreadablePod,
+    ClosedByUnservedPods,
+    ClosureCause,
+    NodeClosure,
+    StandingClosure,
+)
+from vgpu_scheduler.engine.device_names import renamed_resources
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
@@ -10,11 +19,10 @@ from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_status import GroupStatus
-from vgpu_scheduler.engine.lock_owners import owner_of, taker_of
-from vgpu_scheduler.engine.lock_review import review_locks
-from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_without_cards
-from vgpu_scheduler.engine.observing import Sweep
+from vgpu_scheduler.engine.lock_owners import owner_of, review_locks, taker_of
+from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, TakenLock, find_lock
+from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_in_vain, offered_without_cards
+from vgpu_scheduler.engine.observing import Resync
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -24,23 +32,25 @@ from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
-from vgpu_scheduler.engine.storage import VOLUME_CLAIMS, VOLUMES
+from vgpu_scheduler.engine.storage import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 
 __all__ = [
-    "ANY_CARD",
     "BY_PREEMPTION",
     "GIVEN_UP_AFTER",
-    "IN_TURN",
     "OVERDUE_AFTER",
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
-    "VOLUMES",
-    "VOLUME_CLAIMS",
+    "VOLUME_CLAIM_RESOURCE",
+    "VOLUME_RESOURCE",
     "Candidates",
     "CardVerdict",
+    "ClosedByLock",
+    "ClosedByPod",
+    "ClosedByUnreadablePod",
+    "ClosedByUnservedPods",
     "ClosureCause",
     "ConditionReport",
     "Engine",
@@ -65,10 +75,12 @@ __all__ = [
     "QuotaLimits",
     "QuotaReport",
     "Requeue",
+    "Resync",
     "SchedulingAlgorithm",
     "SchedulingQueue",
     "StaleGroup",
-    "Sweep",
+    "StandingClosure",
+    "TakenLock",
     "UsageMeter",
     "breaches",
     "card_verdicts",
@@ -79,12 +91,14 @@ __all__ = [
     "find_lock",
     "held_by_namespace",
     "nodes_of_unlisted_dialects",
+    "offered_in_vain",
     "offered_without_cards",
     "owner_of",
     "part_of_card",
     "pod_sums",
     "pools",
     "quotas_from_event",
+    "renamed_resources",
     "review_locks",
     "taker_of",
     "used_by",

@@ -1,4 +1,4 @@
-"""One attempt: a pod against a state gives a decision. No I/O, no waiting, no clock."""
+"""One scheduling attempt: computes the decision for a pod from a state, without I/O, waiting or a clock."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, replaced_with
-from vgpu_scheduler.engine.equivalence import NodePart, Refused, SchedulableClass
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes
+from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.kubelet_rejections import replaced_with
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
-from vgpu_scheduler.engine.pod_capacity import PodCapacity, capacity_for
+from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, own_priority, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -33,11 +32,11 @@ from vgpu_scheduler.model import (
     ScorePart,
 )
 from vgpu_scheduler.policy import EffectivePolicy
-from vgpu_scheduler.predicates import FilterError, unschedulable_message
+from vgpu_scheduler.predicates import FilterError, Reason, unschedulable_message
 from vgpu_scheduler.state import Reservation
 
 REFUSED = "Refused"
-"""Stands for a plugin where a pod is refused for what it asks."""
+"""The plugin name in decisions that refuse a pod because of its own spec, policy or volumes."""
 
 
 class SchedulingAlgorithm:
@@ -46,15 +45,15 @@ class SchedulingAlgorithm:
     Parameters
     ----------
     classes
-        What pods ask for, and of which state.
+        The equivalence classes of pods, and the state.
     closed_nodes
-        The nodes whose device plugins serve nobody; none without it.
+        The nodes whose device plugins serve no pods; None for no such nodes.
     storage
-        Which writes to storage objects are denied; none without it.
+        Knows which writes to storage objects are denied; None if none is.
     prices
-        Learns what cards are worth, where policies say so; without it, prices stay as they are.
+        Learns the prices of cards, where policies say so; None keeps prices constant.
     priority
-        Returns the priority that counts for a pod: its group's, or its own.
+        Returns the effective priority of a pod: its group's, or its own.
 
     Attributes
     ----------
@@ -68,17 +67,17 @@ class SchedulingAlgorithm:
         closed_nodes: ClosedNodes | None = None,
         storage: StorageAccess | None = None,
         prices: PriceLearner | None = None,
-        priority: Callable[[Pod], int] = lambda pod: pod.priority,
+        priority: Callable[[Pod], int] = own_priority,
     ) -> None:
         self.priority = priority
         self.state = classes.state
         self.classes = classes
-        self.on_node = OnNode(classes, closed_nodes)
+        self.on_node = OnNode(classes, closed_nodes, priority)
         self._dialects = classes.dialects
         self._storage = storage
         self._prices = prices
         self._preferences = Preferences(self.state)
-        self.nominated = NominatedPods(self.state, self.on_node)
+        self.nominated = NominatedPods(self.state, self.on_node, priority)
 
     def decide(
         self,
@@ -88,35 +87,35 @@ class SchedulingAlgorithm:
         within: NDArray[np.int64] | None = None,
         changed: NDArray[np.int64] | None = None,
     ) -> Decision:
-        """Decide where a pod goes; nothing is assumed.
+        """Decide where a pod goes, without assuming the placement.
 
         Parameters
         ----------
         explain
-            Give the verdict of every node that does not fit.
+            Include the verdict of every node that does not fit.
         within
-            The only node rows that it may go to, shape (n,); all without it. Others count nowhere.
+            The node rows that the pod may go to, shape (n,); None for all. Other nodes are not counted either.
         changed
-            The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
-            is remembered. All without it.
+            The few node rows that changed since the pod fitted on no node, shape (n,); only these are evaluated, and
+            the results are not cached. None for all.
         """
         decision = self._decide(pod, explain=explain, within=within, changed=changed)
-        quota = CardReason.ResourceQuotaNotFit.text
+        quota = CardReason.ResourceQuotaNotFit
         if not self.state.holds or decision.outcome is not Outcome.UNSCHEDULABLE or quota not in decision.reasons:
             return decision
-        without: list[Reservation] = []
-        for kept in self._within_kept_quota(pod):
-            without.append(kept)
-            with self.state.counting_across_nodes(without=without):
+        given_up: list[Reservation] = []
+        for room in self._room_in_quota(pod):
+            given_up.append(room)
+            with self.state.counting_across_nodes(without=given_up):
                 again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
             if again.outcome is Outcome.PLACED:
-                return replace(again, takes_room_of=tuple(each.uid for each in without if each.uid != pod.uid))
+                return replace(again, takes_room_of=tuple(each.uid for each in given_up if each.uid != pod.uid))
         return decision
 
-    def _within_kept_quota(self, pod: Pod) -> Iterator[Reservation]:
-        """Yield the room that is kept for a pod, then for lower priorities of its namespace, the lowest first.
+    def _room_in_quota(self, pod: Pod) -> Iterator[Reservation]:
+        """Yield the kept room that counts in the pod's quotas and that the pod may use.
 
-        Quotas count it, and it keeps the pod from no other node.
+        First its own, then that of pods of its namespace with lower priorities, the lowest first.
         """
         holds, priority = self.state.holds, self.priority(pod)
         lower = [hold for hold in holds if hold.reservation.namespace == pod.namespace and hold.priority < priority]
@@ -141,106 +140,108 @@ class SchedulingAlgorithm:
         Parameters
         ----------
         on_kept_room
-            Look for a place where room is kept that is open to it, too.
+            Also try nodes where kept room is open to the pod.
         """
         may_take_room = on_kept_room and bool(self.state.holds)
         if changed is None:
             pod_class = self.classes.of(pod, beyond_any_card=not explain)
         else:
             pod_class = self.classes.transient(pod)
-        if isinstance(pod_class, Refused):
+        if isinstance(pod_class, RefusedClass):
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
-            self._prices.before(pod_class.claimed)
-        if may_take_room and (kept := self._own_room(pod, pod_class, within)) is not None:
-            return kept
-        if changed is None:
-            rows = self.state.nodes.rows() if within is None else within
-            pod_class.node.refresh(self.state, rows)
-        else:
-            rows = changed
-            pod_class.node.recompute(self.state, rows)
+            self._prices.before(pod_class.claimed)  # new prices change the scores that are computed below
+        if may_take_room and (on_own_room := self._on_own_room(pod, pod_class, within)) is not None:
+            return on_own_room
+        rows = self._refreshed_rows(pod_class.node, within, changed)
         try:
-            found = self._filtered(pod, pod_class, rows)
+            filtered = self._filtered(pod, pod_class, rows)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        rows, part = self.on_node.open_to(pod_class, pod, found.candidates), pod_class.node
-        name_order = self.state.nodes.name_order
+        decision = self._on_best_node(pod, pod_class, filtered, explain=explain)
+        if decision is None and may_take_room:
+            decision = self._on_room_of_others(pod, pod_class, within)
+        return decision or self._unschedulable(pod, pod_class, filtered, explain=explain)
+
+    def _refreshed_rows(
+        self, part: NodePart, within: NDArray[np.int64] | None, changed: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        """Bring a node part up to date on the rows that a decision is about, and return these rows."""
+        if changed is not None:
+            part.recompute(self.state, changed)
+            return changed
+        rows = self.state.nodes.rows() if within is None else within
+        part.refresh(self.state, rows)
+        return rows
+
+    def _on_best_node(
+        self, pod: Pod, pod_class: SchedulableClass, filtered: Filtered, *, explain: bool
+    ) -> Decision | None:
+        """Place a pod on the node with the best score; None if it fits on no node."""
+        part, policy = pod_class.node, pod_class.claimed.policy
+        rows = self.on_node.open_to(pod_class, pod, filtered.candidates)
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
-        ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
-        best = (
-            ranked.best(part, name_order) if ranked else int(select_best(rows, part.feasible, part.score, name_order))
-        )
+        ranked = self._preferences.rank(pod, part, rows, policy.device_weight)
+        name_order = self.state.nodes.name_order
+        if ranked is None:
+            best = int(select_best(rows, part.feasible, part.score, name_order))
+        else:
+            best = ranked.best(part, name_order)
         if best < 0:
-            taken = self._room_of_others(pod, pod_class, within) if may_take_room else None
-            return taken or self._unschedulable(pod, pod_class, found, explain=explain)
+            return None
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
-            return self._refused(pod, pod_class.claimed.policy, problem)  # nodes cannot be ranked for it
-        asked = found.candidates if explain else np.array([best], dtype=np.int64)
+            return self._refused(pod, policy, problem)  # nodes cannot be ranked for this pod
         placement = self.on_node.placement(pod, pod_class, best)
-        decision = self._placed(pod, pod_class, placement, self._scores(part, asked, ranked), feasible)
-        closed = self.on_node.closed_to(pod_class, pod) if explain else {}
-        return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
-
-    def capacity_for(self, pod: Pod, most: int) -> PodCapacity:
-        """Return no less than how many pods like one there is room for by node row; for none if the pod is refused.
-
-        Parameters
-        ----------
-        most
-            More than that are not counted on a node.
-        """
-        pod_class, rows = self.classes.of(pod), self.state.nodes.rows()
-        counts = np.zeros(self.state.nodes.capacity, dtype=np.int64)
-        if isinstance(pod_class, Refused):
-            return PodCapacity(counts, "")
-        pod_class.node.refresh(self.state, rows)
-        found = capacity_for(self.state, pod_class.node, rows, most)
-        counts[rows] = found.counts
-        return PodCapacity(counts, found.scarcest)
+        scored_rows = filtered.candidates if explain else np.array([best], dtype=np.int64)
+        scores = self._scores(part, scored_rows, ranked)
+        decision = self._placed(pod, pod_class, placement, scores, feasible)
+        if not explain:
+            return decision
+        closed = self.on_node.closed_to(pod_class, pod)
+        return replace(decision, verdicts=verdicts(part, filtered, closed, self.state.nodes))
 
     def filter(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None = None) -> Filtered:
-        """Return what the filters say of all nodes for a pod, or of some.
+        """Return the results of the filters for a pod.
 
         Parameters
         ----------
         within
-            The only node rows that it may go to, shape (n,); all without it.
+            The node rows to filter, shape (n,); None for all.
 
         Raises
         ------
         FilterError
-            If one of them cannot tell.
+            If a filter cannot decide.
         """
         rows = self.state.nodes.rows() if within is None else within
         pod_class.node.refresh(self.state, rows)
         return self._filtered(pod, pod_class, rows)
 
     def _filtered(self, pod: Pod, pod_class: SchedulableClass, rows: NDArray[np.int64]) -> Filtered:
-        found = Filtered(pod_class.node, pod_class.cluster, pod, rows)
+        filtered = Filtered(pod_class.node, pod_class.cluster, pod, rows)
         if self.state.nominations:
-            self.nominated.reject(pod, pod_class.node, pod_class.cluster, found)
-        return found
+            self.nominated.reject(pod, pod_class.node, pod_class.cluster, filtered)
+        return filtered
 
     def _nominated_first(self, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave the node that a pod is nominated to alone, if it fits there: no other is ranked beside it."""
+        """Return only the row of the nominated node if the pod fits there, else all rows."""
         nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
         return nominated if part.feasible[nominated].any() else rows
 
-    def _own_room(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None) -> Decision | None:
-        """Place a pod on the node where room is kept for it; None if there is none, or if it does not fit there yet."""
+    def _on_own_room(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None) -> Decision | None:
+        """Place a pod on the node where room is kept for it; None without such room, or while it does not fit there."""
         hold = self.state.holds.get(pod.uid)
         if hold is None or not self._is_within(hold.node, within):
             return None
         return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
-    def _room_of_others(
+    def _on_room_of_others(
         self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None
     ) -> Decision | None:
-        """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
+        """Place a pod in room kept for lower priorities, for as few and as low ones as possible; None if impossible."""
         ways = []
         for node in self.state.holds.nodes():
             room = self.state.holds.open_to(node, pod.uid, self.priority(pod))
@@ -255,7 +256,7 @@ class SchedulingAlgorithm:
         return None
 
     def _on_kept_room(self, pod: Pod, pod_class: SchedulableClass, node: str, room: Sequence[str]) -> Decision | None:
-        """Place a pod on a node where room is kept for some pods that is open to it."""
+        """Place a pod on a node, using the room kept for the pods in ``room``; None if it does not fit."""
         placement = self.on_node.fits_once_gone(pod, node, (), room)
         if placement is None:
             return None
@@ -265,20 +266,10 @@ class SchedulingAlgorithm:
     def _is_within(self, node: str, rows: NDArray[np.int64] | None) -> bool:
         return rows is None or bool(np.any(rows == self.state.nodes.row(node)))
 
-    def after_recheck(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
-        """Return a decision with another placement on its node and what is in force for the pod now.
-
-        The scores stay: they chose the node.
-        """
-        sources = dict(self.classes.policy(pod).sources)
-        same = placement is decision.placement and self.classes.is_noted(pod)
-        annotations = decision.annotations if same else None
-        return replace(decision, placement=placement, annotations=annotations, sources=sources)
-
     def nearest(self, pod: Pod) -> NearMiss | None:
-        """Return which card came closest to fitting a pod that fits nowhere, of the nodes that pass its filters."""
+        """Return the card that came closest to fitting an unschedulable pod, among the nodes that pass its filters."""
         pod_class, rows = self.classes.of(pod, beyond_any_card=True), self.state.nodes.rows()
-        if isinstance(pod_class, Refused):
+        if isinstance(pod_class, RefusedClass):
             return None
         pod_class.node.refresh(self.state, rows)
         try:
@@ -286,16 +277,12 @@ class SchedulingAlgorithm:
         except FilterError:
             return None
         walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
-        own = self.classes.transient(pod)  # what a pod lacks follows from its own claims
-        if isinstance(own, Refused) or not walked.size:
+        own = self.classes.transient(pod)  # the near miss depends on the pod's own claims
+        if isinstance(own, RefusedClass) or not walked.size:
             return None
-        if own.node.allocator is not pod_class.node.allocator:  # which has not looked at any node yet
+        if own.node.allocator is not pod_class.node.allocator:  # the own allocator has evaluated no node yet
             own.node.recompute(self.state, walked[:1])
         return self._nearest(pod_class, own.node.allocator, rows)
-
-    def dialect(self, name: str) -> Dialect:
-        """Return a dialect by its name."""
-        return self._dialects[name]
 
     def _nearest(
         self, pod_class: SchedulableClass, allocator: Allocator | None, rows: NDArray[np.int64]
@@ -337,7 +324,7 @@ class SchedulingAlgorithm:
     def _scores(
         self, part: NodePart, rows: NDArray[np.int64], ranked: RankedNodes | None
     ) -> dict[str, tuple[ScorePart, ...]]:
-        """Return what each scorer and plugin says about each of the rows that fit."""
+        """Return the score parts by scorer and plugin for each feasible row."""
         scores = {}
         for row in rows.tolist():
             if not part.feasible[row]:
@@ -348,24 +335,25 @@ class SchedulingAlgorithm:
 
     def _refused(self, pod: Pod, policy: EffectivePolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
+        why = Reason(REFUSED, reason, ClusterEvent.POD_UPDATE | ClusterEvent.POLICY | ClusterEvent.STORAGE)
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.REFUSED,
             message=f"0/{nodes} nodes are available: {reason}.",
             nodes=nodes,
-            reasons={reason: nodes},
-            helped_by=ClusterEvent.POD_UPDATE | ClusterEvent.POLICY | ClusterEvent.STORAGE,
-            rejected_by=(REFUSED,),
+            reasons={why: nodes},
+            helped_by=why.helped_by,
+            rejected_by=(why.plugin,),
             sources=dict(policy.sources),
         )
 
-    def _unschedulable(self, pod: Pod, pod_class: SchedulableClass, found: Filtered, *, explain: bool) -> Decision:
-        rows, part = found.rows, pod_class.node
+    def _unschedulable(self, pod: Pod, pod_class: SchedulableClass, filtered: Filtered, *, explain: bool) -> Decision:
+        rows, part = filtered.rows, pod_class.node
         closed = self.on_node.closed_to(pod_class, pod)
-        counted = count_rejections(part, found, closed, self.state.nodes)
+        counted = count_rejections(part, filtered, closed, self.state.nodes)
         counts, events = counted.reasons, counted.events
-        pre_filter_reason = found.pre_filter_reason
+        pre_filter_reason = filtered.pre_filter_reason
         return Decision(
             uid=pod.uid,
             pod=pod.key,
@@ -373,38 +361,38 @@ class SchedulingAlgorithm:
             message=unschedulable_message(
                 int(rows.shape[0]), counts, pre_filter_reason.text if pre_filter_reason else ""
             )
-            + pods_on_unknown_cards(self.on_node, pod, part, found.candidates),
+            + pods_on_unknown_cards(self.on_node, pod, part, filtered.candidates),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
-            near_miss=self._nearest(pod_class, part.allocator, found.candidates)
+            verdicts=verdicts(part, filtered, closed, self.state.nodes) if explain else {},
+            near_miss=self._nearest(pod_class, part.allocator, filtered.candidates)
             if explain and lacks_amounts(counts)
             else None,
-            another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
-            or not self._fits_without_quotas(pod, pod_class, found),
+            another_node_helps=CardReason.ResourceQuotaNotFit not in counts
+            or not self._fits_without_quotas(pod, pod_class, filtered),
             helped_by=events | ClusterEvent.POD_UPDATE,
             rejected_by=counted.rejected_by,
             equivalence=self._equivalence(pod_class, pod, events),
-            per_node=not (pod_class.cluster or closed or self.state.nominations or events & ~OF_ONE_NODE),
+            node_local=not (pod_class.cluster or closed or self.state.nominations or events & ~OF_ONE_NODE),
             sources=dict(pod_class.claimed.policy.sources),
             warnings=pod_class.claimed.warnings,
         )
 
     def _equivalence(self, pod_class: SchedulableClass, pod: Pod, events: ClusterEvent) -> Hashable:
-        """Return what pods have in common that get the same answer; None for one that stands for itself."""
+        """Return a key that is equal for pods with the same answer; None if no other pod has the same."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
-            return None  # what is kept for a pod is in the way of all others only
+            return None  # room kept for this pod is in the way of all other pods
         if self.priority(pod) != pod.priority:
-            return None  # more room that is kept for others is open to it than to its equals, or less
+            return None  # with another effective priority, other kept room is open to this pod
         equivalence = pod_class.equivalence(pod)
-        # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
+        # A pod that replaces a rejected one gets another answer for a while, so it must not be tried for others.
         return (replaced_with(pod), equivalence) if events & ClusterEvent.KUBELET_REJECTION else equivalence
 
-    def _fits_without_quotas(self, pod: Pod, pod_class: SchedulableClass, found: Filtered) -> bool:
-        """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
+    def _fits_without_quotas(self, pod: Pod, pod_class: SchedulableClass, filtered: Filtered) -> bool:
+        """Tell whether the pod would fit on any node that passes the filters if there were no quotas."""
         claimed = pod_class.claimed
         part = self.classes.without_quotas(pod, claimed)
-        if isinstance(part, Refused):
+        if isinstance(part, RefusedClass):
             return False
-        part.refresh(self.state, found.candidates)
-        return bool(part.feasible[found.candidates].any())
+        part.refresh(self.state, filtered.candidates)
+        return bool(part.feasible[filtered.candidates].any())

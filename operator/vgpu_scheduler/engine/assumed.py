@@ -1,4 +1,4 @@
-"""Assumed placements that are not bound yet: they are reserved, checked again, and decided anew among other nodes."""
+"""Assumed placements of pods not bound yet: reserves them, rechecks them, and moves them to other nodes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, Placement
-from vgpu_scheduler.state import Phase, Reservation, State, StateBeforeRollback
-
-__all__ = ["MOST_MOVES", "AssumedPlacements", "Reserver"]
+from vgpu_scheduler.state import Phase, Reservation, Savepoint, State
 
 MOST_MOVES: Final = 3
-"""How often a pod is moved away from a slow node."""
+"""How often a pod may be moved away from a slow node."""
 
 
 class Reserver:
@@ -29,9 +27,9 @@ class Reserver:
     Parameters
     ----------
     state
-        Where they are assumed.
+        The state in which placements are assumed.
     preemptions
-        Knows for whom room is kept.
+        Knows for which pods room is kept.
     """
 
     def __init__(self, state: State, preemptions: Preemptions) -> None:
@@ -39,9 +37,9 @@ class Reserver:
         self._preemptions = preemptions
 
     def reserve(self, pod: Pod, decision: Decision) -> ClusterEvent:
-        """Assume a placement that was decided; return what that may help.
+        """Assume the placement of a decision; return the cluster events that this causes.
 
-        It takes the room that is kept for the pod, or gives up that of lower priorities which it needs.
+        The pod uses the room kept for it; room kept for lower priorities that the pod needs is given up.
         """
         assert decision.placement is not None
         for uid in decision.takes_room_of:
@@ -50,33 +48,33 @@ class Reserver:
         usage = placement_usage(decision.placement, decision.claims)
         return self._state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
-    def before(self) -> StateBeforeRollback:
-        """Return what placements that may be taken back have to leave as it is."""
-        return StateBeforeRollback(self._state)
+    def before(self) -> Savepoint:
+        """Return a savepoint, to undo later reservations with :meth:`undo`."""
+        return Savepoint(self._state)
 
-    def undo(self, placed: Sequence[Decision], before: StateBeforeRollback) -> None:
-        """Take placements back that were reserved since; nobody is woken by that."""
+    def undo(self, placed: Sequence[Decision], before: Savepoint) -> None:
+        """Undo the placements reserved since a savepoint, without waking any waiting pod."""
         for decision in reversed(placed):
             self._state.undo(decision.uid)
         before.restore()
         self._preemptions.not_consumed(decision.uid for decision in placed)
 
 
-class _Basis(NamedTuple):
-    """The inputs of the check of an assumed placement that held: while all of them are unchanged, it still holds.
+class _LastCheck(NamedTuple):
+    """The inputs of the last successful recheck of a placement: while all are unchanged, the placement still holds.
 
     Attributes
     ----------
     policies
         The generation of policies and namespaces.
     node
-        The version of the node, with all that is charged there.
+        The version of the node, which covers its reservations.
     limits, used
-        The versions of quotas, and of what is held of them.
+        The versions of the quotas and of their usage.
     """
 
     pod: Pod
-    held: Reservation
+    reservation: Reservation
     row: int
     policies: int
     node: int
@@ -85,12 +83,12 @@ class _Basis(NamedTuple):
 
 
 class AssumedPlacements:
-    """Checks assumed placements, and remembers what was found to hold until something moves.
+    """Rechecks assumed placements, and caches the result until an input changes.
 
     Parameters
     ----------
     algorithm, queue, policy_tracker, quotas, closed_nodes
-        What it works with.
+        Parts of the engine.
     needs_scheduling
         Tells whether a pod has to be placed.
     """
@@ -112,100 +110,114 @@ class AssumedPlacements:
         self._quotas = quotas
         self._closed_nodes = closed_nodes
         self._needs_scheduling = needs_scheduling
-        self._checked: dict[str, _Basis] = {}
+        self._last_checks: dict[str, _LastCheck] = {}
 
     def forget(self, uid: str) -> None:
-        """Forget what was found of a pod: it is bound, gone, or decided anew."""
-        self._checked.pop(uid, None)
+        """Forget the last check of a pod that is bound, gone, or decided anew."""
+        self._last_checks.pop(uid, None)
 
     def recheck(self, uid: str) -> Placement | None:
-        """Check an assumed placement against what is known now, just before it is bound.
+        """Check an assumed placement against the current state, just before the pod is bound.
 
         Returns
         -------
         Placement or None
-            The placement if it holds, another one on the same node if only its cards had to change, or None if the pod
-            does not fit there any more, its claims need something else, or it must not be bound at all; then the
-            caller gives it back.
+            The placement if it holds, or another one on the same node if only its cards had to change. None if the pod
+            does not fit there any more, its claims changed, or it must not be bound at all; the caller then unreserves
+            it.
         """
         if self.is_unmoved(uid):
-            return self._checked[uid].held.placement
+            return self._last_checks[uid].reservation.placement
         found = self._assumed(uid)
         if found is None:
             return None
-        pod, held, decided = found
-        if held.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
+        pod, reservation, decided = found
+        if reservation.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
             return None
         unchanged = self._policy_tracker.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
                 cluster = self._algorithm.classes.cluster_part(pod)
                 if cluster is None:
-                    self._note(pod, held)
+                    self._note(pod, reservation)
                     return decided
                 if self._algorithm.on_node.may_stay(pod, cluster, decided):
                     return decided
-            return self._refitted(pod, held, decided)
+            return self._refitted(pod, reservation, decided)
+
+    def after_recheck(self, decision: Decision, placement: Placement) -> Decision:
+        """Return a decision with the rechecked placement on its node, and the policy sources now in force.
+
+        The scores stay, because they chose the node.
+        """
+        pod = self._state.pod(decision.uid)
+        if pod is None:
+            return decision
+        classes = self._algorithm.classes
+        is_unchanged = placement is decision.placement and classes.is_noted(pod)
+        return replace(
+            decision,
+            placement=placement,
+            annotations=decision.annotations if is_unchanged else None,
+            sources=dict(classes.policy(pod).sources),
+        )
 
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
-        """Decide an assumed pod anew that waits at a slow node, and assume that; its Binding must not have been sent.
+        """Move an assumed pod that waits at a slow node to another node; its Binding must not have been sent.
 
         Parameters
         ----------
         slow
-            The nodes that it must not go to.
+            The nodes that the pod must not go to.
 
         Returns
         -------
         Decision or None
-            Where it goes now; None, and it stays where it is, if it fits nowhere else or cannot be decided, if its
-            volumes were bound for its node, or if it has been moved often enough.
+            The new decision, which is assumed. None if the pod stays: it fits on no other node, its volumes were bound
+            for its node, or it has been moved often enough. The pod also stays if this raises.
         """
         found = self._assumed(uid)
         if found is None or found[1].volumes or self._queue.moves(uid) >= MOST_MOVES:
             return None
-        pod, held, _ = found
-        try:
-            with self._state.counting_across_nodes(without=[held]):  # on its own node it is not asked about
-                decision = self._algorithm.decide(pod, within=self._state.nodes.rows_without(slow))
-            if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
-                return None
-            self._policy_tracker.decided(pod)
-            self._reassume(pod, decision)
-        except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
+        pod, reservation, _ = found
+        with self._state.counting_across_nodes(without=[reservation]):  # its own node is excluded by ``slow``
+            decision = self._algorithm.decide(pod, within=self._state.nodes.rows_without(slow))
+        if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
             return None
+        self._policy_tracker.decided(pod)
+        self._reassume(pod, decision)
         self._queue.moved(uid)
         return decision
 
     def is_unmoved(self, uid: str) -> bool:
-        """Tell whether a placement was found to hold, and pod, node, policy, quota and place are as they were then."""
-        basis = self._checked.get(uid)
-        if basis is None:
+        """Tell whether the last check of a placement succeeded, and none of its inputs changed since."""
+        check = self._last_checks.get(uid)
+        if check is None:
             return False
-        state, pod = self._state, basis.pod
+        state, pod = self._state, check.pod
         return (
             state.pod(uid) is pod
-            and state.reservation(uid) is basis.held
-            and self._catalogue.generation == basis.policies
-            and state.nodes.version[basis.row] == basis.node
-            and self._quotas.version == basis.limits
-            and (state.quota_usage.version == basis.used or not self._quotas.limited({pod.namespace}))
+            and state.reservation(uid) is check.reservation
+            and self._catalogue.generation == check.policies
+            and state.nodes.version[check.row] == check.node
+            and self._quotas.version == check.limits
+            and (state.quota_usage.version == check.used or not self._quotas.limited({pod.namespace}))
             and not state.interpod.any_anti_affinity
             and not self._closed_nodes.kubelet_rejections
             and self._needs_scheduling(pod)
         )
 
-    def _note(self, pod: Pod, held: Reservation) -> None:
-        """Note that a placement holds, for as long as nothing moves: its node alone has a say."""
-        row, state = self._state.nodes.row(held.node), self._state
-        assert row is not None, f"pod {pod.key} holds something on a node that is not there"
+    def _note(self, pod: Pod, reservation: Reservation) -> None:
+        """Record a successful check of a placement to which no cluster-wide filter applies."""
+        row, state = self._state.nodes.row(reservation.node), self._state
+        assert row is not None, f"pod {pod.key} holds resources on a node that does not exist"
         versions = int(state.nodes.version[row]), self._quotas.version, state.quota_usage.version
-        self._checked[pod.uid] = _Basis(pod, held, row, self._catalogue.generation, *versions)
+        self._last_checks[pod.uid] = _LastCheck(pod, reservation, row, self._catalogue.generation, *versions)
 
-    def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
-        """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
+    def _refitted(self, pod: Pod, reservation: Reservation, decided: Placement) -> Placement | None:
+        """Choose the cards of a pod anew on its node, and assume the result; None if the pod does not fit there."""
         self._policy_tracker.decided(pod)
-        fits = self._algorithm.on_node.refit_assumed(pod, held)
+        fits = self._algorithm.on_node.refit_assumed(pod, reservation)
         if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
         fits = replace(fits, volumes=decided.volumes)
@@ -220,11 +232,16 @@ class AssumedPlacements:
         """Assume another placement of an assumed pod."""
         assert decision.placement is not None
         usage = placement_usage(decision.placement, decision.claims)
-        self._state.wakes.events |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
+        self._state.pending_events.events |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
 
     def _assumed(self, uid: str) -> tuple[Pod, Reservation, Placement] | None:
-        """Return a pod that has to be placed with its assumed placement; None if it has none, or has not to be."""
-        pod, held = self._state.pod(uid), self._state.reservation(uid)
-        if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
+        """Return a pod with its reservation and assumed placement; None without one, or if it need not be placed."""
+        pod, reservation = self._state.pod(uid), self._state.reservation(uid)
+        if (
+            pod is None
+            or reservation is None
+            or reservation.phase is not Phase.ASSUMED
+            or reservation.placement is None
+        ):
             return None
-        return (pod, held, held.placement) if self._needs_scheduling(pod) else None
+        return (pod, reservation, reservation.placement) if self._needs_scheduling(pod) else None

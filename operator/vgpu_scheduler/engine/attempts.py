@@ -1,4 +1,4 @@
-"""Attempts: the next pod of the queue is decided, alone or with its pod group, assumed or put where it waits."""
+"""Attempts: decide the next pod of the queue, alone or with its group, then assume its placement or requeue it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.assumed import Reserver
-from vgpu_scheduler.engine.group_attempts import GroupAttempts, failed, malformed, waits_for_group_members
+from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_group_members
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import PolicyTracker
@@ -23,8 +23,6 @@ from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
-__all__ = ["Attempts"]
-
 
 class Attempts:
     """Decides the pods of a queue, one after the other.
@@ -32,18 +30,20 @@ class Attempts:
     Parameters
     ----------
     algorithm, queue, groups, storage, policy_tracker, requeuer
-        What it works with.
+        Collaborators.
     preemptions
-        Gives pods that fit nowhere the room of others.
+        Finds victims for pods that fit nowhere.
 
     Attributes
     ----------
     reserver
-        Reserves placements that were decided, and takes them back.
+        Reserves decided placements, and undoes reservations.
     waiting_holds
         Keeps room for pods that have waited for long.
     group_preemptions
-        Gives groups that fit nowhere the room of others; None where nobody gets that.
+        Finds victims for groups that fit nowhere, where preemption is on.
+    in_flight
+        The pods of the last attempt.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class Attempts:
         self._group_attempts = GroupAttempts(algorithm, policy_tracker, self.reserver)
         near = self._group_attempts.constraints
         self.waiting_holds = WaitingHolds(algorithm, preemptions, groups, near)
-        self.group_preemptions: GroupPreemptions | None = None
-        if preemptions.enabled:
-            self.group_preemptions = GroupPreemptions(algorithm, preemptions, groups.priority, near)
+        self.group_preemptions = GroupPreemptions(algorithm, preemptions, groups.priority, near)
+        self.in_flight: tuple[Pod, ...] = ()
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod, with others where its group needs several at once.
+        """Decide a popped pod, with others where its group needs several at once. Errors concern ``in_flight`` alone.
 
         Returns
         -------
         tuple of Decision
-            Empty where the pod was put back, since no node that changed helps it.
+            Empty where the pod went back to the unschedulable pods, since no changed node helps it.
         """
+        self.in_flight = (pod,)
         if problem := self._groups.problem(pod):
             decision = malformed(pod, problem)
             self._keep_no_room(pod)
-            self._file(decision, now, alone=False)
+            self._requeue_after_attempt(decision, now, alone=False)
             return (decision,)
         group = self._groups.incomplete_status(pod) or self.gang_status(pod)
         if group is None:
@@ -91,9 +91,9 @@ class Attempts:
         return self._attempt_group(pod, group, now, explain=explain)
 
     def gang_status(self, pod: Pod) -> GroupStatus | None:
-        """Return the group that a pod is decided with; None for a pod that is placed by itself, wherever there is room.
+        """Return the group that a pod is decided with; None for a pod that is placed alone on any node.
 
-        One that is placed by itself, and near others of its group, is decided as a group of its own.
+        A pod that is placed alone, but near others of its group, counts as a group of its own.
         """
         group = self._groups.status_of(pod)
         if group is None or not group.schedules_individually:
@@ -101,19 +101,19 @@ class Attempts:
         return group.only(pod) if self._group_attempts.constraints(group) else None
 
     def may_move(self, pod: Pod) -> bool:
-        """Tell whether a placed pod may go to whichever other node fits it: not away from others of its group."""
+        """Tell whether a placed pod may move to any other node that fits it: not if it has to be near its group."""
         group = self._groups.status_of(pod)
         return group is None or not self._group_attempts.constraints(group.only(pod))
 
     def ask(self, pod: Pod, *, explain: bool = True) -> Decision:
-        """Return the decision that an attempt would come to now, without preemption; nothing is left of it.
+        """Return the decision that an attempt would make now, without preemption, and undo its reservations.
 
-        For one of more pods than its group needs that is the one after the group is placed.
+        For a pod beyond what its group needs, that is the decision once the group is placed.
 
         Parameters
         ----------
         explain
-            Give what all nodes say.
+            Include the verdicts of all nodes.
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
@@ -135,73 +135,69 @@ class Attempts:
         return self._group_attempts.decide(group, explain=explain)
 
     def _attempt_alone(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod by itself; empty where it was put back, since no node that changed helps it."""
+        """Decide a popped pod by itself; empty if no changed node helps it, and it stays unschedulable."""
         last_attempt = self._queue.last_attempt(pod.uid)
         changed = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
         if last_attempt is not None and changed is not None:
             decision = self._decide(pod, explain=explain, changed=changed)
             says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
-            if decision.outcome is Outcome.UNSCHEDULABLE and decision.per_node and says_nothing_new:
+            if decision.outcome is Outcome.UNSCHEDULABLE and decision.node_local and says_nothing_new:
                 last_attempt = replace(last_attempt, nodes_version=self._state.nodes.latest_version)
                 self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
-                self._file(decision, now, alone=True)
+                self._requeue_after_attempt(decision, now, alone=True)
                 return (decision,)
-        decisions = self._storage.hold_back((pod,)) or (self._with_preemption(pod, now, explain=explain),)
-        self._file(decisions[0], now, alone=True)
+        decisions = self._storage.decisions_before_sync((pod,)) or (self._with_preemption(pod, now, explain=explain),)
+        self._requeue_after_attempt(decisions[0], now, alone=True)
         return decisions
 
     def _with_preemption(self, pod: Pod, now: float, *, explain: bool) -> Decision:
-        """Decide a pod; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
+        """Decide a pod; if it fits nowhere, preempt others or keep the room that others leave for it."""
         decision = self._decide(pod, explain=explain)
         if decision.outcome is Outcome.PLACED:
             return decision
-        try:
-            decision = self._preemptions.post_filter(pod, decision, now)
-            return self.waiting_holds.for_pod(pod, decision, now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
-            return failed(pod, error)
+        decision = self._preemptions.post_filter(pod, decision, now)
+        return self.waiting_holds.for_pod(pod, decision, now)
 
     def _group_with_preemption(self, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a group; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
+        """Decide a group; if it fits nowhere, preempt others or keep the room that others leave for it."""
         decisions = self._group_attempts.decide(group, explain=explain)
         if decisions[0].outcome is Outcome.PLACED:
             return decisions
-        try:
-            if self.group_preemptions is not None:
-                decisions = self.group_preemptions.post_filter(group, decisions, now)
-            return self.waiting_holds.for_group(group, decisions, now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
-            return tuple(failed(pod, error) for pod in group.waiting)
+        decisions = self.group_preemptions.post_filter(group, decisions, now)
+        return self.waiting_holds.for_group(group, decisions, now)
 
     def _attempt_group(self, pod: Pod, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod together with others of its group."""
+        """Decide a popped pod together with its group."""
         if not group.schedules_as_gang:
             decision = waits_for_group_members(pod, group)
             self.waiting_holds.give_up(group.waiting)
-            if group.needed:  # else it has what is kept for it as soon as the others are bound
+            if group.needed:  # else the pod keeps its room, for it is placed once the others are bound
                 self._keep_no_room(pod)
             self._queue.add_unschedulable(pod.uid, ClusterEvent.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
-        decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)
+        self.in_flight = group.waiting
+        decisions = self._storage.decisions_before_sync(group.waiting) or self._group_with_preemption(
+            group, now, explain=explain
+        )
         decided = {decision.uid for decision in decisions}
-        for decision in decisions:  # first all: one that is placed activates the next of its class
-            self._queue.take(decision.uid, now)
+        for decision in decisions:  # all pods first, because placing one activates the next of its class
+            self._queue.pop_specific(decision.uid, now)
         for decision in decisions:
-            self._file(decision, now, alone=False)
+            self._requeue_after_attempt(decision, now, alone=False)
         for other in group.waiting:
-            if other.uid not in decided:  # the group has what it needs: from now on each is placed by itself
+            if other.uid not in decided:  # the group has as many pods as it needs; the others are placed one by one
                 created = other.creation_timestamp
                 self._queue.add(other.uid, other.priority, now, QueueEvent.FORCE_ACTIVATE, created=created)
         return decisions
 
     def _keep_no_room(self, pod: Pod) -> None:
-        """Keep no room any more for a pod that cannot be placed now, wherever there is room."""
+        """Give up the room kept for a pod that cannot be placed now on any node."""
         self._preemptions.withdraw(pod.uid)
 
-    def _file(self, decision: Decision, now: float, *, alone: bool) -> None:
-        """Put a pod where it waits after its attempt."""
+    def _requeue_after_attempt(self, decision: Decision, now: float, *, alone: bool) -> None:
+        """Put a pod into its place in the queue after its attempt."""
         uid = decision.uid
         if decision.outcome is Outcome.PLACED:
             self._queue.placed(uid, now)
@@ -209,9 +205,9 @@ class Attempts:
         elif decision.outcome is Outcome.ERROR:
             self._queue.back_off(uid, now)
         elif decision.outcome is Outcome.NOT_READY:
-            self._queue.set_aside(uid, decision.helped_by, now)
+            self._queue.return_untried(uid, decision.helped_by, now)
         else:
-            nodes_version = self._state.nodes.latest_version if alone and decision.per_node else None
+            nodes_version = self._state.nodes.latest_version if alone and decision.node_local else None
             unschedulable_class = self._queue.add_unschedulable(
                 uid,
                 decision.helped_by,
@@ -219,19 +215,16 @@ class Attempts:
                 decision.equivalence,
                 decision.rejected_by,
                 nodes_version,
-                decision.again_at,
+                decision.retry_at,
             )
             pod = self._state.pod(uid)
             if pod is not None:
                 self._requeuer.note(pod, unschedulable_class)
 
     def _decide(self, pod: Pod, *, explain: bool, changed: NDArray[np.int64] | None = None) -> Decision:
-        """Decide a pod and assume its placement; one bad pod must not stop all others."""
-        try:
-            self._policy_tracker.decided(pod)
-            decision = self._algorithm.decide(pod, explain=explain, changed=changed)
-            if decision.placement is not None:
-                self._state.wakes.events |= self.reserver.reserve(pod, decision)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
-            return failed(pod, error)
+        """Decide a pod and reserve its placement."""
+        self._policy_tracker.decided(pod)
+        decision = self._algorithm.decide(pod, explain=explain, changed=changed)
+        if decision.placement is not None:
+            self._state.pending_events.events |= self.reserver.reserve(pod, decision)
         return decision

@@ -1,4 +1,4 @@
-"""The PodDisruptionBudgets that are known: whose end may violate one, and when one lets more pods end than before."""
+"""The known PodDisruptionBudgets, and whether a change of one allows more or fewer disruptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DisruptionBudgets:
         Returns
         -------
         ClusterEvent
-            Whether pods may end now that could not before, or fewer.
+            Whether the change allows disruptions that were not allowed before, forbids others, or both.
         """
         before = self._store.get(budget.key)
         if not self._store.put(budget.key, budget):
@@ -33,12 +33,12 @@ class DisruptionBudgets:
         return tightened | ClusterEvent.BUDGET if _forbids_more(before, budget) else tightened
 
     def remove(self, budget: DisruptionBudget, version: int | None = None) -> ClusterEvent:
-        """Take in that a budget is gone, as of a version; its own unless one is given.
+        """Note that a budget is gone, as of a version (by default its own).
 
         Returns
         -------
         ClusterEvent
-            Whether pods may end now that could not before.
+            Whether that allows disruptions that were not allowed before.
         """
         gone_at = budget.resource_version if version is None else version
         if not self._store.remove(budget.key, budget.uid, gone_at):
@@ -48,17 +48,17 @@ class DisruptionBudgets:
 
     @property
     def store(self) -> VersionedStore[str, DisruptionBudget]:
-        """The budgets that are known, by ``namespace/name``."""
+        """The known budgets, by ``namespace/name``."""
         return self._store
 
     def all(self) -> Sequence[DisruptionBudget]:
-        """Return every known budget, by namespace and name."""
+        """Return all known budgets, by namespace and name."""
         if self._all is None:
             self._all = tuple(sorted(self._store, key=lambda budget: (budget.namespace, budget.name)))
         return self._all
 
 
 def _forbids_more(budget: DisruptionBudget, other: DisruptionBudget) -> bool:
-    """Tell whether some pod may end under the other state of a budget and not under this one."""
+    """Tell whether a budget forbids a disruption that another state of it allows."""
     covers_others = budget.selector != other.selector
     return covers_others or budget.allowed < other.allowed or not other.disrupted <= budget.disrupted

@@ -1,4 +1,4 @@
-"""Why each card of a node serves a pod, or does not: for those who ask about one pod, not for decisions."""
+"""Why each card of a node can or cannot serve a pod: for questions about one pod, not for decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
-from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
+from vgpu_scheduler.engine.equivalence import RefusedClass, ResolvedClaims
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels import MOST_MEMBERS
@@ -29,25 +29,25 @@ from vgpu_scheduler.model import (
 from vgpu_scheduler.state import DeviceMatrix
 
 _FITS = -1
-"""Stands for a reason where there is none."""
+"""The code for no reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardVerdict:
-    """Whether one card of a node fits one claim of a pod, as if it were the node's only card, and why not.
+    """Whether one card fits one claim of a pod, as if it were the node's only card, and why not.
 
     Attributes
     ----------
     container
-        The container that claims.
+        The container with the claim.
     device
         The card.
     used
-        What is used of it.
+        The amounts in use of it.
     reason
-        Why it cannot serve the claim; None where it can.
+        Why it cannot serve the claim; None if it can.
     lack
-        The amount of which too little is there, where that is the reason; None otherwise.
+        The amount that is short, if that is the reason; else None.
     """
 
     container: str
@@ -60,19 +60,19 @@ class CardVerdict:
 def card_verdicts(algorithm: SchedulingAlgorithm, pod: Pod, node: str) -> list[CardVerdict]:
     """Return a verdict for each claim of a pod and each card of a node, in the order of containers and cards.
 
-    A claim for several cards asks each card for one share. Quotas are about the pod as a whole and are left out, and so
-    is what the other containers of the pod take of a card.
+    For a claim of several cards, each card is checked for one share. Quotas concern the whole pod and are ignored, as
+    is what other containers of the pod take of a card.
 
     Returns
     -------
     list
-        Empty for a pod that claims nothing or is refused, and for a node that is not known.
+        Empty for a pod that claims nothing or is refused, and for an unknown node.
     """
     pod_class = algorithm.classes.of(pod)
     row = algorithm.state.nodes.row(node)
-    if isinstance(pod_class, Refused) or row is None or not pod_class.claimed.dialect:
+    if isinstance(pod_class, RefusedClass) or row is None or not pod_class.claimed.dialect:
         return []
-    claimed, dialect = pod_class.claimed, algorithm.dialect(pod_class.claimed.dialect)
+    claimed, dialect = pod_class.claimed, algorithm.classes.dialects[pod_class.claimed.dialect]
     devices = algorithm.state.matrix(dialect.name)
     listed = list(algorithm.state.usage_on(node, dialect.name))
     found: list[CardVerdict] = []
@@ -94,7 +94,7 @@ def _about(
     claim: Claim,
     listed: Sequence[tuple[Device, Amounts]],
 ) -> Iterator[CardVerdict]:
-    """Ask each card of the claim's vendor as the only card of a node of its own."""
+    """Check each card of the claim's vendor as the only card of a node."""
     cards = [(_by_itself(device, claim), used) for device, used in listed if device.vendor == claim.vendor]
     if not cards:
         return
@@ -130,7 +130,7 @@ def _about(
 
 
 def _by_itself(device: Device, claim: Claim) -> Device:
-    """Return a card that a claim on several is asked about: its partition is whole without the others."""
+    """Return a card for the check of a claim of several cards: its partition is complete without the others."""
     if device.partitions is None or claim.count == 1 or device.index >= MOST_MEMBERS:
         return device
     alone = Partition((device.index,), bandwidth=MOST_BANDWIDTH)

@@ -1,4 +1,4 @@
-"""Topology domains: nodes with the same value of a label, and on which of them a group is tried, in which order."""
+"""Topology domains: nodes with the same value of a label, and the order in which a group is tried on them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from vgpu_scheduler.model import TopologyConstraint
 from vgpu_scheduler.state import NodeTable
 
-__all__ = ["Domain", "GroupRoom", "candidate_domains", "domains", "domains_by_free_room"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
@@ -21,7 +19,7 @@ class Domain:
     Attributes
     ----------
     name
-        The values of the labels that they have in common; empty where none is asked for.
+        The label values that they have in common; empty where no labels are asked for.
     rows
         Their rows, ascending, shape (n,).
     """
@@ -32,16 +30,16 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupRoom:
-    """How many of the pods of a group nodes have room for at most.
+    """Upper bounds of how many pods of a group nodes have room for.
 
     Attributes
     ----------
     waiting
-        How many pods of each kind wait, shape (kinds,).
+        Number of waiting pods of each kind, shape (kinds,).
     max_pods
-        How many pods of each kind there is room for by node row, shape (kinds, capacity).
+        Upper bound for each kind and node row, shape (kinds, capacity).
     followed_by
-        How many more pods follow one by one.
+        Number of pods that are placed one by one after these.
     """
 
     waiting: NDArray[np.int64]
@@ -49,29 +47,29 @@ class GroupRoom:
     followed_by: int = 0
 
     def is_for_all(self, within: int, max_pods: int) -> bool:
-        """Tell whether there is room for all.
+        """Tell whether there is room for all pods, including those that follow.
 
         Parameters
         ----------
         within
-            For how many of these pods there is room.
+            Upper bound for the waiting pods.
         max_pods
-            For how many pods like them, with those that follow.
+            Upper bound for pods of these kinds, however many wait.
         """
         waiting = int(self.waiting.sum())
         return within >= waiting and max_pods >= waiting + self.followed_by
 
     def within(self, rows: NDArray[np.int64]) -> int:
-        """Return how many of the pods there is room for on some nodes at most."""
+        """Return an upper bound of how many of the waiting pods fit on the given nodes."""
         return int(np.minimum(self.max_pods[:, rows].sum(axis=1), self.waiting).sum())
 
     def max_pods_within(self, rows: NDArray[np.int64]) -> int:
-        """Return how many pods of these kinds, however many there are, some nodes have room for at most."""
+        """Return an upper bound of how many pods of these kinds, however many wait, fit on the given nodes."""
         return int(self.max_pods[:, rows].sum())
 
 
 def domains(nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]) -> list[Domain]:
-    """Return the domains of some labels among nodes, by name; nodes that lack one of the labels are in none.
+    """Return the domains of some labels, by name; nodes that lack one of the labels are in no domain.
 
     Parameters
     ----------
@@ -105,15 +103,15 @@ def candidate_domains(
 ) -> Iterator[Domain]:
     """Yield the domains that may have room for a group, in the order in which they are tried.
 
-    The smallest that has room for all that wait comes first; then those that have room for as many as are needed, the
-    largest first. Domains of labels that are preferred come before the larger ones that contain them.
+    The smallest domain with room for all waiting pods comes first; then the domains with room for as many as are
+    needed, the largest first. Domains of preferred labels come before the larger domains that contain them.
 
     Parameters
     ----------
     needed
         How many pods have to be placed at once.
     placed
-        The rows of nodes that pods of the group are on already, shape (n,): required labels have their values.
+        The rows of nodes on which pods of the group are already, shape (n,): required labels must have their values.
     """
     required = tuple(dict.fromkeys(each.key for each in constraints if each.required))
     preferred = tuple(dict.fromkeys(each.key for each in constraints if not each.required and each.key not in required))
@@ -131,14 +129,14 @@ def candidate_domains(
 def domains_by_free_room(
     nodes: NodeTable, constraints: Sequence[TopologyConstraint], room: GroupRoom, placed: NDArray[np.int64]
 ) -> list[Domain]:
-    """Return the domains that a group may be in at all, whatever is in use there: those with the most room first.
+    """Return the domains that a group may be placed in, the one with the most room first, whatever is in use there.
 
-    Labels that are preferred make no difference.
+    Preferred labels are ignored.
 
     Parameters
     ----------
     placed
-        The rows of nodes that pods of the group are on already, shape (n,).
+        The rows of nodes on which pods of the group are already, shape (n,).
     """
     required = tuple(dict.fromkeys(each.key for each in constraints if each.required))
     around = _around(domains(nodes, required, nodes.rows()), placed, nodes.capacity)
@@ -150,7 +148,7 @@ def _named(outer: Domain, inner: Domain) -> str:
 
 
 def _around(found: Sequence[Domain], placed: NDArray[np.int64], capacity: int) -> Sequence[Domain]:
-    """Return the domain that has all rows that are given; all domains if none is, and none if no domain has them."""
+    """Return the domain that contains all given rows; all domains if there are no rows, none if no domain does."""
     if not placed.size:
         return found
     domain_of = np.full(capacity, -1, dtype=np.int64)
@@ -161,7 +159,7 @@ def _around(found: Sequence[Domain], placed: NDArray[np.int64], capacity: int) -
 
 
 def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Domain]:
-    """Return the domains that have room for as many as are needed, in the order in which they are tried."""
+    """Return the domains with room for as many pods as are needed, in the order in which they are tried."""
     if not found:
         return []
     starts = np.cumsum([0, *(each.rows.shape[0] for each in found[:-1])])
@@ -176,7 +174,7 @@ def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Doma
 
 
 def _fewest(outer: Domain, inner: Sequence[Domain], room: GroupRoom) -> Domain:
-    """Return as few of the domains within another one, the largest first, as have room for all that wait together."""
+    """Return the union of the fewest inner domains, largest first, that together have room for all waiting pods."""
     rows, taken = outer.rows[:0], list[NDArray[np.int64]]()
     for each in sorted(inner, key=lambda each: (-room.max_pods_within(each.rows), each.name)):
         taken.append(each.rows)

@@ -1,7 +1,7 @@
-"""The engine: observations in, decisions out.
+"""The engine: takes observations in and returns decisions.
 
-It owns the state and the queue and keeps them in step: every observation that gives something back wakes the pods
-that it could help. Nothing here waits or looks at a clock; the caller supplies the time (seconds, monotonic).
+It owns the state and the queue and keeps them consistent: every observation that frees something requeues the pods
+that it could help. Nothing here waits or reads a clock; the caller supplies the time (seconds, monotonic).
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, KubeletRejections, NodeClosure
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes
+from vgpu_scheduler.engine.closures import StandingClosure
+from vgpu_scheduler.engine.device_names import DeviceNames
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.final_states import UnknownFinalStates
+from vgpu_scheduler.engine.group_attempts import error_decision
 from vgpu_scheduler.engine.group_conditions import GroupConditions
 from vgpu_scheduler.engine.group_progress import GroupProgress
 from vgpu_scheduler.engine.kinds import observed_kinds
+from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists
 from vgpu_scheduler.engine.options import EngineOptions
@@ -34,18 +37,18 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pods import QueueEvent, Requeue, asks_differently
+from vgpu_scheduler.engine.queued_pods import Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
+from vgpu_scheduler.engine.unscheduled_pods import UnscheduledPods
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement, Uses
+from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Uses
 from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.predicates import gated, needs_scheduling
-from vgpu_scheduler.state import Phase, State
+from vgpu_scheduler.state import State
 
 
 class Engine:
@@ -68,8 +71,8 @@ class Engine:
             {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
             counted_by_card(self.dialects),
         )
-        wakes = self.state.wakes
-        self.policies = policies = Policies(options.defaults, wakes)
+        pending_events = self.state.pending_events
+        self.policies = policies = Policies(options.defaults, pending_events)
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard, options.flush_after)
         self.groups = PodGroups(
@@ -82,15 +85,14 @@ class Engine:
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
         self.unlisted_dialects = UnlistedDialects(self.dialects, options.unlisted)
-        self.usage_warnings = UsageWarnings(
-            self.dialects, self.groups.warning, self._listed_vendors, self.unlisted_dialects
-        )
-        self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, wakes)
+        device_names = DeviceNames(self.dialects, options.renamed, self.state.listed_vendors, self.state.nodes.offered)
+        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning, self.unlisted_dialects, device_names)
+        self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, pending_events)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         kubelet_rejections = KubeletRejections(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, kubelet_rejections)
-        self.storage = StorageAccess(wakes)
+        self.storage = StorageAccess(pending_events)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quota_limits)
         self.algorithm = SchedulingAlgorithm(
             classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority
@@ -103,6 +105,8 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.algorithm, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.algorithm, self.queue, policies, evaluator, enabled=options.preemption)
+        self.unscheduled_pods = UnscheduledPods(self.state, self.queue, self.storage, self.preemptions)
+        needs_scheduling = self.unscheduled_pods.needs_scheduling
         self.attempts = Attempts(
             self.algorithm,
             self.queue,
@@ -113,144 +117,111 @@ class Engine:
             self.preemptions,
         )
         self.earlier_nominations = EarlierNominations(
-            self.algorithm, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_status
+            self.algorithm, self.groups, self.preemptions, names, needs_scheduling, self.attempts.gang_status
         )
         self.assumed = AssumedPlacements(
-            self.algorithm, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling
+            self.algorithm, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, needs_scheduling
         )
-        self._gated: set[str] = set()
-        self._final_states = UnknownFinalStates()
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
-        """The kinds of objects that are taken in, by name."""
-        self.lists = ConsistentLists(self.kinds, self._final_states.clear)
+        """The observed kinds of objects, by name."""
+        self.lists = ConsistentLists(self.kinds, self.unscheduled_pods.resolve_all)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
-        """Take in a pod as some stream or answer showed it; older versions are ignored."""
-        if pod.resource_version < self._final_states.version(pod.uid):
-            return ()  # from before it left the selection that it was in
-        self._final_states.resolve(pod.uid)
+        """Take in a pod that a stream or an API answer showed; older versions are ignored."""
+        if self.unscheduled_pods.is_outdated(pod):
+            return ()
+        self.unscheduled_pods.resolve(pod.uid)
         before = self.state.pod(pod.uid)
         if not self._counts(pod):
             if before is not None and pod.resource_version > self.state.pod_version(pod.uid):
-                self._forget(pod.uid, now, pod.resource_version)
+                self.remove_pod(pod.uid, now, pod.resource_version)
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
-            self.seen_unchanged(pod.uid, now)  # sweeps and several streams show the same
+            self.seen_unchanged(pod.uid, now)  # resyncs and several streams show the same version
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
-            # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
+            # Its scheduler announces where it will bind the pod, and relies on that: the pod counts as bound there.
             pod = msgspec.structs.replace(pod, node_name=self.dialects.announced_node(pod))
+        return self._take_in(pod, before, now)
+
+    def _take_in(self, pod: Pod, before: Pod | None, now: float) -> tuple[Problem, ...]:
+        """Take in a new version of a pod.
+
+        The order matters. The state is first, because everything else reads it. The pod's group is next, because the
+        queue ranks the pod by the group's priority. The waiting pods that the change may help are last: only then does
+        the queue know whether this pod is one of them, and are the nodes known that are closed by it.
+        """
         uses = self.dialects.uses(pod)
-        kept_for = self.state.holds.beneficiaries_of(pod.uid)
         event = self.state.observe_pod(pod, uses)
-        accepted = self.state.pod(pod.uid)
-        self.preemptions.on_victim_gone(kept_for, now)
+        self.preemptions.on_victim_gone(pod.uid, now)
         if pod.node_name:
             self.preemptions.bound(pod.uid)
-        problems: list[Problem] = []
-        if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
+        if self.state.pod(pod.uid) is not pod:
+            return ()  # it is from before the pod was removed
+        if self.closed_nodes.unserved_pods.observe(pod):
             event |= ClusterEvent.NODE_ADD
-        if accepted is pod:
-            self.groups.observe(pod)
-            self.state.wakes.victims |= before is not None and self._may_be_evicted_otherwise(before, pod)
-        if accepted is pod and pod.scheduler_name in self.scheduler_names:
+        self.groups.observe(pod)
+        self.state.pending_events.victims |= before is not None and self._may_be_evicted_otherwise(before, pod)
+        problems: list[Problem] = []
+        if pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.kubelet_rejections.observe(before, pod, self.state.node(pod.node_name), now)
-            self._enqueue(pod, before, now)
+            self.unscheduled_pods.observe(pod, before, now)
         self._requeuer.requeue(event, now)
-        problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
-        if accepted is pod and problem:
+        unreadable = "; ".join(usage.problem for usage in uses.values() if usage.problem)
+        if unreadable:
             problems.append(
-                Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, problem)
+                Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, unreadable)
             )
         return tuple(problems)
 
     def _may_be_evicted_otherwise(self, before: Pod, now: Pod) -> bool:
-        """Tell whether a placed pod has changed labels by which policies let others evict it, or do not."""
+        """Tell whether a placed pod's labels changed so that other preemption rules are in effect for it."""
         if not before.node_name or before.labels == now.labels:
             return False
         return self.policies.resolve(before).preemption != self.policies.resolve(now).preemption
 
     def uses(self, pod: Pod) -> Uses:
-        """Return what a pod uses by its objects of the devices that its node lists, by dialect."""
+        """Return what a pod uses according to its objects, by dialect; only devices that its node lists count."""
         return self.state.as_listed(pod.node_name, self.dialects.uses(pod))
 
     def seen_unchanged(self, uid: str, now: float) -> None:
-        """Take in that a pod is still there as it is known: one of ours that waits nowhere would be stranded."""
+        """Note that a pod is unchanged; enqueue one of ours that is in no queue, or it would be stranded."""
         pod = self.state.pod(uid)
         if pod is not None and pod.scheduler_name in self.scheduler_names:
-            self._enqueue(pod, pod, now)
+            self.unscheduled_pods.observe(pod, pod, now)
 
     def _counts(self, pod: Pod) -> bool:
-        """Tell whether a pod makes any difference: others' do that hold something, or soon will."""
+        """Tell whether a pod matters: one of ours, of `coexist_with`, or one that is bound or nominated."""
         somewhere = bool(pod.node_name or pod.nominated_node_name)
         return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
-    def leave_selection(self, uid: str, version: int, now: float) -> None:
-        """Take in that a pod left the selection of unbound pods that it was in, as of a resource version.
-
-        It was bound, is gone, or does not count any more. Until that is known it is charged for what it holds.
-        """
-        if self.state.pod(uid) is None or self.state.pod_version(uid) >= version:
-            return
-        self._final_states.note(uid, version, now)
-        self._gated.discard(uid)
-        if self.state.reservation(uid) is None:
-            self.queue.remove(uid)
-            self.preemptions.withdraw(uid)
-
     def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
-        """Take in that all pods that were bound up to a resource version have been shown; return who is gone.
+        """Note that all pods bound up to a resource version have been shown; return the UIDs of pods that are gone.
 
         Parameters
         ----------
         unreadable
-            ``namespace/name`` of those that were shown and could not be read: a pod of that name may be bound.
+            ``namespace/name`` of shown pods that could not be read: a pod of that name may be bound.
         """
-
-        def may_be_bound(uid: str) -> bool:
-            pod = self.state.pod(uid)
-            return pod is not None and pod.key in unreadable
-
-        resolved = self._final_states.resolve_up_to(version, may_be_bound)
-        gone = [(uid, left_at) for uid, left_at in resolved if not self._is_confirmed(uid)]
+        gone = self.unscheduled_pods.gone_as_of(version, unreadable)
         for uid, left_at in gone:
-            self._forget(uid, now, left_at)
+            self.remove_pod(uid, now, left_at)
         return [uid for uid, _ in gone]
 
-    def unresolved(self, moment: float) -> list[Pod]:
-        """Return the pods that left their selection before a moment (seconds, monotonic) and hold something still."""
-        holding = self._final_states.older_than(moment, self.state.holds_something)
-        pods = (self.state.pod(uid) for uid in holding if not self._is_confirmed(uid))
-        return [pod for pod in pods if pod is not None]
-
-    def _is_confirmed(self, uid: str) -> bool:
-        """Tell whether the API answered that a pod is bound, which no stream has shown yet."""
-        held = self.state.reservation(uid)
-        return held is not None and held.phase is Phase.CONFIRMED
-
-    def remove_pod(self, uid: str, now: float) -> None:
-        """Take in that a pod is deleted."""
-        self._forget(uid, now)
-
-    def _forget(self, uid: str, now: float, version: int | None = None) -> None:
-        """Forget a pod for ever, or only as it was up to a resource version."""
-        self._final_states.resolve(uid)
-        known = self.state.pod(uid)
-        if known is not None:
-            self.storage.forget(known)
+    def remove_pod(self, uid: str, now: float, version: int | None = None) -> None:
+        """Note that a pod is deleted or no longer counts, as of a resource version."""
+        self.unscheduled_pods.resolve(uid)
         self.groups.forget(uid)
-        self.queue.remove(uid)
-        self._gated.discard(uid)
+        self.unscheduled_pods.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
         self.attempts.waiting_holds.forget(uid)
-        kept_for = self.state.holds.beneficiaries_of(uid)
         event = self.state.remove_pod(uid, version)
-        self.preemptions.on_victim_gone(kept_for, now)
+        self.preemptions.on_victim_gone(uid, now)
         if self.closed_nodes.unserved_pods.forget(uid):
             event |= ClusterEvent.NODE_ADD
         self._requeuer.requeue(event, now)
@@ -266,161 +237,132 @@ class Engine:
         return problems
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
-        """Take in the object beside a node that lists its devices, or that there is none any more.
+        """Take in the object that lists a node's devices in some dialects; None where it is gone.
 
-        Some dialects have such an object; it may come before the node.
+        It may come before the node.
         """
-        self._registrations.put_beside(node, inventory)
+        self._registrations.put_inventory(node, inventory)
         known = self.state.node(node)
         return () if known is None else self.observe_node(known, now)
 
     def remove_node(self, name: str, version: int | None = None) -> None:
-        """Take in that a node is gone, as of a resource version; its own unless one is given."""
-        self.state.wakes.events |= self.state.remove_node(name, version)
+        """Note that a node is gone, as of a resource version (by default the node's own)."""
+        self.state.pending_events.events |= self.state.remove_node(name, version)
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
+            self._registrations.forget(name)
             self.preemptions.node_gone(name)
-            for held in self.state.reservations(name):
-                self.groups.given_back(held.uid)
+            for reservation in self.state.reservations(name):
+                self.groups.unreserved(reservation.uid)
 
     def repair(self, name: str, now: float) -> list[str]:
-        """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
+        """Rebuild a node's bookings from the objects; return what was wrong, one sentence per error."""
         wrong = self.state.repair(name)
         if wrong:
             self._requeuer.requeue(ClusterEvent.DEVICE_FREED | ClusterEvent.ASSIGNED_POD_DELETE, now)
         return wrong
 
-    def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
-        """Let pods go to a closed node again, and wake those that wait for that."""
+    def open_node(self, name: str, closure: StandingClosure, now: float) -> None:
+        """Let pods go to a closed node again, and requeue the pods that wait for it."""
         if self.closed_nodes.open(name, closure):
             self._requeuer.requeue(ClusterEvent.NODE_ADD, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
-        """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_group`."""
+        """Attempt the next pod of the queue and return its first decision; see :meth:`attempt_group`."""
         decisions = self.attempt_group(now, explain=explain)
         return decisions[0] if decisions else None
 
-    def _listed_vendors(self) -> frozenset[tuple[str, str]]:
-        """Return the vendors whose cards nodes have, with their dialects."""
-        names = [dialect.name for dialect in self.dialects]
-        return frozenset((name, vendor) for name in names for vendor in self.state.matrix(name).live_vendors())
-
     def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
-        """Say why a pod is refused, or what of it is followed otherwise than it looks."""
+        """Say why a pod is refused, or which of its requests are treated differently than written."""
         read = self.algorithm.classes.read(pod)
-        said = (read.reason,) if isinstance(read, Refused) else read.warnings
+        said = (read.reason,) if isinstance(read, RefusedClass) else read.warnings
         return (*said, *self.usage_warnings.of_pod(pod))
 
     def attempt_group(
         self, now: float, *, explain: bool = False, most_looks: float = float("inf")
     ) -> tuple[Decision, ...]:
-        """Decide the next pod of the queue with all pods of its group; placements are assumed at once.
+        """Decide the next pod of the queue together with its group; placements are assumed at once.
 
         Parameters
         ----------
         explain
-            Ask for the scores and verdicts of all nodes.
+            Include the scores and verdicts of all nodes.
         most_looks
-            After how many pods that changed nodes do not help there is a break.
+            Return after this many pods that no changed node helps, so that the caller can do something else.
 
         Returns
         -------
         tuple of Decision
-            One for each pod of the group; empty when no pod is active, or for a break.
+            One per pod of the group; empty when no pod is active, or when ``most_looks`` is reached.
         """
-        self._requeuer.drain(now)
+        self._requeuer.process_cluster_events(now)
         looks = 0
         while looks < most_looks and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decisions = self.attempts.attempt(pod, now, explain=explain)
+            self.preemptions.begin_attempt()
+            try:
+                decisions = self.attempts.attempt(pod, now, explain=explain)
+            except Exception as error:  # noqa: BLE001 - any error is charged to these pods alone
+                decisions = self._attempt_failed(error, now)
             if decisions:
                 self.group_conditions.tried(decisions)
                 return decisions
             looks += 1
         return ()
 
+    def _attempt_failed(self, error: Exception, now: float) -> tuple[Decision, ...]:
+        """Requeue the pods of an attempt that raised: one bad pod must not stop all others."""
+        pods = self.attempts.in_flight
+        self.preemptions.abort_attempt()
+        for pod in pods:
+            self.queue.pop_specific(pod.uid, now)
+            if self.state.reservation(pod.uid) is None:
+                self.queue.back_off(pod.uid, now)
+            else:  # the pod was placed before the error
+                self.unreserve(pod.uid, now)
+        return tuple(error_decision(pod, error) for pod in pods)
+
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
-        """Decide an assumed pod anew that waits at a slow node; see :meth:`AssumedPlacements.decide_elsewhere`."""
+        """Decide anew an assumed pod that waits at a slow node; see :meth:`AssumedPlacements.decide_elsewhere`."""
         pod = self.state.pod(uid)
         return self.assumed.decide_elsewhere(uid, slow) if pod is not None and self.attempts.may_move(pod) else None
 
-    def after_recheck(self, decision: Decision, placement: Placement) -> Decision:
-        """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
-        pod = self.state.pod(decision.uid)
-        return decision if pod is None else self.algorithm.after_recheck(pod, decision, placement)
-
     def binding_succeeded(self, uid: str) -> None:
-        """Take in the API's answer that a pod is bound."""
+        """Note that the API server confirmed a pod's Binding."""
         self.state.confirm(uid)
         self.groups.bound(uid)
         self.state.settled(uid)
-        self.queue.remove(uid)
+        self.unscheduled_pods.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.bound(uid)
-        known = self.state.pod(uid)
-        if known is not None:
-            self.storage.forget(known)
 
     def unreserve(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
-        """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.
+        """Give back an assumed placement that will not be bound, and requeue the pod; a bound pod keeps its placement.
 
         Parameters
         ----------
         requeue
-            When it is tried again.
+            Whether the pod is tried at once or backs off.
         at_least
-            Seconds that a back-off lasts at least.
+            Minimum back-off (seconds).
         """
-        kept_for, held = self.state.holds.beneficiaries_of(uid), self.state.reservation(uid)
-        event = self.state.forget(uid)
+        reservation = self.state.reservation(uid)
+        event = self.state.unreserve(uid)
         self.state.settled(uid)
-        self.preemptions.unreserved(uid, held if self.state.reservation(uid) is None else None)
-        self.preemptions.on_victim_gone(kept_for, now)
+        self.preemptions.unreserved(uid, reservation if self.state.reservation(uid) is None else None)
+        self.preemptions.on_victim_gone(uid, now)
         self.assumed.forget(uid)
-        self.groups.given_back(uid)
+        self.groups.unreserved(uid)
         self._requeuer.requeue(event, now)
-        pod = self.state.pod(uid)
-        if pod is None or not self.needs_scheduling(pod) or self.state.reservation(uid) is not None:
-            self.queue.remove(uid)
-        elif requeue is Requeue.NOW or uid not in self.queue:
-            self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE, created=pod.creation_timestamp)
-        else:
-            self.queue.back_off(uid, now, at_least)
-
-    @property
-    def gated(self) -> int:
-        """How many of our pods wait behind scheduling gates."""
-        return len(self._gated)
+        self.unscheduled_pods.requeue(uid, now, requeue, at_least)
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
-    def needs_scheduling(self, pod: Pod) -> bool:
-        """Tell whether a pod has to be placed."""
-        return pod.uid not in self._final_states and needs_scheduling(pod)
-
     def _is_ours_to_schedule(self, pod: Pod) -> bool:
-        return pod.scheduler_name in self.scheduler_names and self.needs_scheduling(pod)
-
-    def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
-        if gated(pod) and not pod.node_name and not pod.terminal:
-            self._gated.add(pod.uid)
-        elif pod.uid in self._gated:
-            self._gated.remove(pod.uid)
-            self.preemptions.evaluator.ungated(pod.uid, now)
-        if not self.needs_scheduling(pod):
-            self.storage.forget(pod)
-            self.preemptions.withdraw(pod.uid)
-            if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
-                self.queue.remove(pod.uid)
-            return
-        if self.state.reservation(pod.uid) is not None:
-            return
-        self.storage.note(pod)
-        if pod.uid not in self.queue or before is None or asks_differently(before, pod):
-            self.queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
+        return pod.scheduler_name in self.scheduler_names and self.unscheduled_pods.needs_scheduling(pod)

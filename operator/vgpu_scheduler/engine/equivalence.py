@@ -1,8 +1,8 @@
-"""Equivalence classes: pods that ask for the same are decided from the same columns and the same cluster part.
+"""Equivalence classes: pods with equal requests share the same columns and the same cluster part.
 
-Replicas share what they ask for. What that comes to on each node (filters, cards, score) is kept by node row and
-computed anew only where it may have changed, so that a decision costs what changed, not what exists. What a class asks
-of more than one node, kube-scheduler's cluster-wide filters, is evaluated for each decision.
+The results for each node (filters, cards, score) are cached by node row and recomputed only for nodes that may have
+changed, so the cost of a decision grows with the changes, not with the cluster. The filters that depend on more than
+one node (kube-scheduler's cluster-wide filters) are evaluated for each decision.
 """
 
 from __future__ import annotations
@@ -30,33 +30,29 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
 from vgpu_scheduler.state import InUse, PeerKeys, Peers, State
 
-__all__ = ["ClusterPart"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterPart:
-    """The filters of a pod that look beyond a single node.
-
-    They hold small values, and are evaluated per decision from what events keep.
+    """The filters of a pod that depend on more than one node; evaluated per decision.
 
     Attributes
     ----------
     filters
-        At least one, in kube-scheduler's order; pods that ask the same share them.
+        At least one, in kube-scheduler's order; pods of a class share them.
     """
 
     filters: tuple[ClusterFilter, ...]
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return why no node need be tried for the pod now; None if they are to be tried."""
+        """Return why the pod fits on no node now; None if nodes must be tried."""
         return next((reason for each in self.filters if (reason := each.pre_filter(pod)) is not None), None)
 
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return what of the pod, as things stand, the answers depend on; equal for pods that get the same."""
+        """Return a key that is equal for pods that get the same results from these filters now."""
         return tuple((each, each.equivalence(pod)) for each in self.filters)
 
     def lets(self, pod: Pod, row: int) -> bool:
-        """Tell whether the pod may go to a node, as far as these filters know; not where one cannot tell."""
+        """Tell whether these filters pass a node for the pod; False if a filter cannot decide."""
         try:
             return self.pre_filter(pod) is None and bool(self.evaluate(pod, np.array([row]))[0].size)
         except FilterError:
@@ -75,10 +71,9 @@ class ClusterPart:
         Returns
         -------
         passing : NDArray[int64], shape (m,)
-            The rows where the pod can go.
+            The rows that pass all filters.
         rejected : list
-            For each filter that rejects some: what its codes stand for, the rows that it was asked about, and their
-            codes.
+            For each filter that rejects rows: the meaning of its codes, the rows that it evaluated, and their codes.
         """
         rejected = []
         for each in self.filters:
@@ -93,15 +88,15 @@ _NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """No pod of the class is placed anywhere, because of the pod, its policy or the settings alone.
+class RefusedClass:
+    """A class whose pods fit on no node, because of the pod, its policy or the settings alone.
 
     Attributes
     ----------
     reason
         What is wrong, naming the field.
     fix
-        What is to be written otherwise; None where it is not as simple as that.
+        The change that corrects it; None if there is no simple one.
     """
 
     policy: EffectivePolicy
@@ -111,18 +106,18 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedClaims:
-    """What a pod asks of devices under its policy; pods that ask the same of a node share one object.
+    """The device claims of a pod under its policy; pods with equal claims share one object.
 
     Attributes
     ----------
     choice, scorers
-        How the policy has cards chosen and nodes ranked, as far as the dialect knows.
+        How the policy chooses cards and ranks nodes, as far as the dialect supports it.
     annotations
-        Those of the pod that may be followed.
+        The annotations of the pod that take effect.
     warnings
-        What of the pod's annotations and policies is not followed, and why.
+        Which annotations and policies of the pod have no effect, and why.
     peer_keys
-        What the pods have in common that share no card.
+        The keys by which pods that share no card with each other are recognised.
     """
 
     policy: EffectivePolicy
@@ -136,18 +131,18 @@ class ResolvedClaims:
 
     @property
     def dialect(self) -> str:
-        """The dialect that devices are claimed in; empty for a pod that claims none."""
+        """The dialect of the claims; empty for a pod that claims no devices."""
         return dialect_of(self.claims)
 
     def peers(self, pod: Pod) -> tuple[Peers, ...]:
-        """Return the pods with which one of the pods that ask this shares no card."""
+        """Return the pods with which a pod with these claims shares no card."""
         if not self.peer_keys:
             return ()
         return tuple(peers for keys in self.peer_keys if (peers := keys.of(pod)) is not None)
 
 
 class NodeColumns:
-    """What the node part of a class says of each node row; rows that nobody has asked about mean nothing.
+    """The results of the node part of a class by node row; rows that were never evaluated are meaningless.
 
     Parameters
     ----------
@@ -159,13 +154,13 @@ class NodeColumns:
     rejected
         Codes of the Kubernetes filters (see ``predicates.rejections``), 0 where all pass; shape (N,).
     fit
-        What came of the cards; meaningless where a filter rejects.
+        The result of the allocator; meaningless where a filter rejects.
     feasible
-        Where the pod fits; shape (N,).
+        Whether the pod fits; shape (N,).
     score
-        What the ranking says; meaningless where the pod does not fit; shape (N,).
+        The score of the ranking; meaningless where the pod does not fit; shape (N,).
     fitted_at
-        The version of the node that all of that is about; shape (N,).
+        The version of the node for which the row was computed; shape (N,).
     """
 
     __slots__ = ("feasible", "fit", "fitted_at", "rejected", "score")
@@ -183,35 +178,35 @@ class NodeColumns:
         return self.fitted_at.shape[0]
 
 
-_ASKED: WeakKeyDictionary[State, NodeColumns] = WeakKeyDictionary()
-"""Where the answers to single questions about a state are written."""
+_SCRATCH: WeakKeyDictionary[State, NodeColumns] = WeakKeyDictionary()
+"""The scratch columns of each state, for evaluations that are not cached; overlays have their own."""
 
 
-def _columns_for_questions(state: State) -> NodeColumns:
-    """Return columns in which the rows that were not asked about just now mean nothing."""
-    columns = _ASKED.get(state)
+def _scratch_columns(state: State) -> NodeColumns:
+    """Return the scratch columns of a state; only the rows evaluated by the caller are meaningful."""
+    columns = _SCRATCH.get(state)
     if columns is None or columns.capacity < state.nodes.capacity:
-        columns = _ASKED[state] = NodeColumns(state.nodes.capacity)
+        columns = _SCRATCH[state] = NodeColumns(state.nodes.capacity)
     return columns
 
 
 _NOTHING = NodeColumns()
-"""The columns of all parts that know nothing of any node."""
+"""The columns of all parts that have evaluated no node."""
 
 
 class NodePart:
-    """What depends on one node only: filters, cards, score; columns by node row.
+    """The part of a class that depends on one node only: filters, cards, score; columns by node row.
 
     Parameters
     ----------
     predicates
         The Kubernetes filters.
     allocator
-        What chooses the cards; None for pods without device claims.
+        Chooses the cards; None for pods without device claims.
     ranking
-        What orders the nodes that fit.
+        Scores the feasible nodes.
     dialect
-        Whose devices the allocator chooses from.
+        The dialect of the devices that the allocator chooses from.
     """
 
     def __init__(
@@ -224,13 +219,13 @@ class NodePart:
         self.drop()
 
     def drop(self) -> None:
-        """Forget what is known of the nodes: all of them are computed anew when they are asked about."""
+        """Drop all cached columns."""
         self._columns = _NOTHING
-        self._epoch: int | None = None  # not asked yet
-        self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
+        self._epoch: int | None = None  # no epoch seen yet
+        self._unscored: NDArray[np.bool_] | None = None  # rows with scores of an earlier epoch; None if there are none
 
     def with_columns(self, columns: NodeColumns) -> NodePart:
-        """Return the same question with columns of somebody else, of which nothing is believed."""
+        """Return a copy of this part that uses other columns, and treats them as not computed yet."""
         other = NodePart(self.predicates, self.allocator, self.ranking, self.dialect)
         other._columns = columns
         return other
@@ -256,9 +251,9 @@ class NodePart:
         return self._columns.score
 
     def refresh(self, state: State, rows: NDArray[np.int64]) -> int:
-        """Bring the columns up to date for the given node rows; return how many had to be fitted.
+        """Bring the columns up to date for the given node rows; return how many rows had to be fitted.
 
-        The fit follows the version of the node alone, the score also the epoch of the scorers.
+        A fit is stale if the version of the node changed, a score also if the epoch of the scorers changed.
         """
         nodes = state.nodes
         if self._columns.capacity < nodes.capacity:
@@ -276,36 +271,36 @@ class NodePart:
             if fitting.shape[0]:
                 self._score(state, fitting)
         except BaseException:
-            fitted_at[rows] = _NEVER  # half of an evaluation must not pass for one
+            fitted_at[rows] = _NEVER  # rows that are only partly computed must count as stale
             raise
         return count
 
     def if_in_use(self, state: State, row: int, in_use: InUse) -> NodePart:
-        """Return this part with the answer of one node as if other amounts of it were in use.
+        """Return this part evaluated for one node as if other amounts of the node were in use.
 
-        The answer is in a buffer of the state, and is valid until the next such call; the columns of this part stay.
+        The result is in scratch columns of the state, valid until the next such call; the columns of this part stay.
 
         Parameters
         ----------
         in_use
-            What is taken to be in use of the node.
+            The amounts to assume in use.
         """
         return self.if_in_use_on(state, np.array([row], dtype=np.int64), in_use)
 
     def if_in_use_on(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NodePart:
-        """Return this part with the answers of some nodes, shape (n,); see :meth:`if_in_use`."""
-        asked = self.with_columns(_columns_for_questions(state))
+        """Return this part evaluated for some node rows, shape (n,); see :meth:`if_in_use`."""
+        asked = self.with_columns(_scratch_columns(state))
         asked._fit(state, rows, in_use)
         return asked
 
     def recompute(self, state: State, rows: NDArray[np.int64]) -> None:
-        """Compute the columns of the given node rows, whatever they say."""
+        """Compute the columns of the given node rows, even if they are not stale."""
         if self._columns.capacity == state.nodes.capacity:
             self._columns.fitted_at[rows] = _NEVER
         self.refresh(state, rows)
 
     def _fit(self, state: State, rows: NDArray[np.int64], in_use: InUse | None = None) -> NDArray[np.int64]:
-        """Fit the pod on nodes; return the rows of those where it fits."""
+        """Fit the pod on node rows; return the rows where it fits."""
         rejected = self.predicates.evaluate(rows, in_use)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
@@ -321,7 +316,7 @@ class NodePart:
     def _catch_up(
         self, state: State, rows: NDArray[np.int64], fitting: NDArray[np.int64], unscored: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return which of the rows have to be scored: those that were fitted now and those of an earlier epoch."""
+        """Return the rows to score: those that were fitted now, and feasible ones with a score of an earlier epoch."""
         unscored[fitting] = True
         due: NDArray[np.int64] = rows[unscored[rows] & self.feasible[rows]]
         unscored[rows] = False
@@ -340,13 +335,13 @@ class SchedulableClass:
     Attributes
     ----------
     claimed
-        What the pods ask of devices.
+        The device claims of the pods.
     node
-        What depends on one node only.
+        The part that depends on one node only.
     cluster
-        What depends on more; None if there is nothing, so that nothing is paid for it.
+        The part that depends on more than one node; None if there is none.
     limited
-        Whether quotas of its namespace, or pods that it shares no card with, may keep a pod from some card.
+        Whether quotas of the namespace, or pods with which a pod shares no card, may exclude cards.
     """
 
     claimed: ResolvedClaims
@@ -355,9 +350,9 @@ class SchedulableClass:
     limited: bool = False
 
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return what of a pod of the class its decision depends on: equal for pods that get the same answer."""
+        """Return a key of a pod of this class that is equal for pods that get the same decision."""
         asked = (self.claimed, pod.priority, pod.namespace if self.limited else "", self.claimed.peers(pod))
         return asked if self.cluster is None else (*asked, self.cluster.equivalence(pod))
 
 
-EquivalenceClass = Refused | SchedulableClass
+EquivalenceClass = RefusedClass | SchedulableClass

@@ -1,4 +1,4 @@
-"""What the event of a pod that waits says beside its condition: numbers that change all the time."""
+"""The text that a waiting pod's event adds to its condition: numbers that change too often for conditions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from vgpu_scheduler.model import CardReason, Decision, Outcome
 
 
 def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
-    """Return the near miss of a pod that was not placed, and how its namespace stands where a quota keeps it there."""
+    """Return the near miss of a pod that was not placed, and the quota usage of its namespace if a quota rejects it."""
     if decision.outcome is Outcome.ERROR:
         return ""
     near_miss = engine.algorithm.nearest(pod) if lacks_amounts(decision.reasons) else None
     parts = [str(near_miss)] if near_miss else []
-    if CardReason.ResourceQuotaNotFit.text in decision.reasons:
+    if CardReason.ResourceQuotaNotFit in decision.reasons:
         parts.append(engine.quota_limits.describe(pod.namespace, engine.state))
         parts += _counted_with(engine, pod)
     return f"({'; '.join(parts)})" if parts else ""
 
 
 def _counted_with(engine: Engine, pod: Pod) -> list[str]:
-    """Say which pods count in a quota together with one that is placed at once with others."""
+    """Say how many pods of a group count in a quota at once; empty for a pod that is placed alone."""
     said = engine.groups.membership(pod)
     needed = 0 if said is None or said.problem else engine.groups.status(said.key).needed
     return [f"{needed} pods of its group count at once"] if said is not None and needed > 1 else []

@@ -1,4 +1,4 @@
-"""Pods whose final state is unknown: they left a selection of unbound pods, and were bound or are gone."""
+"""Pods whose final state is unknown: they left a selection of unbound pods, so they were bound or are gone."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-__all__ = ["UnknownFinalStates"]
-
-
 _MOST_LEFTOVERS: Final = 64
-"""Entries of pods that were resolved otherwise, besides as many as there are pods."""
+"""Maximum number of stale heap entries beyond the number of pods."""
 
 
 class FinalStateUnknown(NamedTuple):
-    """A pod that left a selection, as client-go has it: deleted there, final state unknown.
+    """A pod that left a selection; like client-go's DeletedFinalStateUnknown.
 
     Attributes
     ----------
     version
         The resource version as of which it left.
     since
-        When that was taken in (seconds, monotonic).
+        When that was observed (seconds, monotonic).
     """
 
     version: int
@@ -29,16 +26,16 @@ class FinalStateUnknown(NamedTuple):
 
 
 class UnknownFinalStates:
-    """The pods that left a selection, of which no stream has told yet what they became.
+    """The pods that left a selection and whose final state no stream has shown yet.
 
-    A stream of the bound pods resolves each: it shows the pod, or it shows something of a later version, and so would
+    The stream of bound pods resolves each: it shows the pod, or it shows an object of a later version, and so would
     have shown the pod before.
     """
 
     def __init__(self) -> None:
         self._left: dict[str, FinalStateUnknown] = {}
         self._by_version: list[tuple[int, str]] = []
-        """A heap; entries of pods that were resolved, or left again later, are leftovers."""
+        """A heap; entries of pods that were resolved, or left again later, are stale."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._left
@@ -47,7 +44,7 @@ class UnknownFinalStates:
         return len(self._left)
 
     def note(self, uid: str, version: int, now: float) -> None:
-        """Take in that a pod left a selection, as of a resource version; the last time counts."""
+        """Note that a pod left a selection, as of a resource version; the latest version counts."""
         if version > self.version(uid):
             self._left[uid] = FinalStateUnknown(version, now)
             heappush(self._by_version, (version, uid))
@@ -55,32 +52,38 @@ class UnknownFinalStates:
                 self._by_version = sorted((left.version, uid) for uid, left in self._left.items())
 
     def version(self, uid: str) -> int:
-        """Return the resource version as of which a pod left; 0 if it did not, or what became of it is known."""
+        """Return the resource version as of which a pod left; 0 if it did not, or its final state is known."""
         left = self._left.get(uid)
         return left.version if left else 0
 
     def resolve(self, uid: str) -> None:
-        """Forget a pod: what became of it is known."""
+        """Forget a pod whose final state is known."""
         self._left.pop(uid, None)
 
     def resolve_up_to(self, version: int, but_for: Callable[[str], bool]) -> list[tuple[str, int]]:
-        """Forget the pods that left up to a resource version; return them, and as of which version each left.
+        """Forget the pods that left up to a resource version; return them, each with the version as of which it left.
 
-        Those that ``but_for`` holds for stay: what became of such a pod was shown, perhaps, and could not be read.
+        Pods for which ``but_for`` returns true stay: they may have been shown, but could not be read.
         """
-        resolved = []
+        resolved, kept = [], []
         while self._by_version and self._by_version[0][0] <= version:
             left, uid = heappop(self._by_version)
-            if self.version(uid) == left and not but_for(uid):
+            if self.version(uid) != left:
+                continue
+            if but_for(uid):
+                kept.append((left, uid))
+            else:
                 del self._left[uid]
                 resolved.append((uid, left))
+        for entry in kept:
+            heappush(self._by_version, entry)
         return resolved
 
     def older_than(self, moment: float, about: Callable[[str], bool]) -> Iterator[str]:
-        """Yield the pods that left before a moment, of those that a condition holds for."""
+        """Yield the pods that left before a moment and for which ``about`` returns true."""
         return (uid for uid, left in self._left.items() if left.since <= moment and about(uid))
 
     def clear(self) -> None:
-        """Forget all of them: versions are given out anew."""
+        """Forget all pods: the API server's versions start anew."""
         self._left.clear()
         self._by_version.clear()

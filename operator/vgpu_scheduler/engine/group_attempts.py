@@ -1,4 +1,4 @@
-"""Groups are decided whole: as many of their pods are placed as are needed, or none."""
+"""Decides pod groups as a whole: as many of their pods are placed as are needed, or none."""
 
 from __future__ import annotations
 
@@ -21,44 +21,33 @@ from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
 
-__all__ = [
-    "GroupAttempts",
-    "failed",
-    "is_incomplete",
-    "malformed",
-    "missing_object_in",
-    "needed_pods_in",
-    "other_member_in",
-    "waits_for_group_members",
-]
-
 PLUGIN: Final = "PodGroup"
-"""What rejects pods of groups that are not complete."""
+"""Rejects pods of incomplete groups."""
 _FIT: Final = "PodGroupFit"
-"""What rejects groups for which nodes have not enough room together, or no domain has."""
+"""Rejects groups that do not fit on the nodes together, or into any domain."""
 _MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
 _INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
-"""What :func:`waits_for_group_members` says."""
+"""Matches the message of :func:`waits_for_group_members`."""
 _TOGETHER: Final = "which is placed together with this one"
 _OTHER_MEMBER: Final = re.compile(rf"\bpod (\S+/\S+), {_TOGETHER}: (.*)", re.DOTALL)
-"""What :func:`failed_together` says of the pods of a group but the one that does not fit."""
+"""Matches the message of :func:`failed_together` for the pods of a group other than the one that does not fit."""
 _MOST_ORDERS: Final = 8
-"""In so many orders the pods of a group are tried on the same nodes."""
+"""Number of orders in which the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
-"""So many domains are tried at most that look as if they had room."""
+"""Maximum number of domains that are tried; only domains that appear to have enough room count."""
 
 
 class _Tried(NamedTuple):
-    """What came of one order, or of all that were tried on the same nodes.
+    """The result of one order, or of all orders that were tried on the same nodes.
 
     Attributes
     ----------
     placed
-        As many placements as are needed; empty if that is not possible, and then nothing is left of any.
+        As many placements as are needed; empty if that is impossible, and then no reservation is left.
     others
-        Why pods did not fit.
+        The decisions about pods that did not fit.
     failed
-        The one of these after which too few were left; None if as many were placed as are needed.
+        The one of these after which too few pods were left; None if as many were placed as are needed.
     """
 
     placed: tuple[Decision, ...]
@@ -67,12 +56,12 @@ class _Tried(NamedTuple):
 
 
 class GroupAttempts:
-    """Decides the pods of groups together.
+    """Decides the pods of a group together.
 
     Parameters
     ----------
     algorithm, policy_tracker, reserver
-        What it works with.
+        Collaborators.
     """
 
     def __init__(self, algorithm: SchedulingAlgorithm, policy_tracker: PolicyTracker, reserver: Reserver) -> None:
@@ -82,24 +71,24 @@ class GroupAttempts:
         self._reserver = reserver
 
     def decide(self, group: GroupStatus, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide as many of the waiting pods as are needed, each placement assumed; if they do not fit, none is.
+        """Decide as many of the waiting pods as are needed, each placement assumed; if they do not fit, assume none.
 
-        Where nodes have not enough room for them in any case, nothing is tried. Where they are to be near each other,
-        one domain after the other is tried. The hardest to place comes first; where a pod does not fit beside those
-        before it, the group is tried again with that one, and those that ask the same, ahead of all others.
+        Nothing is tried where the nodes cannot have enough room. A group with topology constraints is tried in one
+        domain after the other. The pods that are hardest to place come first; if a pod does not fit beside those
+        before it, the group is tried again with that pod, and its equivalents, first.
 
         Returns
         -------
         tuple of Decision
-            Of as many pods as are needed, all placed. Else one of each waiting pod: the outcome is that of the pod that
-            did not fit in the first order, and all say which pod that was.
+            As many placements as are needed. Else one decision per waiting pod: the outcome is that of the pod that did
+            not fit in the first order, and the messages of the other pods name it.
         """
         try:
             for pod in group.waiting:
                 self._policy_tracker.decided(pod)
             return self._in_some_domain(GroupMembers(self._algorithm, group), explain=explain)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
-            return tuple(failed(pod, error) for pod in group.waiting)
+        except Exception as error:  # noqa: BLE001 - any error is charged to this group alone
+            return tuple(error_decision(pod, error) for pod in group.waiting)
 
     def _in_some_domain(self, members: GroupMembers, *, explain: bool) -> tuple[Decision, ...]:
         group, nodes = members.group, self._state.nodes
@@ -119,15 +108,15 @@ class GroupAttempts:
         return failed_together(group.waiting, *first, equivalence)
 
     def _equivalence(self, members: GroupMembers, constraints: Iterable[TopologyConstraint]) -> Hashable:
-        """Return what is equal for groups that fit nowhere for the same reason; None if that is true of no other."""
+        """Return a value that is equal for groups that fit nowhere for the same reason; None if there is none."""
         asked = members.equivalence()
         if asked is None:
             return None
-        near = tuple((each.key, each.required) for each in constraints)  # whoever says so
+        near = tuple((each.key, each.required) for each in constraints)  # whichever object sets them
         return _FIT, self._algorithm.priority(members.group.waiting[0]), asked, near
 
     def _with_own_room_first(self, found: Iterable[Domain], group: GroupStatus) -> Iterable[Domain]:
-        """Have domains come first in which room is kept for pods of a group."""
+        """Sort the domains in which room is kept for the group's pods before the others."""
         nodes, holds = self._state.nodes, self._state.holds
         kept = [hold.node for pod in group.waiting if (hold := holds.get(pod.uid)) is not None] if holds else []
         if not kept:
@@ -136,13 +125,13 @@ class GroupAttempts:
         return sorted(found, key=lambda domain: not np.isin(rows, domain.rows).all())
 
     def constraints(self, group: GroupStatus) -> tuple[TopologyConstraint, ...]:
-        """Return how near to each other the pods of a group are placed: what they or an object say, then policies."""
+        """Return a group's topology constraints: those of its pods and object, then those of policies."""
         policies = (self._algorithm.classes.policy(pod).together for pod in group.waiting)
         of_policies = (constraint for constraint in policies if constraint is not None)
         return tuple(dict.fromkeys((*group.topology, *of_policies)))
 
     def _in_some_order(self, members: GroupMembers, domain: Domain, *, explain: bool) -> _Tried:
-        """Try the pods on the same nodes in one order after the other; the failure is the first order's."""
+        """Try the pods on the same nodes in several orders; if all fail, return the failure of the first order."""
         group, class_of, order = members.group, members.class_of, list(members.hardest_first)
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
@@ -166,7 +155,7 @@ class GroupAttempts:
         Parameters
         ----------
         pods
-            Each with the only node rows that it may go to, shape (n,).
+            Each with the node rows that it may go to, shape (n,).
         """
         placed: list[Decision] = []
         others: list[Decision] = []
@@ -182,7 +171,7 @@ class GroupAttempts:
                 events |= self._reserver.reserve(pod, decision)
                 placed.append(decision)
                 if len(placed) == needed:
-                    self._state.wakes.events |= events
+                    self._state.pending_events.events |= events
                     return _Tried(tuple(placed), tuple(others))
         except Exception:
             self._reserver.undo(placed, before)
@@ -197,14 +186,14 @@ class GroupAttempts:
         constraints: Sequence[TopologyConstraint],
         domain: Domain,
     ) -> tuple[Decision, ...]:
-        """Have pods that ask the same, and are numbered, take the places of each other so that neighbours are near."""
+        """Exchange the places of equivalent pods with an index, so that pods with neighbouring indexes are close."""
         wanted = members.by_rank(decisions, [each.key for each in constraints])
         if wanted is None:
             return decisions
         before = self._reserver.before()
         self._reserver.undo(decisions, before)
         found = self._in_order(wanted, len(wanted))
-        if found.failed is None:  # what nodes said when all of them were asked stays
+        if found.failed is None:  # keep the verdicts from when all nodes were asked
             asked = {each.uid: each for each in decisions}
             return tuple(
                 replace(each, feasible=asked[each.uid].feasible, verdicts=asked[each.uid].verdicts)
@@ -221,7 +210,7 @@ class GroupAttempts:
         *,
         explain: bool,
     ) -> tuple[Decision, ...]:
-        """Return the decisions about a group for which nodes have not enough room together, or no domain has."""
+        """Return the decisions about a group that does not fit on the nodes together, or into any domain."""
         group, rows, lacking = members.group, self._state.nodes.rows(), members.lacking()
         alone = [(self._algorithm.decide(kind.pod, explain=explain), kind) for kind in lacking]
         failures = [decision for decision, _ in alone if decision.placement is None]
@@ -237,7 +226,7 @@ class GroupAttempts:
         return self._with_verdicts(members, decisions) if explain else decisions
 
     def _with_verdicts(self, members: GroupMembers, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-        """Add what nodes say of the pod for which they have no room beside the others, if that is how it is."""
+        """Add the verdicts of the nodes on the pod that does not fit beside the others, if there is such a pod."""
         rows, before = self._state.nodes.rows(), self._reserver.before()
         order = [(pod, rows) for pod in members.hardest_first]
         tried = self._in_order(order, members.group.needed, explain=True)
@@ -253,7 +242,7 @@ class GroupAttempts:
         )
 
     def _too_little(self, members: GroupMembers, required: Sequence[TopologyConstraint]) -> str:
-        """Say why a group fits in no domain; empty where nodes have not enough room for it anywhere."""
+        """Say why a group fits into no domain; empty where it does not fit on all nodes together."""
         group, rows = members.group, self._state.nodes.rows()
         if members.room.within(rows) < group.needed:
             return ""
@@ -262,7 +251,7 @@ class GroupAttempts:
         said_by = " and ".join(dict.fromkeys(each.said_by for each in required))
         within = domains(self._state.nodes, keys, rows)
         if not within:
-            return f"no node has label {labels}, within one value of which they are placed ({said_by})"
+            return f"no node has label {labels}, of which they must share one value ({said_by})"
         room, name = max((members.room.within(each.rows), each.name) for each in within)
         if room < group.needed:
             return f"{labels} {name} has room for at most {room} of them, and others have no more ({said_by})"
@@ -270,20 +259,20 @@ class GroupAttempts:
 
 
 def malformed(pod: Pod, problem: str) -> Decision:
-    """Return the decision about a pod that can be no member of its group, or whose group is not placed."""
+    """Return the decision about a pod that cannot be a member of its group, or whose group cannot be placed."""
     return Decision(
         pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
         helped_by=ClusterEvent.POD_UPDATE,
     )  # fmt: skip
 
 
-def failed(pod: Pod, error: Exception) -> Decision:
-    """Return the decision about a pod that was not decided because of an error of ours."""
+def error_decision(pod: Pod, error: Exception) -> Decision:
+    """Return the decision about a pod that was not decided because of an internal error."""
     return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
 
 def waits_for_group_members(pod: Pod, group: GroupStatus) -> Decision:
-    """Return the decision about a pod that waits for others of its group: for them to come, or to be bound."""
+    """Return the decision about a pod that waits for others of its group to be created, or to be bound."""
     if not group.needed:
         message = (
             f"waits until the pods of its group {group.key} that are placed are bound: {group.minimum} are needed."
@@ -299,55 +288,55 @@ def waits_for_group_members(pod: Pod, group: GroupStatus) -> Decision:
 
 
 def missing_object_in(message: str) -> str:
-    """Return the object for which the pods of a group wait by a message of theirs: its kind and key; empty for none."""
+    """Return the kind and key of the missing object that a pod's message says its group waits for; empty for none."""
     found = _MISSING.search(message)
     return found[1] if found else ""
 
 
 def needed_pods_in(message: str) -> tuple[str, int] | None:
-    """Return the group that waits for others of its pods by a message of theirs, and how many it needs."""
+    """Return the group that a pod's message says waits for more of its pods, and how many it needs."""
     found = _INCOMPLETE.search(message)
     return (found[1], int(found[2])) if found else None
 
 
 def other_member_in(message: str) -> tuple[str, str] | None:
-    """Return the pod that keeps others of its group waiting by a message of theirs, and what is said of it."""
+    """Return the pod that a pod's message says its group waits for, and the reason."""
     found = _OTHER_MEMBER.search(message)
     return (found[1], found[2]) if found else None
 
 
 def is_incomplete(decision: Decision) -> bool:
-    """Tell whether a decision is about a pod that waits for nothing but others of its group."""
+    """Tell whether a decision is about a pod that waits only for other pods of its group."""
     return decision.outcome is Outcome.UNSCHEDULABLE and decision.rejected_by == (PLUGIN,)
 
 
 def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence: Hashable) -> tuple[Decision, ...]:
-    """Return the decisions about the pods of a group of which too many do not fit, that of the decisive one first.
+    """Return the decisions about a group of which too many pods do not fit, that of the decisive pod first.
 
     Parameters
     ----------
     tried
-        What failed, in whichever order: what helps any of these may help the group.
+        The failures, in any order: an event that helps one of these pods may help the group.
     domain
         Where they were tried together; empty for everywhere.
     equivalence
-        Equal for groups that fail alike, where nothing is against this one alone.
+        Equal for groups that fail for the same reason; not used where nodes may be closed to this group alone.
     """
     assert tried.failed is not None, "the group was not placed"
-    events, times = _helped_by(tried.others), [each.again_at for each in tried.others if each.again_at is not None]
+    events, times = _helped_by(tried.others), [each.retry_at for each in tried.others if each.retry_at is not None]
     closed = bool(events & ClusterEvent.KUBELET_REJECTION)  # nodes, to this group alone perhaps
     where = f"in {domain}, where the group was tried first: " if domain else ""
-    events |= OF_ONE_NODE if domain else ClusterEvent.NONE  # another domain may come to have room
+    events |= OF_ONE_NODE if domain else ClusterEvent.NONE  # another domain may get room
     own = replace(
         tried.failed,
         helped_by=events,
-        again_at=min(times, default=None),
+        retry_at=min(times, default=None),
         message=f"{where}{tried.failed.message}",
         equivalence=None if closed or tried.failed.outcome is not Outcome.UNSCHEDULABLE else equivalence,
     )
     message = f"pod {own.pod}, {_TOGETHER}: {own.message}"
-    others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
-    if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
+    others = replace(own, verdicts={}, near_miss=None, warnings=(), sources={}, message=message)
+    if own.outcome is Outcome.REFUSED:  # only that pod is refused: the others wait for it to be replaced
         others = replace(others, outcome=Outcome.UNSCHEDULABLE)
     return (own, *(replace(others, uid=pod.uid, pod=pod.key) for pod in pods if pod.uid != own.uid))
 
@@ -355,16 +344,16 @@ def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence
 def lacks_room(
     group: GroupStatus, nodes: int, why: str, failures: Sequence[Decision], equivalence: Hashable
 ) -> tuple[Decision, ...]:
-    """Return the decisions about the pods of a group for which nodes together have not enough room.
+    """Return the decisions about the pods of a group for which the nodes together do not have enough room.
 
     Parameters
     ----------
     nodes
-        How many nodes there are.
+        Number of nodes.
     failures
-        Those of its pods that fit nowhere, whatever becomes of the others.
+        The decisions about its pods that fit nowhere even alone.
     equivalence
-        Equal for groups that fail alike, where nothing is against this one alone.
+        Equal for groups that fail for the same reason; not used where nodes may be closed to this group alone.
     """
     events = OF_ONE_NODE | ClusterEvent.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
@@ -379,7 +368,7 @@ def lacks_room(
 
 
 def _helped_by(failures: Sequence[Decision]) -> ClusterEvent:
-    """Return what could help any of some pods."""
+    """Return the events that could help any of the pods."""
     events = ClusterEvent.NONE
     for each in failures:
         events |= each.helped_by

@@ -1,4 +1,4 @@
-"""What the status of Kubernetes' own PodGroups is to say: that a group is scheduled, or why it is not."""
+"""The conditions of Kubernetes' own PodGroups: that a group is scheduled, or why it is not."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from vgpu_scheduler.groups import POD_GROUP_KINDS, GroupKey, PodGroupKind
 from vgpu_scheduler.kube import Condition, PodGroup
 from vgpu_scheduler.model import MESSAGE, ConditionReason, Decision, Outcome, counted, cut
 
-__all__ = ["GroupCondition", "GroupConditions"]
-
 _KINDS: Final = {kind.name: kind for kind in POD_GROUP_KINDS if kind.condition}
 _SCHEDULED: Final = "Scheduled"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCondition:
-    """A condition that a PodGroup does not have yet.
+    """A condition to be written to a PodGroup.
 
     Attributes
     ----------
     key
         The group.
     kind, group
-        The object that describes it, as it is known.
+        The object that describes the group.
     condition
-        What its status is to say.
+        The new condition.
     """
 
     key: GroupKey
@@ -39,17 +37,17 @@ class GroupCondition:
 
 
 class GroupConditions:
-    """Tells which PodGroups are to say something else than they do.
+    """Tells which PodGroups need another condition.
 
-    As with kube-scheduler, a group that was scheduled once stays so, whatever becomes of its pods; and of a group of
-    which not enough pods have come nothing is said.
+    As with kube-scheduler, a group that was scheduled once stays so, whatever happens to its pods; and a group of which
+    too few pods exist gets no condition.
 
     Parameters
     ----------
     groups
         Knows the groups, and which of them have changed.
     scheduler_names
-        Groups without any pod of these are somebody else's.
+        Groups without pods of these schedulers are ignored.
     """
 
     def __init__(self, groups: PodGroups, scheduler_names: Collection[str]) -> None:
@@ -58,7 +56,7 @@ class GroupConditions:
         self._failed: dict[GroupKey, Condition] = {}
 
     def tried(self, decisions: Sequence[Decision]) -> None:
-        """Take in what came of an attempt; of pods that were placed the group says nothing before they are bound."""
+        """Take in the decisions of an attempt; a group with placed pods gets no condition before they are bound."""
         first = decisions[0]
         key = self._groups.key_of(first.uid)
         if key is None or first.outcome in (Outcome.PLACED, Outcome.NOT_READY) or is_incomplete(first):
@@ -70,14 +68,14 @@ class GroupConditions:
         self._failed[key] = Condition("False", reason, cut(f"pod {first.pod}: {first.message}", MESSAGE))
 
     def take(self) -> list[GroupCondition]:
-        """Return what PodGroups that have changed are to say; each is told once, or again where it was not written."""
+        """Return the conditions for PodGroups that have changed, each once, unless :meth:`not_written` is called."""
         changed, self._groups.changed = self._groups.changed, {}
         found = [each for key in changed if (each := self._of(key)) is not None]
         self._failed = {key: said for key, said in self._failed.items() if self._groups.object_of(key) is not None}
         return found
 
     def not_written(self, key: GroupKey) -> None:
-        """Take in that a PodGroup does not say yet what it is to say."""
+        """Note that the condition of a PodGroup was not written."""
         self._groups.note_change(key)
 
     def _of(self, key: GroupKey) -> GroupCondition | None:
@@ -91,7 +89,7 @@ class GroupConditions:
         return GroupCondition(key, _KINDS[group.kind], group, condition)
 
     def _scheduled(self, key: GroupKey) -> Condition | None:
-        """Return the condition of a group of which as many pods are bound as are needed; None for any other."""
+        """Return the condition of a group of which as many pods are bound as it needs; None for any other."""
         found = self._groups.status(key)
         is_ours = any(pod.scheduler_name in self._scheduler_names for pod in self._groups.pods(key))
         if not is_ours or found.bound < max(found.minimum, 1):

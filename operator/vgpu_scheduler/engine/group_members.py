@@ -1,4 +1,4 @@
-"""The pods of a group that wait to be placed together: what they have in common, and what nodes have room for."""
+"""The waiting pods of a group that are placed together: their classes, and how many of them nodes have room for."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.domains import GroupRoom
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.engine.group_status import GroupStatus
+from vgpu_scheduler.engine.pod_capacity import capacity_for
 from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
 
-__all__ = ["GroupMembers"]
-
 _MANY: Final = 1_000_000
-"""How many pods a node has room for at most where nothing bounds that."""
+"""Upper bound of the pods on a node where nothing else bounds them."""
 
 
 class UnplacedMembers(NamedTuple):
-    """Pods that ask the same, for which there is not enough room.
+    """Pods of one class for which there is not enough room.
 
     Attributes
     ----------
     pod
         One of them.
     number
-        How many wait.
+        How many of them wait.
     scarcest
         What nodes have the least of; see :class:`PodCapacity`.
     """
@@ -43,21 +42,21 @@ class UnplacedMembers(NamedTuple):
 
 
 class GroupMembers:
-    """The pods of a group that wait.
+    """The waiting pods of a group.
 
     Parameters
     ----------
     algorithm
-        Decides them.
+        Decides the pods.
     group
-        How far the group is.
+        The status of the group.
 
     Attributes
     ----------
     pods
-        Those that wait, by UID.
+        The waiting pods by UID.
     class_of
-        What each has in common with others, by UID: their order among each other does not matter.
+        The class of each pod, by UID: the order among pods of one class does not matter.
     """
 
     def __init__(self, algorithm: SchedulingAlgorithm, group: GroupStatus) -> None:
@@ -66,54 +65,60 @@ class GroupMembers:
         self.pods = {pod.uid: pod for pod in group.waiting}
         self._classes = {pod.uid: algorithm.classes.of(pod) for pod in group.waiting}
         self.class_of: dict[str, Hashable] = {
-            uid: None if isinstance(found, Refused) else found.node for uid, found in self._classes.items()
+            uid: None if isinstance(found, RefusedClass) else found.node for uid, found in self._classes.items()
         }
         self._by_class: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
             self._by_class.setdefault(self.class_of[pod.uid], []).append(pod)
-        self._capacities = {kind: algorithm.capacity_for(pods[0], _MANY) for kind, pods in self._by_class.items()}
+        self._capacities = {
+            kind: capacity_for(algorithm.classes, pods[0], _MANY) for kind, pods in self._by_class.items()
+        }
 
     def placed_rows(self) -> NDArray[np.int64]:
-        """Return the rows of the nodes where pods of the group are, shape (n,)."""
+        """Return the rows of the nodes on which pods of the group are placed, shape (n,)."""
         known = (self._algorithm.state.nodes.row(node) for node in self.group.nodes)
         return np.array([row for row in known if row is not None], dtype=np.int64)
 
     @cached_property
     def room(self) -> GroupRoom:
-        """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
+        """Upper bounds of how many pods fit; unlimited while room is kept for any pods, as these may be among them."""
         waiting = np.array([len(pods) for pods in self._by_class.values()], dtype=np.int64)
         max_pods = np.stack([each.counts for each in self._capacities.values()])
         max_pods = np.full_like(max_pods, _MANY) if self._algorithm.state.holds else max_pods
         return GroupRoom(waiting, max_pods, self.group.followed_by)
 
     def equivalence(self) -> Hashable:
-        """Return what of its pods the answer depends on: equal for groups that get the same one.
+        """Return a value that is equal for groups that get the same answer.
 
         Returns
         -------
         Hashable
-            None for a group that stands for itself: pods of it are placed already, one has room of its own, or is
-            refused, or more than single nodes have a say: what its pods say of each other is no part of any class.
+            None if the group is unique: some of its pods are placed, have room of their own, are refused, or have
+            constraints across nodes (what pods of the group say of each other is not part of their classes).
         """
         if self.group.placed:
             return None
         found = Counter[Hashable]()
         for pod in self.group.waiting:
             pod_class = self._classes[pod.uid]
-            if isinstance(pod_class, Refused) or pod.nominated_node_name or self._algorithm.state.holds.get(pod.uid):
+            if (
+                isinstance(pod_class, RefusedClass)
+                or pod.nominated_node_name
+                or self._algorithm.state.holds.get(pod.uid)
+            ):
                 return None
             if pod_class.cluster is not None:
                 return None
             found[pod_class.equivalence(pod)] += 1
-        # Quotas may keep the pods of a namespace from being placed together, each of which they let in.
+        # Quotas may admit each pod of a namespace alone, but not all of them together.
         return self.group.key.namespace, self.group.needed, self.group.followed_by, frozenset(found.items())
 
     @cached_property
     def hardest_first(self) -> list[Pod]:
         """The pods in the order in which they are placed: those that fit on the fewest nodes first.
 
-        Of those that fit on as many, the ones come first that claim the most devices, then the most of each; of those
-        that ask the same, as they are numbered, else by name.
+        Ties: the most devices first, then the largest amounts of each. Pods of one class are ordered by their index,
+        else by name.
         """
         return [pod for each in self._hardest_classes for pod in self._by_class[each]]
 
@@ -123,7 +128,7 @@ class GroupMembers:
         return sorted(self._by_class, key=self._hardness)
 
     def lacking(self) -> list[UnplacedMembers]:
-        """Return the classes of pods of which more wait than all nodes have room for, the hardest to place first."""
+        """Return the classes with more waiting pods than all nodes have room for, the hardest to place first."""
         counted = ((self._by_class[each], self._capacities[each]) for each in self._hardest_classes)
         return [
             UnplacedMembers(pods[0], len(pods), found.scarcest)
@@ -132,14 +137,14 @@ class GroupMembers:
         ]
 
     def by_rank(self, decisions: Sequence[Decision], keys: Sequence[str]) -> list[tuple[Pod, NDArray[np.int64]]] | None:
-        """Return placed pods, each with the row of the node that it should have as it is numbered.
+        """Return the placed pods, each with the row of the node that it should have by its index.
 
-        Nodes are neighbours that have the same values of labels, then by name.
+        Nodes are ordered by their label values, then by name.
 
         Returns
         -------
         list or None
-            None if they are as they should be, or are not numbered.
+            None if the pods have these nodes already, or have no indexes.
         """
         node_of = {each.uid: each.placement.node for each in decisions if each.placement is not None}
         wanted = dict(node_of)
@@ -164,7 +169,7 @@ class GroupMembers:
         first = self._by_class[kind][0]
         claimed = self._algorithm.classes.claimed(first)
         if claimed is None:
-            return 0, 0, (), first.name, first.uid  # it is refused, and the group with it
+            return 0, 0, (), first.name, first.uid  # the pod is refused, and its group with it
         claims = [claim for container in claimed.claims for claim in container.claims]
         amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
         fits_on, devices = int(np.count_nonzero(self._capacities[kind].counts)), sum(claim.count for claim in claims)

@@ -1,4 +1,4 @@
-"""How groups get on: which wait to be placed together, and which run with fewer pods than they need, for how long."""
+"""The progress of groups: which wait to be placed together, and which run with fewer pods than they need."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, WhenStale
 from vgpu_scheduler.state import State
 
-__all__ = ["GroupProgress", "StaleGroup"]
-
 
 @dataclass(frozen=True, slots=True)
 class StaleGroup:
@@ -22,13 +20,13 @@ class StaleGroup:
     Attributes
     ----------
     key
-        Which group.
+        The group.
     pods
-        Its pods that run and are this scheduler's, by name.
+        Its running pods of this scheduler, by name.
     message
         What is wrong.
     is_to_end
-        Whether the policies of all of them have them evicted: others of the group wait, and no room is made for these.
+        Whether its pods are to be evicted: all their policies say so, and others of the group wait without kept room.
     """
 
     key: GroupKey
@@ -43,13 +41,13 @@ class GroupProgress:
     Parameters
     ----------
     state
-        Knows for whom room is kept.
+        Knows for which pods room is kept.
     groups
         Knows the groups, and which of them have changed.
     policies
-        Say for how long a group may run with too few pods.
+        Set for how long a group may run with too few pods.
     scheduler_names
-        Groups without any pod of these are somebody else's.
+        Groups without pods of these schedulers are ignored.
     """
 
     def __init__(self, state: State, groups: PodGroups, policies: Policies, scheduler_names: Collection[str]) -> None:
@@ -58,31 +56,31 @@ class GroupProgress:
         self._policies = policies
         self._scheduler_names = scheduler_names
         self._waiting: dict[GroupKey, float] = {}
-        """Since when pods of a group wait to be placed together."""
+        """Since when groups have waited to be placed together."""
         self._short: dict[GroupKey, float] = {}
-        """Since when a group runs with fewer pods than it needs."""
+        """Since when groups have run with fewer pods than they need."""
         self._stale: frozenset[GroupKey] = frozenset()
         self._generation = -1
-        """Of the policies, when it was looked last."""
+        """The generation of the policies at the last look."""
 
     @property
     def waiting(self) -> int:
-        """How many groups wait to be placed together."""
+        """Number of groups that wait to be placed together."""
         return len(self._waiting)
 
     @property
     def stale(self) -> int:
-        """How many groups have run with fewer pods than they need for longer than they may."""
+        """Number of groups that have run with fewer pods than they need for longer than they may."""
         return len(self._stale)
 
-    def look(self, now: float) -> list[float]:
-        """Look at the groups that have changed since the last time.
+    def update(self, now: float) -> list[float]:
+        """Look at the groups that have changed since the last call.
 
         Returns
         -------
         list of float
-            How long those waited that have become whole since, in seconds: as many of their pods are bound as are
-            needed.
+            For each group that became complete (as many of its pods are bound as it needs), how long it waited, in
+            seconds.
         """
         touched = self._groups.take_touched(anew=self._generation != self._policies.catalogue.generation)
         self._generation = self._policies.catalogue.generation
@@ -101,13 +99,13 @@ class GroupProgress:
         return found
 
     def stale_groups(self, now: float) -> list[StaleGroup]:
-        """Return the groups that have run with too few pods for too long, as of the last look."""
+        """Return the groups that have run with too few pods for too long, as of the last call of :meth:`look`."""
         found = [stale for key in self._short if (stale := self.stale_group(key, now)) is not None]
         self._stale = frozenset(stale.key for stale in found)
         return found
 
     def stale_group(self, key: GroupKey, now: float) -> StaleGroup | None:
-        """Return a group that has run with too few pods for too long; None if it has not."""
+        """Return a group if it has run with too few pods for too long; else None."""
         running, since = self._running(key), self._short.get(key)
         if since is None or not running:
             return None
@@ -123,12 +121,12 @@ class GroupProgress:
         return StaleGroup(key, running, message, ends and self._may_restart(status))
 
     def _may_restart(self, status: GroupStatus) -> bool:
-        """Tell whether pods of a group wait for which no room is made, so that it starts with them if others end."""
+        """Tell whether pods of a group wait without kept room, so that it can restart if its other pods are evicted."""
         kept = any(self._state.holds.get(pod.uid) is not None for pod in status.waiting)
         return bool(status.waiting) and not kept
 
     def _running(self, key: GroupKey) -> tuple[Pod, ...]:
-        """Return the pods of a group that are bound, have not ended and are this scheduler's, by name."""
+        """Return the pods of a group that are bound, not terminal, and of this scheduler, by name."""
         found = (
             pod
             for pod in self._groups.pods(key)
@@ -138,5 +136,5 @@ class GroupProgress:
 
     @staticmethod
     def _waits(status: GroupStatus) -> bool:
-        """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
+        """Tell whether a group waits for pods to be placed or bound until it has as many as it needs."""
         return not status.is_quorum_bound and (bool(status.waiting) or status.placed > status.bound)

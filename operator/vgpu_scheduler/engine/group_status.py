@@ -1,4 +1,4 @@
-"""How far a group of pods is: who is placed, who waits, and how many more have to be placed at once."""
+"""The status of a group: which of its pods are placed, which wait, and how many have to be placed at once."""
 
 from __future__ import annotations
 
@@ -9,40 +9,38 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
-__all__ = ["DOES_NOT_EXIST", "GroupStatus"]
-
 DOES_NOT_EXIST: Final = "does not exist"
-"""Why an object is missing that the API server could have."""
+"""Why an object that the API server could have is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """How far a group is.
+    """The status of a group.
 
     Attributes
     ----------
     key
-        Which group.
+        The group.
     minimum
-        How many of its pods have to be placed before any is.
+        How many of its pods have to be placed at least, else none is.
     placed
-        How many are placed, or have succeeded.
+        Number of pods that are placed, or have succeeded.
     bound
-        How many of these are bound, or have succeeded: the others may be given back still.
+        Number of these that are bound, or have succeeded; the placements of the others may still be given back.
     waiting
-        Those that wait to be placed, by name.
+        The pods that wait to be placed, by name.
     missing_object
-        The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
+        The kind of the object that the pods name and that is not known; empty if it is known, or not needed.
     why_missing
         Why it is not known.
     problem
         Why the group cannot be placed, whatever the nodes are; empty if it can.
     topology
-        How near to each other its pods are placed, as they say.
+        The topology constraints of its pods and object.
     nodes
-        The nodes that pods of it are on, each once, by name.
+        The nodes on which its pods are, each once, by name.
     followed_by
-        How many others wait to be placed near these, each by itself.
+        Number of other pods that wait to be placed near these, one by one.
     """
 
     key: GroupKey
@@ -58,35 +56,35 @@ class GroupStatus:
     followed_by: int = 0
 
     def only(self, pod: Pod) -> GroupStatus:
-        """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
+        """Return the status for one pod that is placed alone, near pods placed before it and after it."""
         return replace(self, minimum=self.placed + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
     @property
     def does_not_exist(self) -> bool:
-        """Whether the object that pods name is one that somebody can make."""
+        """Whether the missing object is one that a user can create."""
         return self.why_missing == DOES_NOT_EXIST
 
     @property
     def needed(self) -> int:
-        """How many have to be placed at once, or none is; 0 where each is placed by itself."""
+        """How many pods have to be placed at once; 0 where each pod is placed alone."""
         return max(self.minimum - self.placed, 0)
 
     @property
     def is_quorum_bound(self) -> bool:
-        """Whether as many are bound, or have succeeded, as are needed."""
+        """Whether as many pods are bound, or have succeeded, as the group needs."""
         return self.bound >= self.minimum
 
     @property
     def has_quorum(self) -> bool:
-        """Whether as many wait as are needed."""
+        """Whether as many pods wait as have to be placed at once."""
         return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed
 
     @property
     def schedules_as_gang(self) -> bool:
-        """Whether pods are to be placed at once now, or none is, and as many wait."""
+        """Whether pods have to be placed all at once now, and enough of them wait."""
         return self.has_quorum and self.needed > 0
 
     @property
     def schedules_individually(self) -> bool:
-        """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
+        """Whether each pod is placed alone: at most one more pod is needed, and the others are bound."""
         return self.has_quorum and self.needed <= 1 and self.bound + self.needed >= self.minimum

@@ -1,4 +1,4 @@
-"""The kinds of objects that an engine takes in."""
+"""The kinds of objects that an engine observes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from vgpu_scheduler.kube import (
     VersionedStore,
     Volume,
 )
-from vgpu_scheduler.model import ClusterEvent
+from vgpu_scheduler.model import ClusterEvent, namespaced_name
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
 
 class ObjectObserver(Protocol):
-    """Who keeps what is observed: an engine."""
+    """An engine, as far as it takes in objects."""
 
     dialects: Dialects
     state: State
@@ -50,23 +50,23 @@ class ObjectObserver(Protocol):
         """Take in a pod."""
 
     def seen_unchanged(self, uid: str, now: float) -> None:
-        """Take in that a pod is still there as it is known."""
+        """Note that a pod is unchanged."""
 
     def remove_pod(self, uid: str, now: float) -> None:
-        """Take in that a pod is gone."""
+        """Note that a pod is gone."""
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node."""
 
     def remove_node(self, name: str, version: int | None = None) -> None:
-        """Take in that a node is gone."""
+        """Note that a node is gone."""
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
-        """Take in the object beside a node that lists its devices, or that there is none any more."""
+        """Take in the object that lists a node's devices beside it; None where it is gone."""
 
 
 def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
-    """Return how an engine takes in each kind, by the name of the kind."""
+    """Return how an engine takes in the objects of each kind, by the name of the kind."""
     selecting = engine.state.selecting
     return {
         "Pod": _pods(engine),
@@ -74,7 +74,7 @@ def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
         "Namespace": _namespaces(engine),
         "ResourceQuota": _quotas(engine.quota_limits),
         **{kind: _policies(engine, kind) for kind in PLURALS},
-        **{kind.name: _beside(engine) for kind in engine.dialects.inventory_kinds},
+        **{kind.name: _inventories(engine) for kind in engine.dialects.inventory_kinds},
         **{
             kind: _stored(store, engine.groups.observe_object, engine.groups.remove_object)
             for kind, store in engine.groups.stores.items()
@@ -107,7 +107,7 @@ def _nodes(engine: ObjectObserver) -> ObservedKind[Node]:
     state = engine.state
 
     def remove(node: Node, version: int, _: float) -> None:
-        """Forget a node; one of the same name may have come since."""
+        """Remove a node, unless another of the same name has replaced it."""
         known = state.node(node.name)
         if known is not None and known.uid == node.uid:
             engine.remove_node(node.name, version)
@@ -124,13 +124,13 @@ def _nodes(engine: ObjectObserver) -> ObservedKind[Node]:
     )
 
 
-def _beside(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
+def _inventories(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
     store: VersionedStore[str, NodeInventory] = VersionedStore()
 
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
         known = store.get(found.name)
         if known is not None and 0 < found.resource_version == known.resource_version:
-            return ()  # seen already: sweeps show everything again
+            return ()  # resyncs show everything again
         return engine.observe_inventory(found.name, found.content, now) if store.put(found.name, found) else ()
 
     def remove(found: NodeInventory, version: int, now: float) -> None:
@@ -168,7 +168,7 @@ def _policies(engine: ObjectObserver, kind: str) -> ObservedKind[PolicyResource]
 
     return ObservedKind(
         key=key_of,
-        title=lambda policy: f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name,
+        title=lambda policy: namespaced_name(policy.namespace, policy.name),
         observe=_understood(engine.policy_tracker.observe),
         remove=lambda policy, version, _: engine.policy_tracker.remove(policy, version),
         missing=missing,
@@ -183,7 +183,7 @@ def _storage(engine: ObjectObserver, kind: type[StorageObject]) -> ObservedKind[
     def changed(before: StorageObject | None, found: StorageObject, event: ClusterEvent) -> None:
         claims = {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)} if event else ()
         if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
-            event &= ~ClusterEvent.STORAGE  # it is there for those claims alone
+            event &= ~ClusterEvent.STORAGE  # it concerns only pods that name those claims
         engine.storage.changed(event, claims)
 
     def observe(found: StorageObject) -> None:
@@ -196,7 +196,7 @@ def _budgets(engine: ObjectObserver) -> ObservedKind[DisruptionBudget]:
     budgets = engine.budgets
 
     def changed(event: ClusterEvent) -> None:
-        engine.state.wakes.events |= event
+        engine.state.pending_events.events |= event
 
     return _stored(
         budgets.store,
@@ -206,7 +206,7 @@ def _budgets(engine: ObjectObserver) -> ObservedKind[DisruptionBudget]:
 
 
 class _Keyed(Versioned, Protocol):
-    """An object that is known by its namespace and name."""
+    """An object with a namespace and name as its key."""
 
     @property
     def key(self) -> str:
@@ -222,7 +222,7 @@ def _stored(
     observe: Callable[[_Stored], None],
     remove: Callable[[_Stored, int], None],
 ) -> ObservedKind[_Stored]:
-    """Return how objects are taken in that are kept in a store by their namespace and name."""
+    """Return how to take in objects that are kept in a store by key."""
     return ObservedKind(
         key=lambda found: found.key,
         title=lambda found: found.key,
@@ -234,7 +234,7 @@ def _stored(
 
 
 def _understood(observe: Callable[[_Observed], None]) -> Callable[[_Observed, float], tuple[Problem, ...]]:
-    """Return how objects are taken in of which nothing can be unclear, at any time."""
+    """Return how to take in objects that cannot have problems; the time is ignored."""
 
     def observe_at(found: _Observed, now: float) -> tuple[Problem, ...]:
         del now

@@ -1,4 +1,4 @@
-"""The node lock as found on a node: who has it, and whether that pod has a use for it still."""
+"""The node lock as found on a node: which pod holds it, and whether that pod still needs it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,35 @@ from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 
 
 class LockStatus(Enum):
-    """What a lock is to a pod that needs it."""
+    """The status of a lock for a pod that needs it."""
 
     FREE = "free"
     OWN = "own"
-    """It names the very pod that is to be bound: an earlier leader took it, or we did and the answer was lost."""
+    """The lock names the pod that is to be bound: an earlier leader took it, or our own write's answer was lost."""
     HELD = "held"
     """Its owner may still be allocating, however old it is."""
     ORPHANED = "orphaned"
-    """Its owner has no use for it any more; it may be replaced."""
+    """Its owner does not need it any more; it may be replaced."""
     MALFORMED = "malformed"
-    """Nobody's to take: an administrator has to look at it."""
+    """No pod may take it: an administrator has to look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenLock:
+    """A lock with the value that it was taken with.
+
+    Attributes
+    ----------
+    value
+        The annotation's value.
+    """
+
+    kind: NodeLock
+    value: str
+
+    def is_on(self, node: Node) -> bool:
+        """Tell whether the lock is still on a node with the same value."""
+        return node.annotations.get(self.kind.annotation) == self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +52,9 @@ class FoundLock:
     value
         The annotation's value.
     parsed
-        What it says; None if it is malformed.
+        The decoded value; None if it is malformed.
     allocated
-        The UID of the pod that was last allocated on the node, as the node says; empty if it does not.
+        The UID of the pod that was last allocated on the node, by the node's token; empty without one.
     """
 
     node: str
@@ -45,9 +63,14 @@ class FoundLock:
     parsed: LockValue | None
     allocated: str
 
+    @property
+    def taken(self) -> TakenLock:
+        """The lock without its context."""
+        return TakenLock(self.kind, self.value)
+
 
 def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | None:
-    """Return a lock as it is on a node, or None if it is free."""
+    """Return a lock as found on a node; None if it is free."""
     value = node.annotations.get(kind.annotation)
     if value is None:
         return None
@@ -59,23 +82,23 @@ def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | No
 
 
 def last_allocated(node: Node) -> str:
-    """Return the UID of the pod that was last allocated on a node, as the node says; empty if it does not."""
+    """Return the UID of the pod that was last allocated on a node, by the node's token; empty without one."""
     return allocated_pod(node.annotations.get(LAST_ALLOCATED, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class LockJudge:
-    """Tells what a lock is to a pod.
+    """Judges the status of locks.
 
     Parameters
     ----------
     node_side
-        Knows what its owner's annotations say.
+        Reads the annotations of lock owners.
     scheduler_names
-        The scheduler names whose pods nobody else binds.
+        The scheduler names whose pods only this scheduler binds.
     bind_timeout
-        Seconds that the API server may take for a Binding. A lock is left over whose owner is a pod of ours that was
-        not bound in twice that time.
+        Seconds that the API server may take for a Binding. A lock is orphaned if its owner is a pod of ours that was
+        not bound within twice that time.
     """
 
     node_side: NodeSide
@@ -94,21 +117,21 @@ class LockJudge:
         pod: Pod | None = None,
         stood: timedelta = timedelta(0),
     ) -> LockStatus:
-        """Return what a lock is.
+        """Return the status of a lock.
 
         Parameters
         ----------
         lock
             The lock as found.
         owner
-            The pod that it names, or None if that is gone. Of a lock that names none, the pod of ours that took it, or
-            None if that is not certain.
+            The pod that the lock names; None if it is gone. For a lock that names no pod, the pod of ours that took it;
+            None if that is uncertain.
         now
             The time of day.
         pod
-            The pod that wants it, where one does.
+            The pod that needs the lock, if there is one.
         stood
-            For how long it has been seen here: it is as old at least, whatever the clocks say.
+            For how long the lock has been seen here: a lower bound of its age, whatever the clocks say.
         """
         if lock is None:
             return LockStatus.FREE
@@ -127,24 +150,25 @@ class LockJudge:
         return LockStatus.ORPHANED if self._is_orphaned(lock.node, owner, age, expiry) else LockStatus.HELD
 
     def is_being_served(self, lock: FoundLock, owner: Pod) -> bool:
-        """Tell whether the device plugin has still to answer the owner of a lock: it is bound there, and has not ended.
+        """Tell whether the device plugin still has to answer a lock's owner, which is bound there and has not ended.
 
-        Where that lasts for longer than others wait for it, the plugin is silent.
+        If that takes longer than other pods wait for it, the plugin is silent.
         """
         return owner.node_name == lock.node and not owner.terminal and not self.node_side.is_through(owner.annotations)
 
     def _is_orphaned(self, node: str, owner: Pod | None, age: timedelta, expiry: timedelta) -> bool:
-        """Tell whether a lock's owner has no use for it any more.
+        """Tell whether a lock's owner does not need it any more.
 
-        It is so when the owner
+        That is so when the owner
 
         - is gone or terminal,
         - is bound to another node,
         - is bound here, its allocation succeeded, failed, or has nothing left to hand out, and it has started,
-        - was never bound, for longer than a Binding can take (a pod of another scheduler: than its lock lives).
+        - was not bound within the time that a Binding can take (a pod of another scheduler: within the lock's expiry).
 
-        A bound pod that is still allocating keeps its lock, however old. One that has not started keeps it for some
-        time, whatever is written on it: its plugin is about to release the lock, and some release any lock.
+        A bound pod that is still allocating keeps its lock, however old. A pod that has not started keeps it until the
+        lock's expiry, whatever its annotations say: its plugin is about to release the lock, and some plugins release
+        any lock.
         """
         if owner is None or owner.terminal:
             return True

@@ -1,4 +1,4 @@
-"""The node parts of classes: how one is made, and how many of them and of their columns are kept."""
+"""Makes the node parts of classes, and limits how many parts and columns are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from vgpu_scheduler.allocators import QuotaRemainders
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
 from vgpu_scheduler.dialects.values import to_be_removed
-from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, Refused, ResolvedClaims
+from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, RefusedClass, ResolvedClaims
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
@@ -23,14 +23,12 @@ from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import PeerKeys, State
 
-__all__ = ["NodeParts", "without_node"]
-
 
 class ColumnCache:
-    """Keeps the columns of as many node parts as there is memory for.
+    """Keeps the columns of as many node parts as memory allows.
 
-    Those used last stay. Of the older half one after the other goes, not always the oldest: where more take turns than
-    there is room for, the oldest is the very next one that is needed, and each of them would be computed anew.
+    Recently used columns stay. Of the older half, columns are evicted in rotation, not always the oldest: if parts take
+    turns and do not all fit, the oldest part is the next one needed, and every part would be computed anew each time.
 
     Parameters
     ----------
@@ -47,7 +45,7 @@ class ColumnCache:
         return part in self._parts
 
     def use(self, part: NodePart) -> None:
-        """Note that a part is about to be used; others may have to go for it."""
+        """Note that a part is about to be used; columns of another part may be evicted for it."""
         if part in self._parts:
             self._parts.move_to_end(part)
             return
@@ -59,18 +57,18 @@ class ColumnCache:
             self.discard(victim)
 
     def discard(self, part: NodePart) -> None:
-        """Let a part forget what it knows."""
+        """Drop the columns of a part."""
         if part in self._parts:
             del self._parts[part]
             part.drop()
 
 
 _PARTS_BYTES: Final = 32 * 2**20
-"""Memory for parts without what they know of nodes."""
+"""Memory for parts without their columns."""
 _PART: Final = 16 * 2**10
-"""Estimated bytes of one part, its pods' specs and annotations apart: their claims, the nodes' share of its filters."""
+"""Estimated bytes of a part, without specs and annotations of its pods: claims, and what filters keep per node."""
 _COLUMNS_BYTES: Final = 40 * 2**20
-"""Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
+"""Memory for columns beyond :data:`_FEWEST_COLUMNS`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
 _BYTES_PER_NODE: Final = 86
 """Bytes of a part's columns per node row."""
@@ -79,51 +77,53 @@ _BYTES_PER_NODE: Final = 86
 class NodeParts:
     """Makes node parts, and keeps them.
 
-    A part by itself is small, and thousands are kept; what it knows of each node is large, and is kept for as many as
-    there is memory for (see :class:`ColumnCache`).
+    A part without its columns is small, and thousands are kept; columns are large, and kept as memory allows (see
+    :class:`ColumnCache`).
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     dialects
-        The wire formats that claims and registrations are in.
+        The dialects of claims and registrations.
     """
 
     def __init__(self, state: State, dialects: Dialects) -> None:
         self._state = state
         self._dialects = dialects
-        self._parts: BoundedCache[Hashable, NodePart | Refused] = BoundedCache(_PARTS_BYTES, forgotten=self._forgotten)
+        self._parts: BoundedCache[Hashable, NodePart | RefusedClass] = BoundedCache(
+            _PARTS_BYTES, forgotten=self._forgotten
+        )
         self._kept = ColumnCache(self._most_columns)
-        self._common = NodeColumns()
+        self._scratch = NodeColumns()
 
-    def of(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
-        """Return the node part of a pod, which keeps what it learns of nodes."""
+    def of(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | RefusedClass:
+        """Return the node part of a pod, and keep its columns."""
         part = self._part(pod, claimed, remainders)
         if isinstance(part, NodePart):
             self._kept.use(part)
         return part
 
-    def transient(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
-        """Return a node part for one question about a few nodes; it is void when the next one is asked."""
+    def transient(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | RefusedClass:
+        """Return a node part for one question about a few nodes; the next question overwrites its columns."""
         part = self._part(pod, claimed, remainders)
-        if isinstance(part, Refused):
+        if isinstance(part, RefusedClass):
             return part
-        if self._common.capacity != self._state.nodes.capacity:
-            self._common = NodeColumns(self._state.nodes.capacity)
-        return part.with_columns(self._common)
+        if self._scratch.capacity != self._state.nodes.capacity:
+            self._scratch = NodeColumns(self._state.nodes.capacity)
+        return part.with_columns(self._scratch)
 
     def beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:
-        """Return the node part of all pods that ask for more than any card has and are the same otherwise.
+        """Return a node part shared by all pods that ask for more than any card has and are otherwise the same.
 
-        All amounts beyond the largest card are treated alike, so such pods share one part. Its answers hold for the pod
-        only if it fits on no node; otherwise the pod's own part has to be asked.
+        All amounts beyond the largest card are treated alike. The shared part's answers hold for the pod only if it
+        fits on no node; otherwise the pod's own part has to be asked.
 
         Returns
         -------
         NodePart or None
-            None for a pod that asks for no such amount, of which all nodes are known already, or where amounts are held
-            against anything but cards.
+            None for a pod that asks for no such amount, whose own part has its columns already, or whose amounts are
+            limited by more than cards (quotas, policies).
         """
         if remainders or claimed.peer_keys or self._parts.get((claimed, remainders, ())) in self._kept:
             return None
@@ -134,41 +134,41 @@ class NodeParts:
         if claims is claimed.claims:
             return None
         try:
-            check_asked(pod, claimed, self._dialects)  # of what else it says the part that is shared knows nothing
+            check_asked(pod, claimed, self._dialects)  # the shared part does not know the pod's other annotations
         except ClaimError:
             return None
         asked = (*_asked_of_node(pod, self._dialects.unknown_to_kubelet), *sorted(claimed.annotations.items()))
         part = self._made(
             (claimed.dialect, claimed.policy.number, claims, asked), pod, replace(claimed, claims=claims), ()
         )
-        if isinstance(part, Refused):
+        if isinstance(part, RefusedClass):
             return None
         self._kept.use(part)
         return part
 
-    def _part(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
+    def _part(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | RefusedClass:
         return self._made((claimed, remainders, claimed.peers(pod)), pod, claimed, remainders)
 
     def _made(
         self, key: Hashable, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders
-    ) -> NodePart | Refused:
-        """Return the part of a key, made now if it is not kept."""
+    ) -> NodePart | RefusedClass:
+        """Return the part of a key; make it if it is not kept."""
         part = self._parts.get(key)
         if part is None:
             part = make_node_part(without_node(pod), claimed, self._dialects, self._state, remainders)
             self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations) + _PART)
         return part
 
-    def _forgotten(self, part: NodePart | Refused) -> None:
+    def _forgotten(self, part: NodePart | RefusedClass) -> None:
         if isinstance(part, NodePart):
             self._kept.discard(part)
 
     def _just_beyond(self, claims: PodClaims, dialect: Dialect) -> PodClaims:
-        """Return claims of which all amounts that no card has are the smallest of these; the same if there are none."""
+        """Return claims with all amounts that no card has reduced to the smallest such amount; else the same object."""
         matrix = self._state.matrix(dialect.name)
 
         def least(claim: Claim) -> Claim:
-            amounts = tuple(  # cores may be asked for in percent of a card that counts in units
+            amounts = tuple(  # cores may be asked for in percent although the card counts them in units
                 amount if dimension == CORES else min(amount, max(matrix.largest(claim.vendor, dimension)) + 1)
                 for dimension, amount in enumerate(claim.amounts)
             )
@@ -185,12 +185,12 @@ class NodeParts:
 
 
 def without_node(pod: Pod) -> Pod:
-    """Return a pod as it was while it waited."""
+    """Return a pod without its node, as it was while it waited."""
     return msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
 
 
 def _asked_of_node(pod: Pod, ignored: frozenset[str]) -> tuple[Hashable, ...]:
-    """Return what filters of single nodes read of a pod."""
+    """Return the fields of a pod that filters of single nodes read."""
     spec = pod.spec
     requests = tuple(sorted((name, amount) for name, amount in spec.requests.items() if name not in ignored))
     selector = tuple(sorted(spec.node_selector.items()))
@@ -200,15 +200,15 @@ def _asked_of_node(pod: Pod, ignored: frozenset[str]) -> tuple[Hashable, ...]:
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> ResolvedClaims | Refused:
-    """Return what a pod asks of devices, or why that cannot be understood."""
+def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> ResolvedClaims | RefusedClass:
+    """Return what a pod claims of devices, or why its claims are refused."""
     try:
         dialect = dialects.of_waiting(pod)
         annotations, warnings = _followed_annotations(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.defaults)
         odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
-        return Refused(policy, str(error), error.fix)
+        return RefusedClass(policy, str(error), error.fix)
     choice, scorers = policy.choice, policy.scorers
     peer_keys: tuple[PeerKeys, ...] = ()
     if claims_devices(claims):
@@ -223,12 +223,12 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
 def _odd(
     pod: Pod, annotations: Mapping[str, str], claims: PodClaims, dialect: Dialect, *, strict: bool
 ) -> tuple[str, ...]:
-    """Return what is odd about the values of annotations.
+    """Return warnings about values of annotations.
 
     Raises
     ------
     ClaimError
-        If a value cannot be followed, or if anything about annotations or amounts is odd and must not be.
+        If a value cannot be followed, or if ``strict`` is set and there are warnings about annotations or amounts.
     """
     odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
     if strict:
@@ -244,26 +244,28 @@ def _odd(
 
 
 def _left_out(policy: EffectivePolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
-    """Say which parts of a policy a dialect does not know; the settings are for all dialects and name nothing wrong."""
+    """Warn of the parts of a policy that a dialect does not know; settings are for all dialects, so never warned of."""
     by_nodes, by_devices = ((*policy.titles(section), SETTINGS)[0] for section in ("nodes", "devices"))
     found = []
     if scorers and by_nodes != SETTINGS:
         names = ", ".join(scorers)
-        found.append(f"nodes: {by_nodes} names {names}, which knows nothing of {dialect.name}'s devices: left out")
+        found.append(
+            f"nodes: {by_nodes} names {names}, which does not support devices of dialect {dialect.name}: ignored"
+        )
     if order and by_devices != SETTINGS:
-        found.append(f"devices: {order} of {by_devices} means nothing for {dialect.name}'s devices: left out")
+        found.append(f"devices: {order} of {by_devices} does not apply to devices of dialect {dialect.name}: ignored")
     return found
 
 
 def make_node_part(
     pod: Pod, claimed: ResolvedClaims, dialects: Dialects, state: State, remainders: QuotaRemainders = ()
-) -> NodePart | Refused:
-    """Return what decides about single nodes, or why the pod asks for what it may not have.
+) -> NodePart | RefusedClass:
+    """Return the node part of a pod, or why the pod is refused.
 
     Parameters
     ----------
     remainders
-        What quotas leave to the pod.
+        The quota that is left to the pod.
     """
     policy, claims, allocator = claimed.policy, claimed.claims, None
     try:
@@ -278,9 +280,9 @@ def make_node_part(
             choice = replace(claimed.choice, limits=limits, remainders=remainders, peer_cards=peer_cards)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
     except ClaimError as error:
-        return Refused(policy, str(error), error.fix)
+        return RefusedClass(policy, str(error), error.fix)
     except LimitError as error:
-        return Refused(policy, str(error))
+        return RefusedClass(policy, str(error))
     return NodePart(
         CompiledPredicates(pod, state.nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
         allocator,
@@ -290,14 +292,14 @@ def make_node_part(
 
 
 def check_asked(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> None:
-    """Refuse a pod that says what its node would take for something else, or do although no policy allows it.
+    """Refuse a pod whose annotations the node side would misread, or would follow although no policy allows it.
 
     Raises
     ------
     ClaimError
-        If it does; the message names the annotation.
+        If there is such an annotation; the message names it.
     """
-    for owner in dialects.owners(pod):  # a pod that names amounts may claim nothing, and see all cards
+    for owner in dialects.owners(pod):  # a pod that names amounts but claims no device may see all cards
         owner.node_side.check(pod, claimed.claims)
     if claims_devices(claimed.claims):
         dialect = dialects[claimed.dialect]
@@ -315,7 +317,7 @@ def _followed_annotations(pod: Pod, policy: EffectivePolicy, dialect: Dialect) -
 
 
 def _overruled(pod: Pod, policy: EffectivePolicy, dialect: Dialect) -> dict[str, str]:
-    """Return the annotations of a pod that are not followed, each with the reason."""
+    """Return the annotations of a pod that policies overrule, each with the reason."""
     followed = dialect.claims.followed_by_node
     return {
         name: why
@@ -329,7 +331,7 @@ def _overruled(pod: Pod, policy: EffectivePolicy, dialect: Dialect) -> dict[str,
 def _check_followed_by_node(
     pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: EffectivePolicy, dialect: Dialect
 ) -> None:
-    """Refuse a pod whose node would do what no policy allows."""
+    """Refuse a pod with an annotation that its node would follow although policies overrule it."""
     vendors = {claim.vendor for container in claims for claim in container.claims}
     for name, followed in dialect.claims.followed_by_node.items():
         if name in pod.annotations and name not in annotations and vendors & followed.vendors:
@@ -338,7 +340,7 @@ def _check_followed_by_node(
 
 
 def _ranking(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> NodeRanking:
-    """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
+    """Return what ranks the nodes; a pod without device claims is ranked by `plain` unless a policy says otherwise."""
     scorers: Scorers = claimed.scorers
     seen: Iterable[Dialect] = (dialects[claimed.dialect],)
     if not claimed.dialect:

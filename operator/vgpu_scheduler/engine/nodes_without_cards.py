@@ -1,18 +1,17 @@
-"""Managed nodes that have no card here, and look as if they had some: of another dialect, or of another plugin."""
+"""Managed nodes without known cards that seem to have some, of another dialect or of another device plugin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from vgpu_scheduler.dialects import CodecError
 from vgpu_scheduler.engine.engine import Engine
-from vgpu_scheduler.kube import Node
-
-__all__ = ["nodes_of_unlisted_dialects", "offered_without_cards"]
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.predicates import needs_scheduling
 
 
 def nodes_of_unlisted_dialects(engine: Engine) -> dict[str, list[str]]:
-    """Return the nodes on which device plugins of dialects that are not in use have registered cards, by dialect."""
+    """Return the nodes on which device plugins of dialects not in use have registered cards, by dialect."""
     found: dict[str, list[str]] = {}
     for node in _without_cards(engine):
         for dialect in engine.unlisted_dialects.of_node(node):
@@ -21,11 +20,10 @@ def nodes_of_unlisted_dialects(engine: Engine) -> dict[str, list[str]]:
 
 
 def offered_without_cards(engine: Engine) -> dict[str, list[str]]:
-    """Return the resources that stand for cards and that kubelets of nodes offer which have registered none, by node.
+    """Return card resources that kubelets offer on nodes without registered cards, by node.
 
-    The device plugin that offers them is another one than that of the dialect; of dialects in which no plugin registers
-    anything on nodes, nobody can say that. Of nodes whose registration cannot be
-    read nothing is said here, and of those of dialects that are not in use neither.
+    Another device plugin than the dialect's offers them. Dialects whose plugins register nothing on nodes are left out,
+    as are nodes whose registration cannot be read, and nodes of dialects not in use.
     """
     counts = {
         name
@@ -41,16 +39,39 @@ def offered_without_cards(engine: Engine) -> dict[str, list[str]]:
     return found
 
 
+def offered_in_vain(engine: Engine, pods: Iterable[Pod]) -> dict[str, list[str]]:
+    """Return :func:`offered_without_cards`, limited to resources that pods wait for if any node lists cards.
+
+    Where some nodes list cards, the others may be left to a vendor's own plugin and another scheduler on purpose.
+    """
+    asked = {name for pod in pods if _waits_here(engine, pod) for name in pod.spec.resource_names}
+    is_listed = any(_lists_cards(engine, node) for node in _managed(engine))
+    found = {
+        node: [name for name in every if name in asked or not is_listed]
+        for node, every in sorted(offered_without_cards(engine).items())
+    }
+    return {node: offered for node, offered in found.items() if offered}
+
+
+def _waits_here(engine: Engine, pod: Pod) -> bool:
+    return pod.scheduler_name in engine.scheduler_names and needs_scheduling(pod)
+
+
 def _without_cards(engine: Engine) -> Iterator[Node]:
+    return (node for node in _managed(engine) if not _lists_cards(engine, node))
+
+
+def _managed(engine: Engine) -> Iterator[Node]:
     managed = engine.options.defaults.managed
-    for node in engine.state.all_nodes():
-        listed = engine.state.devices_by_dialect(node.name)
-        if not any(listed.values()) and (managed is None or managed.matches(node.labels)):
-            yield node
+    return (node for node in engine.state.all_nodes() if managed is None or managed.matches(node.labels))
+
+
+def _lists_cards(engine: Engine, node: Node) -> bool:
+    return any(engine.state.devices_by_dialect(node.name).values())
 
 
 def _has_registered(engine: Engine, node: Node) -> bool:
-    """Tell whether a node itself lists cards, readable or not."""
+    """Tell whether the node object itself lists cards, readable or not."""
     for dialect in engine.dialects:
         try:
             if dialect.inventory.devices(node):

@@ -1,51 +1,52 @@
-"""Room that a preemption made for another pod: nodes are filtered with that pod on them, and without.
+"""Filters nodes with the pods that are nominated to them by preemption, and without.
 
-As in kube-scheduler, pods of the same or higher priority that are nominated to a node count as present there, and only
-there, when others are filtered; and since they may never arrive, a node has to pass without them, too.
+As in kube-scheduler, pods of the same or higher priority that are nominated to a node count as present there (and only
+there) when others are filtered. Since they may never arrive, a node has to pass without them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
-from vgpu_scheduler.engine.on_node import OnNode
+from vgpu_scheduler.engine.on_node import OnNode, own_priority
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ClusterEvent
 from vgpu_scheduler.predicates import FilterError, Reason, Rejection, RejectionCodes
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["NominatedPods", "card_rejection", "rejection_of"]
-
 _DEVICES = "Devices"
 
 
 class NominatedPods:
-    """Filters nodes for a pod with those that are nominated to them.
+    """Filters nodes for a pod together with the pods that are nominated to them.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     on_node
-        Tells what a nominated pod would hold. Of one that has to wait for cards, only the requests count.
+        Tells what a nominated pod would hold. If it has to wait for cards, only its requests count.
+    priority
+        Returns the priority that ranks a pod; by default its own.
     """
 
-    def __init__(self, state: State, on_node: OnNode) -> None:
+    def __init__(self, state: State, on_node: OnNode, priority: Callable[[Pod], int] = own_priority) -> None:
         self._state = state
         self._on_node = on_node
+        self._priority = priority
 
     def reject(self, pod: Pod, node: NodePart, cluster: ClusterPart | None, found: Filtered) -> None:
-        """Note in ``found`` which nodes do not let a pod pass beside the pods that are nominated to them.
+        """Record in ``found`` which nodes reject a pod beside the pods that are nominated to them.
 
         Parameters
         ----------
         node, cluster
-            The filters of the pod; the columns stay as they are.
+            The filters of the pod; the columns stay unchanged.
         """
         for name in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
@@ -63,16 +64,16 @@ class NominatedPods:
         without: Sequence[Reservation] = (),
         added: Sequence[Reservation] = (),
     ) -> Rejection | None:
-        """Return why a node does not let a pod pass beside the pods that are nominated to it; None if it does.
+        """Return why a node rejects a pod beside the pods that are nominated to it; None if it does not.
 
-        None, too, if no nominated pods count for it.
+        None, too, if no nominated pods count.
 
         Parameters
         ----------
         without
-            What is not in use there for the time of the question; it is not counted elsewhere, either.
+            Reservations assumed to be gone there; across nodes they are not counted already.
         added
-            What is in use there, too, for that time, and counted elsewhere.
+            Reservations assumed to be there; across nodes they are counted already.
         """
         row, others = self._state.nodes.row(name), self._count_for(pod, self._state.nominations.on(name))
         if row is None or not others:
@@ -80,22 +81,24 @@ class NominatedPods:
         nominated: list[Reservation] = []
         for other in others:
             with self._state.counting_across_nodes(added=tuple(nominated)):
-                held = self._on_node.would_reserve(other, name, [*added, *nominated], without)
-            nominated.append(held)
+                reservation = self._on_node.would_reserve(other, name, [*added, *nominated], without)
+            nominated.append(reservation)
         with self._state.counting_across_nodes(added=nominated):
             in_use = self._state.node_usage_if.on(row, without, [*added, *nominated])
             return rejection_of(pod, row, node.if_in_use(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
-        state = self._state
-        known = (state.pod(uid) for uid in uids if state.holds.get(uid) is None)  # what is kept for one is charged
+        state, least = self._state, self._priority(pod)
+        known = (state.pod(uid) for uid in uids if state.holds.get(uid) is None)  # holds are charged already
         waiting = (each for each in known if each and state.reservation(each.uid) is None)
-        others = [each for each in waiting if each.uid != pod.uid and each.priority >= pod.priority]
-        return sorted(others, key=lambda each: (-each.priority, each.uid))
+        others = [
+            (-own, each.uid, each) for each in waiting if each.uid != pod.uid and (own := self._priority(each)) >= least
+        ]
+        return [each for *_, each in sorted(others, key=lambda other: other[:2])]
 
 
 def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
-    """Return why a node does not let a pod pass, whose node part has been asked about it; None if it does."""
+    """Return why a node for which the node part has been evaluated rejects a pod; None if it does not."""
     rows = np.array([row], dtype=np.int64)
     if node.rejected[row] != RejectionCodes.PASSES:
         return node.predicates.rejections[int(node.rejected[row])]
@@ -112,13 +115,12 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
 
 
 def card_rejection(counts: NDArray[np.integer]) -> Rejection:
-    """Return why the cards of a node keep a pod away.
+    """Return why the cards of a node reject a pod.
 
     Parameters
     ----------
     counts
-        How many cards give each reason, or 0 for those that none gives; shape (REASONS,).
+        Number of cards by reason; shape (REASONS,).
     """
-    cards = [CardReason(number) for number in np.flatnonzero(counts).tolist()]
-    reasons = tuple(Reason(_DEVICES, card.text, card.helped_by, resolvable=card.resolvable) for card in cards)
-    return Rejection(reasons, any(card.resolvable for card in cards))
+    reasons = tuple(CardReason(number) for number in np.flatnonzero(counts).tolist())
+    return Rejection(reasons, any(reason.resolvable for reason in reasons))

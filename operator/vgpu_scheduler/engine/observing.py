@@ -1,4 +1,4 @@
-"""How the kinds of objects are taken in: one by one as they change, and by consistent lists that show what is gone."""
+"""How objects are taken in: one by one as they change, and from consistent lists, which also show what is gone."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class ObservedKind(Generic[_Value]):
     Attributes
     ----------
     key
-        What an object is known by.
+        Returns the key of an object.
     title
         ``namespace/name``, or the name of an object without a namespace.
     observe
-        Takes in an object, at a time (seconds, monotonic); returns what of it cannot be understood.
+        Takes in an object, at a time (seconds, monotonic); returns its problems.
     remove
-        Takes in that an object is gone as of a resource version, at a time.
+        Notes that an object is gone as of a resource version, at a time.
     missing
         Returns the objects that are not among the keys of a consistent list, and are not newer than its version.
     forget_versions
         Accepts any resource version from now on.
     identify
-        Returns what an object is known by, of its metadata alone.
+        Returns the key of an object from its metadata.
     version
-        Returns the resource version in which the object of a key is known, 0 if it is not; None where that is not
-        told of this kind.
+        Returns the resource version in which the object of a key is known, 0 if it is unknown; None for kinds without
+        this information.
     seen_unchanged
-        Takes in that the object of a key is still there as it is known, at a time.
+        Notes that the object of a key is unchanged, at a time.
     """
 
     key: Callable[[_Value], Hashable]
@@ -50,8 +50,8 @@ class ObservedKind(Generic[_Value]):
     seen_unchanged: Callable[[Any, float], None] = lambda _key, _now: None
 
 
-class Sweep(Generic[_Value]):
-    """A consistent list of one kind that is taken in piece by piece: what it shows, and at its end what is gone.
+class Resync(Generic[_Value]):
+    """A consistent list of one kind that is taken in piece by piece; at its end it tells which objects are gone.
 
     Parameters
     ----------
@@ -60,7 +60,8 @@ class Sweep(Generic[_Value]):
     version
         The list's resource version.
     restored
-        The API server's store was restored from an older copy: what the list does not show is gone, however new.
+        Whether the API server's store was restored from an older copy: then objects that are not listed are gone,
+        however new their version.
     """
 
     def __init__(self, kind: ObservedKind[_Value], version: int, *, restored: bool) -> None:
@@ -75,13 +76,13 @@ class Sweep(Generic[_Value]):
         return self._kind.observe(found, now)
 
     def seen_unchanged(self, identity: ObjectIdentity, now: float) -> None:
-        """Take in that an object is in the list as it is known."""
+        """Note that a listed object is unchanged."""
         key = self._kind.identify(identity)
         self._listed.add(key)
         self._kind.seen_unchanged(key, now)
 
     def note(self, identity: ObjectIdentity) -> None:
-        """Take in that an object is in the list, whatever it says."""
+        """Note that an object is listed, without its content."""
         self._listed.add(self._kind.identify(identity))
 
     def missing(self, unreadable: Collection[str] = ()) -> list[_Value]:
@@ -90,23 +91,23 @@ class Sweep(Generic[_Value]):
         Parameters
         ----------
         unreadable
-            Titles of listed objects that could not be read: what is known of them stays. An empty one stands for any.
+            Titles of listed objects that could not be read: they are not gone. An empty title stands for any object.
         """
         if "" in unreadable:
             return []
         if self._restored:
-            self._kind.forget_versions()  # those of before, which came again since the list was begun
+            self._kind.forget_versions()  # old versions may have been taken in again while the list was read
         gone = self._kind.missing(self._listed, self._version)
         return [found for found in gone if self._kind.title(found) not in unreadable]
 
     def remove(self, found: _Value, now: float) -> tuple[Problem, ...]:
-        """Take in that an object is gone that the list does not show; there is nothing to understand."""
+        """Remove an object that the list does not show; there are no problems to return."""
         self._kind.remove(found, self._version, now)
         return ()
 
 
 class ConsistentLists:
-    """Which consistent lists were taken in: one that a newer one has overtaken is told from a restored store.
+    """Tracks the consistent lists that were taken in, to tell an overtaken list from a restored store.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ class ConsistentLists:
     Attributes
     ----------
     epoch : int
-        Counts how often the store was found to be restored.
+        Number of times that the store was found to be restored.
     """
 
     def __init__(self, kinds: Mapping[str, ObservedKind[Any]], store_restored: Callable[[], None]) -> None:
@@ -128,22 +129,22 @@ class ConsistentLists:
         self._listed: dict[str, int] = {}
 
     def listed(self, kind: str) -> int:
-        """Return the version of the list of a kind that was taken in last; 0 if none was."""
+        """Return the version of the last list of a kind; 0 if there was none."""
         return self._listed.get(kind, 0)
 
-    def sweep(self, kind: str, version: int | None, since: int | None = None) -> Sweep[Any] | None:
-        """Begin to take in a list of a kind; None if a newer one was taken in since this was asked for.
+    def resync(self, kind: str, version: int | None, since: int | None = None) -> Resync[Any] | None:
+        """Begin to take in a list of a kind; None if a newer list was taken in since this one was requested.
 
         Parameters
         ----------
         kind
             The name of the kind; one of ``kinds``.
         version
-            The list's resource version; None where there is no such kind at all. One below that of a list that had
-            been taken in before this one was asked for means that the store was restored from an older copy: what is
-            known is then forgotten in favour of the list.
+            The list's resource version; None where the API server does not serve the kind. A version below that of a
+            list taken in before the request means that the store was restored from an older copy: then the list
+            replaces what is known.
         since
-            What ``listed`` returned when this list was asked for. The default is what it returns now: no other list was
+            What ``listed`` returned when this list was requested. The default is its present value: no other list was
             taken in meanwhile.
         """
         listed = self.listed(kind)
@@ -151,11 +152,11 @@ class ConsistentLists:
         if since < listed and (version is None or since <= version < listed):
             return None
         if version is None:
-            return Sweep(self._kinds[kind], 0, restored=True)
+            return Resync(self._kinds[kind], 0, restored=True)
         restored = version < since
         self._listed[kind] = version
         if restored:
             self.epoch += 1
             self._store_restored()
             self._kinds[kind].forget_versions()
-        return Sweep(self._kinds[kind], version, restored=restored)
+        return Resync(self._kinds[kind], version, restored=restored)

@@ -1,108 +1,120 @@
-"""Whether a pod fits on one node, what it would get there, may it stay where it was placed, and who blocks it."""
+"""Checks one node for a pod: whether it fits, its placement, whether it may stay there, and which pods block it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, ClosureCause
-from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, Refused, SchedulableClass
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes
+from vgpu_scheduler.engine.closures import ClosureCause
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import InUse, Phase, Reservation
 
-__all__ = ["OnNode", "pods_on_unknown_cards"]
+
+def own_priority(pod: Pod) -> int:
+    """Return the pod's own priority, without regard to its group."""
+    return pod.priority
 
 
 class OnNode:
-    """Asks one node about a pod.
+    """Checks one node for a pod.
 
     Parameters
     ----------
     classes
-        What pods ask for, and of which state.
+        Reads what pods claim, and has the state.
     closed_nodes
-        The nodes whose device plugins serve nobody; none without it.
+        The closed nodes; without it, no node is closed.
+    priority
+        Returns the priority that ranks a pod; by default its own.
     """
 
-    def __init__(self, classes: EquivalenceClasses, closed_nodes: ClosedNodes | None = None) -> None:
+    def __init__(
+        self,
+        classes: EquivalenceClasses,
+        closed_nodes: ClosedNodes | None = None,
+        priority: Callable[[Pod], int] = own_priority,
+    ) -> None:
         self.state = classes.state
         self._classes = classes
         self._dialects = classes.dialects
         self._closed_nodes = closed_nodes
+        self._priority = priority
 
-    def refit_assumed(self, pod: Pod, held: Reservation) -> Placement | None:
-        """Return a placement of an assumed pod on its node in place of what it holds there; None if there is none."""
-        if isinstance(self._classes.of(pod), Refused):  # made before anything is left out of what pods hold
+    def refit_assumed(self, pod: Pod, reservation: Reservation) -> Placement | None:
+        """Return a new placement of an assumed pod on its node, not counting its reservation; None if there is none."""
+        if isinstance(self._classes.of(pod), RefusedClass):  # make the class before any reservation is left out
             return None
-        with self.state.counting_across_nodes(without=[held]):
+        with self.state.counting_across_nodes(without=[reservation]):
             pod_class = self._classes.of(pod)
-            if isinstance(pod_class, Refused):
+            if isinstance(pod_class, RefusedClass):
                 return None
-            return self._placement_with(pod, pod_class, held.node, [held])
+            return self._placement_with(pod, pod_class, reservation.node, [reservation])
 
     def fits_without(self, pod: Pod, node: str, occupants: Iterable[str]) -> Placement | None:
-        """Return a placement of a pod on a node if some pods were gone, or None if it would not go there.
+        """Return a placement of a pod on a node without the occupants; None if it would not be placed there.
 
-        A node that is closed to the pod stays so. The ledger stays as it is.
+        A node that is closed to the pod stays closed. The ledger stays unchanged.
 
         Parameters
         ----------
         occupants
-            UIDs of pods; those that hold nothing make no difference.
+            UIDs of pods; pods without reservations make no difference.
         """
-        return self.fits_once_gone(
-            pod, node, [held for uid in occupants if (held := self.state.reservation(uid)) is not None]
-        )
+        gone = [reservation for uid in occupants if (reservation := self.state.reservation(uid)) is not None]
+        return self.fits_once_gone(pod, node, gone, self.state.holds.open_to(node, pod.uid, self._priority(pod)))
 
     def fits_once_gone(
         self, pod: Pod, node: str, gone: Sequence[Reservation], open_: Collection[str] | None = None
     ) -> Placement | None:
-        """Return a placement of a pod on a node if what some pods hold there were free; see :meth:`fits_without`.
+        """Return a placement of a pod on a node without the given reservations; see :meth:`fits_without`.
 
         Parameters
         ----------
         open_
-            The UIDs of the pods whose room is free for it; without it, its own and those of lower priorities.
+            The UIDs of the pods whose kept room is free for the pod. By default its own and those of pods of lower
+            priority than ``pod.priority``, which preemption has replaced where another one counts.
         """
         pod_class = self._classes.of(pod)
-        if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
+        if isinstance(pod_class, RefusedClass) or node in self.closed_to(pod_class, pod):
             return None
         room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
         without, added = self.state.adjustment_if_gone(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, added)
         with self.state.counting_across_nodes(without, added):
-            pod_class = self._classes.of(pod)  # what quotas leave is part of it
-            if isinstance(pod_class, Refused):
+            pod_class = self._classes.of(pod)  # quota remainders are part of the class
+            if isinstance(pod_class, RefusedClass):
                 return None
             return self._placement_with(pod, pod_class, node, without, added)
 
     def would_reserve(
         self, pod: Pod, node: str, added: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
     ) -> Reservation:
-        """Return what a pod would hold on a node; of one that does not fit there, only the requests.
+        """Return what a pod would hold on a node; if it does not fit there, only its requests.
 
         Parameters
         ----------
         added
-            Reservations that are taken to be there beside those of the state; elsewhere they are counted already.
+            Reservations assumed to be on the node; across nodes they are counted already.
         without
-            Reservations of the state that are taken to be gone; elsewhere they are counted no more.
+            Reservations assumed to be gone; across nodes they are not counted any more.
         """
-        uses, spec, placement = dict[str, Usage](), pod.spec, None
+        uses, placement = dict[str, Usage](), None
         pod_class = self._classes.of(pod)
-        if not isinstance(pod_class, Refused):
+        if not isinstance(pod_class, RefusedClass):
             placement = self._placement_with(pod, pod_class, node, without, added)
         if placement is not None and placement.dialect:
             uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
-        return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)
+        return Reservation.of(pod, node, Phase.ASSUMED, uses, pod.spec.requests, placement)
 
     def _placement_with(
         self,
@@ -112,11 +124,13 @@ class OnNode:
         without: Iterable[Reservation],
         added: Iterable[Reservation] = (),
     ) -> Placement | None:
-        """Return a placement with other amounts in use of the node; what else pods count for is as it is counted."""
+        """Return a placement with other usage of the node; counts across nodes are as the caller has set them."""
         row = self.state.nodes.row(node)
         if row is None:
             return None
-        in_use = self.state.node_usage_if.on(row, [held for held in without if held.node == node], added)
+        in_use = self.state.node_usage_if.on(
+            row, [reservation for reservation in without if reservation.node == node], added
+        )
         return self._placement_if_it_fits(
             pod, pod_class, row, pod_class.node.if_in_use(self.state, row, in_use), in_use
         )
@@ -124,7 +138,7 @@ class OnNode:
     def _placement_if_it_fits(
         self, pod: Pod, pod_class: SchedulableClass, row: int, part: NodePart, in_use: InUse | None = None
     ) -> Placement | None:
-        """Return what a pod gets of a node, of which its node part was asked; None if it does not fit.
+        """Return a placement on a node for which the node part has been evaluated; None if the pod does not fit.
 
         None, too, if the placement could not be written on the pod.
         """
@@ -134,18 +148,18 @@ class OnNode:
         return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
 
     def may_stay(self, pod: Pod, cluster: ClusterPart, placement: Placement) -> bool:
-        """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
+        """Tell whether the filters that depend on other nodes still let an assumed pod stay on its node.
 
-        Of what was to be done about its claims some may have been done since; something else must not be needed now.
+        Some of its volume plan may have been carried out since, but it must not need anything else now.
         """
-        row, held = self.state.nodes.row(placement.node), self.state.reservation(pod.uid)
-        if row is None or held is None:
+        row, reservation = self.state.nodes.row(placement.node), self.state.reservation(pod.uid)
+        if row is None or reservation is None:
             return False
-        with self.state.counting_across_nodes(without=[held]):
+        with self.state.counting_across_nodes(without=[reservation]):
             return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
     def placement(self, pod: Pod, pod_class: SchedulableClass, row: int, in_use: InUse | None = None) -> Placement:
-        """Return what a pod gets of a node that fits, with other amounts in use if they are given."""
+        """Return the placement of a pod on a node that fits, with the given usage instead of the present one."""
         name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if pod_class.node.allocator is None:
             return Placement(name, ((),) * len(pod_class.claimed.claims), volumes=volumes)
@@ -156,7 +170,7 @@ class OnNode:
         return Placement(name, containers, dialect, volumes)
 
     def closed_to(self, pod_class: SchedulableClass, pod: Pod) -> Mapping[str, ClosureCause]:
-        """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
+        """Return the nodes that are closed to a pod, with the cause."""
         if not self._closed_nodes:
             return {}
         closed = dict.fromkeys(self._closed_nodes.kubelet_rejections.closed_to(pod), ClosureCause.REJECTED_BY_KUBELET)
@@ -190,26 +204,30 @@ def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:
     return ""
 
 
-_ASKED: Final = 16
-"""Of how many it is asked at most whether they are to blame."""
+_MOST_SUSPECTS: Final = 16
+"""Maximum number of pods that are tried as the cause."""
 _NAMED: Final = 3
 
 
 def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
-    """Return a sentence about pods on closed cards without which a pod would fit; empty if there are none.
+    """Name pods on closed cards without which a pod would fit, in a sentence; empty if there are none.
 
     Parameters
     ----------
     part
-        What the pod asks of a node.
+        The node part of the pod.
     rows
-        The nodes that pass all filters but that for cards.
+        The nodes that pass all filters but the card filter.
     """
     closing = on_node.state.closing_cards() if part.allocator is not None else []
     if not closing:
         return ""
     full = {on_node.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
-    suspects = [held for held in closing if held.node in full][:_ASKED]
-    guilty = [held for held in suspects if on_node.fits_without(pod, held.node, [held.uid]) is not None][:_NAMED]
-    named = ", ".join(f"{held.pod} on node {held.node}" for held in guilty)
-    return f" Cards are closed because nobody can tell which of them these pods are on: {named}." if named else ""
+    suspects = [reservation for reservation in closing if reservation.node in full][:_MOST_SUSPECTS]
+    guilty = [
+        reservation
+        for reservation in suspects
+        if on_node.fits_without(pod, reservation.node, [reservation.uid]) is not None
+    ][:_NAMED]
+    named = ", ".join(f"{reservation.pod} on node {reservation.node}" for reservation in guilty)
+    return f" Cards are closed because it is not known which of them these pods use: {named}." if named else ""

@@ -1,4 +1,4 @@
-"""How many pods that ask the same nodes have room for at most: what says beforehand that a group cannot be placed."""
+"""Upper bounds of how many equivalent pods fit on nodes, to find out beforehand that a group cannot be placed."""
 
 from __future__ import annotations
 
@@ -9,52 +9,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.state import DeviceMatrix, State
 
-__all__ = ["PodCapacity", "capacity_for"]
-
 
 class PodCapacity(NamedTuple):
-    """How many pods of a class there is room for at most.
+    """Upper bounds of how many pods of a class fit.
 
     Attributes
     ----------
     counts
-        No less than how many can be placed on each node that was asked about, shape (n,).
+        For each node row, at least as many as fit there, shape (capacity,).
     scarcest
-        What nodes together have the least of, as a reason says it; empty where nothing bounds the number.
+        What the nodes together have the least of, worded as a reason; empty where nothing bounds the number.
     """
 
     counts: NDArray[np.int64]
     scarcest: str
 
 
-def capacity_for(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> PodCapacity:
-    """Count how many pods of a class there is room for.
+def capacity_for(classes: EquivalenceClasses, pod: Pod, most: int) -> PodCapacity:
+    """Return an upper bound of how many pods like this one fit on each node row; 0 if the pod is refused.
 
-    Only amounts are counted, each by itself: requests, the pods that a node takes, and the hardest claim of a card.
+    Only amounts are counted, each by itself: requests, the node's pod limit, and the most demanding claim of a card.
 
     Parameters
     ----------
-    part
-        The node part of the class; up to date on the rows.
-    rows
-        The nodes, shape (n,).
     most
-        More than that are not counted on a node.
+        The largest count per node.
     """
+    state, pod_class = classes.state, classes.of(pod)
+    counts = np.zeros(state.nodes.capacity, dtype=np.int64)
+    if isinstance(pod_class, RefusedClass):
+        return PodCapacity(counts, "")
+    part, rows = pod_class.node, state.nodes.rows()
+    part.refresh(state, rows)
     fits = part.feasible[rows]
-    if not fits.any():  # what nodes say of one pod says it all
-        return PodCapacity(np.zeros_like(rows), "")
-    found, least, scarcest = np.where(fits, most, 0), int(fits.sum()) * most, ""
-    for reason, counts in _bounds(state, part, rows, most):
-        bound = np.where(fits, np.maximum(counts, 1), 0)  # there is room for one where one fits
-        if int(bound.sum()) < least:
-            least, scarcest = int(bound.sum()), reason
-        np.minimum(found, bound, out=found)
-    return PodCapacity(found, scarcest)
+    if not fits.any():  # the rejections of a single pod explain it
+        return PodCapacity(counts, "")
+    least, scarcest = int(fits.sum()) * most, ""
+    smallest_bounds = np.where(fits, most, 0)
+    for reason, bounds in _bounds(state, part, rows, most):
+        of_fitting = np.where(fits, np.maximum(bounds, 1), 0)  # where a pod fits there is room for at least one
+        if int(of_fitting.sum()) < least:
+            least, scarcest = int(of_fitting.sum()), reason
+        np.minimum(smallest_bounds, of_fitting, out=smallest_bounds)
+    counts[rows] = smallest_bounds
+    return PodCapacity(counts, scarcest)
 
 
 def _bounds(
@@ -68,7 +72,7 @@ def _bounds(
 
 
 def _of_cards(devices: DeviceMatrix, allocator: Allocator, most: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield how many pods the cards of each node row have enough of each amount for at most, shape (capacity,)."""
+    """Yield for each amount how many pods the cards of each node row have enough of it for, shape (capacity,)."""
     need, columns = allocator.need(), devices.columns
     if need is None:
         return
@@ -80,7 +84,7 @@ def _of_cards(devices: DeviceMatrix, allocator: Allocator, most: int) -> Iterato
         total = columns.total[:, dimension]
         asked = np.full_like(total, amount) if amount else total * percent // WHOLE
         free = np.maximum(total - columns.used[:, dimension], 0)
-        # What a card that is given out in pieces has of an amount is not what bounds it.
+        # On cards that are divided into pieces, the card's amounts are no bound.
         counts = np.where((asked > 0) & ~columns.partitioned, free // np.maximum(asked, 1), most)
         before = np.concatenate([[0], np.cumsum(np.where(usable, np.minimum(counts, most), 0))])
         of_node = (before[columns.last] - before[columns.first]) // need.cards

@@ -1,4 +1,4 @@
-"""What policies let one pod ask for, held against its claims."""
+"""Checks a pod's claims against the limits that policies set for one pod."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodC
 from vgpu_scheduler.policy import PodLimits, UpperBound
 
 _TOLD = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
-"""How :class:`ExceededLimit` is said."""
+"""Matches the text of :class:`ExceededLimit`."""
 
 
 class LimitError(InputError):
-    """A pod that asks for more than policies allow; the message names each policy and field."""
+    """The pod asks for more than policies allow; the message names each policy and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExceededLimit:
-    """A limit that a pod is beyond, on every device.
+    """A limit that a pod exceeds, whichever devices it gets.
 
     Attributes
     ----------
     field
-        Below ``spec.limits`` of a policy.
+        The field of ``spec.limits`` of a policy.
     asked
         What the pod asks for, in the unit of the bound.
     """
@@ -39,21 +39,21 @@ class ExceededLimit:
 
     @property
     def allowed(self) -> str:
-        """The limit as it could be written."""
+        """The limit as it could be written in a policy."""
         return self._written(self.bound.most)
 
     @property
     def wanted(self) -> str:
-        """The smallest limit that the pod keeps, as it could be written."""
+        """The smallest limit that would admit the pod, as it could be written in a policy."""
         return self._written(self.asked)
 
     def __str__(self) -> str:
-        """Say it, for a sentence whose subject is the pod."""
+        """Word it for a sentence whose subject is the pod."""
         return f"{self.words}, limits.{self.field} of {self.bound.source} allows {self.allowed}"
 
     @staticmethod
     def found_in(message: str) -> list[tuple[str, str, str]]:
-        """Return the limits that a message names, each once: field, policy, and what it allows."""
+        """Return the limits that a message names, each once, as (field, policy, allowed amount)."""
         return list(dict.fromkeys(_TOLD.findall(message)))
 
     def _written(self, amount: int) -> str:
@@ -66,11 +66,11 @@ class PodSums(NamedTuple):
     Attributes
     ----------
     devices, own
-        How many, and how many of them nobody else is to use.
+        Number of devices, and of those for the pod alone.
     cores, unnamed
-        Percent of compute, and how many devices are in it whole because no cores are named of them.
+        Percent of compute, and number of devices counted whole in it because the claim names no cores.
     memory, percent
-        Absolute amounts in the dialect's unit, and percent of a device.
+        Absolute memory in the dialect's unit, and memory in percent of a device.
     """
 
     devices: int = 0
@@ -81,33 +81,33 @@ class PodSums(NamedTuple):
     percent: int = 0
 
     def plus(self, other: PodSums) -> PodSums:
-        """Add up."""
+        """Return the sum."""
         return PodSums(*(mine + more for mine, more in zip(self, other, strict=True)))
 
 
 def check_limits(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
-    """Hold a pod's claims against its limits.
+    """Check a pod's claims against its limits.
 
-    Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large. A
-    claim that names no memory, or no cores, is one without a limit of that, and counts as a whole device.
+    The amount of a claim in percent depends on the card: it is kept within the limit by leaving out cards that are too
+    large. A claim that names no memory, or no cores, counts as a whole device.
 
     Parameters
     ----------
     claims, limits, dialect
-        What is held against what.
+        The claims, their limits, and the dialect of both.
     idle
-        Whether only devices are taken that nobody uses: all of them count as the pod's own then.
+        Whether the pod takes only idle devices: then all of them count as exclusive.
 
     Returns
     -------
     int or None
-        The largest memory that a device of the pod may have, in the unit of the dialect's memory dimension; None when
-        any will do.
+        The largest memory that a device of the pod may have, in the unit of the dialect's memory dimension; None for
+        any.
 
     Raises
     ------
     LimitError
-        If the claims are beyond a limit on every device.
+        If the claims exceed a limit, whichever devices the pod gets.
     """
     if beyond := breaches(claims, limits, dialect, idle=idle):
         raise LimitError("; ".join(f"pod {breach}" for breach in beyond))
@@ -122,7 +122,7 @@ def check_limits(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle
 def breaches(
     claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False
 ) -> tuple[ExceededLimit, ...]:
-    """Return the limits that a pod is beyond, each once, with the most that it asks for at any moment.
+    """Return the limits that a pod exceeds, each once, with the most that it asks for at any moment.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def breaches(
 
 
 def pod_sums(claims: PodClaims, dialect: Dialect, *, idle: bool = False) -> Iterator[PodSums]:
-    """Yield what the pod holds while each init container runs, and in the end; sidecars stay."""
-    sums = ((container.kind, _of_container(container, dialect, idle=idle)) for container in claims)
+    """Yield what the pod holds while each init container runs, and at the end; sidecars stay."""
+    sums = ((container.type, _of_container(container, dialect, idle=idle)) for container in claims)
     for together in moments(sums):
         yield reduce(PodSums.plus, together, PodSums())
 
@@ -194,7 +194,7 @@ def _describe_cores(sums: PodSums) -> str:
 
 
 def describe_bytes(amount: int) -> str:
-    """Word an amount of memory with the largest unit that leaves no rest."""
+    """Word an amount of memory in the largest unit that leaves no remainder."""
     for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if amount and amount % (1 << 10 * power) == 0:
             return f"{amount >> 10 * power}{unit}"

@@ -1,4 +1,4 @@
-"""What is in force for pods, and what became of each policy: understood or not, tied or not, naming nothing or not."""
+"""The policies in effect for pods, and reports on policies: validity, conflicts, and unknown names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from vgpu_scheduler.state import State
 READY, CONFLICTED, WARNINGS = "Ready", "Conflicted", "Warnings"
 _ELSEWHERE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _MOST_NAMED = 5
-"""How many names a message lists."""
+"""Maximum number of names in a message."""
 _LONGEST = 4096
-"""Characters of a message; what policies quote may be long."""
+"""Maximum length of a message in characters; policies may quote long texts."""
 
 
 class PolicyReason(StrEnum):
@@ -58,12 +58,12 @@ class ConditionReport:
 
 @dataclass(frozen=True, slots=True)
 class PolicyReport:
-    """What is to be said about one policy.
+    """The report on one policy.
 
     Attributes
     ----------
     pods
-        For how many pods, waiting or running, some section of it is in force.
+        Number of pods, waiting or running, for which some section of it is in effect.
     nodes, devices, preemption
         Summaries for the printer columns.
     """
@@ -82,7 +82,7 @@ def report_policies(policies: Policies, state: State, dialects: Dialects, ours: 
     Parameters
     ----------
     policies, state, dialects
-        What is known.
+        The cluster's policies, state and dialects.
     ours
         The scheduler names whose pods count.
     """
@@ -108,7 +108,7 @@ def report_policies(policies: Policies, state: State, dialects: Dialects, ours: 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What policies may name: resources, and models of cards."""
+    """What policies may name: resources, and card models."""
 
     resources: frozenset[str]
     models: tuple[str, ...]
@@ -132,7 +132,7 @@ def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
 def _ready(policy: PolicyResource) -> ConditionReport:
     if policy.error:
         return ConditionReport(
-            READY, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait.", status=False
+            READY, PolicyReason.INVALID, f"{policy.error}. Pods to which it would apply wait.", status=False
         )
     return ConditionReport(READY, PolicyReason.ACCEPTED, "the policy is understood", status=True)
 
@@ -140,7 +140,10 @@ def _ready(policy: PolicyResource) -> ConditionReport:
 def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
         return ConditionReport(
-            CONFLICTED, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank", status=False
+            CONFLICTED,
+            PolicyReason.NO_CONFLICT,
+            "no other policy has both the same priority and a section in common",
+            status=False,
         )
     names = first_of([name for _, _, name in others], _MOST_NAMED)
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
@@ -157,13 +160,16 @@ def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments)
 
 
 def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[PolicyReason, str]]:
-    """Return reason and text of each warning."""
+    """Return the warnings as (reason, text)."""
     found: list[tuple[PolicyReason, str]] = []
     spec = policy.spec
     if spec is None:
         return found
     if policy.enforced and spec.selector is not None and spec.selector.requirements:
-        left = "spec.selector: pods leave what is enforced by their labels: select namespaces by spec.namespaceSelector"
+        left = (
+            "spec.selector: pods can escape the enforced sections by changing their labels: select namespaces by "
+            "spec.namespaceSelector"
+        )
         found.append((PolicyReason.LEFT_BY_LABELS, left))
     if spec.nodes is not None:
         rule = translate.node_rule(spec.nodes, read)
@@ -185,16 +191,16 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
 
 
 DecisionBasis = tuple[int | str | None, ...]
-"""What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
+"""What a decision depends on beside the pod's spec and annotations: its policy, and the labels that claims read."""
 
 
 class PolicyTracker:
-    """Keeps policies and namespaces, and tells for which pods something else is in force than when they were decided.
+    """Keeps policies and namespaces, and tells for which pods the effective policy changed since their decision.
 
     Parameters
     ----------
     classes
-        What pods ask for, under which policies, and of which state.
+        Reads what pods claim, and under which policy.
     """
 
     def __init__(self, classes: EquivalenceClasses) -> None:
@@ -209,46 +215,46 @@ class PolicyTracker:
         self._catalogue.put(policy)
 
     def remove(self, policy: PolicyResource, version: int | None = None) -> None:
-        """Take in that a policy resource is gone, as of a version; its own unless one is given."""
+        """Note that a policy resource is gone, as of a version (by default its own)."""
         self._catalogue.remove(policy, version)
 
     def observe_namespace(self, namespace: Namespace) -> None:
-        """Take in a namespace, whose labels cluster policies and inter-pod terms may select by."""
+        """Take in a namespace; cluster policies and inter-pod terms may select by its labels."""
         self._catalogue.put_namespace(namespace)
         self._count_in(namespace.name)
 
     def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
-        """Take in that a namespace is gone, as of a version; its own unless one is given."""
+        """Note that a namespace is gone, as of a version (by default its own)."""
         self._catalogue.remove_namespace(namespace, version)
         self._count_in(namespace.name)
 
     def _count_in(self, namespace: str) -> None:
-        """Have the pods of a namespace counted by the labels that it has now."""
+        """Update the counts of a namespace's pods to its current labels."""
         known = self._catalogue.namespace(namespace)
-        self._state.wakes.events |= self._state.observe_namespace(namespace, known.labels if known else None)
+        self._state.pending_events.events |= self._state.observe_namespace(namespace, known.labels if known else None)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
-        """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
+        """Report on each policy resource; ``ours`` are the scheduler names whose pods count."""
         return report_policies(self._classes.policies, self._state, self._dialects, ours)
 
     @property
     def generation(self) -> int:
-        """Changes with every change that may alter a report."""
+        """A number that changes with every change that may alter a report."""
         return self._catalogue.generation
 
     # Decisions -------------------------------------------------------------------------------------------------------
 
     def decided(self, pod: Pod) -> None:
-        """Note what is in force for a pod that is decided now, and what it asks under that."""
+        """Record the policy under which a pod is decided now, and its claims under that policy."""
         self._classes.note(pod)
         self._decided_under[pod.uid] = self._basis_of(pod)
 
     def as_decided(self, pod: Pod) -> bool:
-        """Tell whether the same is in force for a pod as when it was decided."""
+        """Tell whether the same policy is in effect for a pod as when it was decided."""
         return self._basis_of(pod) == self._decided_under.get(pod.uid)
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that waits no more."""
+        """Forget a pod that no longer waits."""
         self._decided_under.pop(uid, None)
         self._classes.forget(uid)
 

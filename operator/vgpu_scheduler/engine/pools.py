@@ -1,6 +1,6 @@
-"""Sums over cards by their model, and over what namespaces hold of them: what capacity is planned and watched by.
+"""Sums over cards by model and over namespaces' usage, for capacity planning and monitoring.
 
-Sums over cards are sums over columns, so that it costs little to ask for them again and again in a large cluster.
+They are sums over columns, which are cheap to repeat in a large cluster.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import Compute
 from vgpu_scheduler.state import DeviceMatrix, State
 
-__all__ = ["RESOURCES", "held_by_namespace", "pools"]
-
 MEMORY, CORES, SHARES = "memory", "cores", "shares"
 RESOURCES: Final[Mapping[str, str]] = {MEMORY: "byte", CORES: "percent", SHARES: "share"}
-"""What cards have amounts of, and the unit of each."""
+"""The resources of cards, and the unit of each."""
 _WHOLE: Final = 100.0
 _Numbers = NDArray[np.int64]
 _Values = NDArray[np.float64]
 
 
 class PoolAmounts(NamedTuple):
-    """How much cards have of a resource.
+    """The amounts of a resource on some cards.
 
     Attributes
     ----------
@@ -37,9 +35,9 @@ class PoolAmounts(NamedTuple):
     allocatable
         What those in service have.
     allocated
-        What is given out, of all of them.
+        What is allocated on all of them.
     free
-        What is left of those in service; of one that is used beyond what it has nothing.
+        What is left on those in service; 0 for a card that is over capacity.
     """
 
     capacity: float
@@ -55,9 +53,9 @@ class Pool:
     Attributes
     ----------
     cards
-        How many there are in each state (``ready``, ``unhealthy``, ``cordoned``).
+        Number of cards by state (``ready``, ``unhealthy``, ``cordoned``).
     amounts
-        By resource (see RESOURCES); one of which no card has anything is left out.
+        By resource (see RESOURCES), without resources that no card has.
     """
 
     dialect: str
@@ -67,7 +65,7 @@ class Pool:
 
 
 def pools(state: State, dialects: Iterable[Dialect]) -> list[Pool]:
-    """Return the cards that are listed now by dialect, then by model."""
+    """Return the pools of the cards that are listed now, by dialect and model."""
     return [pool for dialect in dialects for pool in _pools_of(state.matrix(dialect.name), dialect)]
 
 
@@ -122,7 +120,7 @@ def _amounts(matrix: DeviceMatrix, dialect: Dialect, numbers: _Numbers) -> dict[
 
 
 def _percent(matrix: DeviceMatrix, numbers: _Numbers, total: _Values, used: _Values) -> _Values:
-    """Return the compute that is given out of devices in percent of each, as :meth:`Device.compute_percent` does."""
+    """Return the allocated compute of devices in percent of each, as :meth:`Device.compute_percent` does."""
     percent = used.copy()
     for compute in (Compute.UNITS, Compute.MASK):
         so = matrix.counted_in(compute, numbers) & (total > 0)
@@ -141,7 +139,7 @@ def _has_shares(dialect: Dialect) -> bool:
 def held_by_namespace(state: State, dialects: Dialects) -> dict[tuple[str, str], dict[str, float]]:
     """Return what the pods of each namespace hold of the cards of each dialect, by resource.
 
-    Claims that may sit on any card count once, and those in percent of nobody knows which card nothing: see
+    Claims that may be on any card count once; claims in percent of an unknown card count as 0: see
     :meth:`Usage.totals`.
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
@@ -163,7 +161,7 @@ def held_by_namespace(state: State, dialects: Dialects) -> dict[tuple[str, str],
 
 
 def _counted_by_card(matrix: DeviceMatrix) -> frozenset[str]:
-    """Return the vendors of which percent of compute depend on the card."""
+    """Return the vendors for which the percentage of compute depends on the card."""
     numbers, _ = matrix.listed_numbers()
     other = numbers[~matrix.counted_in(Compute.PERCENT, numbers)]
     models = matrix.models
@@ -173,12 +171,12 @@ def _counted_by_card(matrix: DeviceMatrix) -> frozenset[str]:
 def _compute_by_card(
     state: State, dialects: Dialects, by_card: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield what each pod holds of the compute of a card of such vendors; a card that is not listed tells nothing."""
-    for held in state.reservations():
-        row = state.nodes.row(held.node)
+    """Yield the compute that each pod holds of a card of such vendors, in percent; unlisted cards are left out."""
+    for reservation in state.reservations():
+        row = state.nodes.row(reservation.node)
         if row is None:
             continue
-        for name, usage in held.uses.items():
+        for name, usage in reservation.uses.items():
             matrix, cores = state.matrix(name), dialects[name].inventory.cores
             for uuid, amounts in usage.charges.items():
                 if usage.vendors.get(uuid) in by_card[name]:
@@ -186,4 +184,4 @@ def _compute_by_card(
                     if number is not None:
                         device = matrix.listed(row, number)
                         percent = device.compute_percent(amounts[cores], device.total[cores])
-                        yield held.namespace, name, percent
+                        yield reservation.namespace, name, percent

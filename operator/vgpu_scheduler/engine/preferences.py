@@ -1,13 +1,11 @@
-"""Which nodes pass all filters, and how they are ranked where somebody would like something.
+"""Which nodes pass all filters, and how they are ranked by preferences.
 
-That may be the pod, the taints of nodes, or the pods that are there.
+Preferences come from the pod, from taints of nodes (PreferNoSchedule), or from pods that run there.
 
-Where nobody does, the node part's score decides alone. Where somebody does, that score is brought to 0 to 100 points,
-by the scale that each scorer has for being combined, and is one plugin among kube-scheduler's; the sum of the
-points, each times the weight of its plugin, decides. Nodes with equal sums are ranked by their score, then by name:
-so the order of the score is kept wherever likes and dislikes are the same, and where they are the same on all nodes,
-the score decides alone, too. The scale is absolute: what is small between two nodes does not weigh as much as a wish
-because there are only these two.
+Without preferences the node part's score alone ranks the nodes. With them, that score is mapped to 0 to 100 points on
+a scale of each scorer, and counts as one plugin beside kube-scheduler's: the weighted sum of points ranks the nodes.
+Ties are broken by the score, then by name, so that the score decides among nodes that are equally preferred. The scale
+is absolute, not normalised over the feasible nodes: a small difference in score stays small, even between two nodes.
 """
 
 from __future__ import annotations
@@ -23,20 +21,17 @@ from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.equivalence_classes import PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ScorePart
+from vgpu_scheduler.model import CardReason, ScorePart
 from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, RejectionCodes, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
-__all__ = ["Filtered", "Preferences", "RankedNodes"]
-
-
 DEVICE: Final = "device"
-"""The name of the node part's score as one plugin."""
+"""The plugin name of the node part's score."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedNodes:
-    """Nodes where a pod fits, with the points that each plugin gives them.
+    """The nodes where a pod fits, with the points that each plugin gives them.
 
     Attributes
     ----------
@@ -45,9 +40,9 @@ class RankedNodes:
     device, points
         The node part's score, on its own scale and in points; shape (n,).
     weight
-        How much these points count.
+        The weight of these points.
     said
-        What each plugin says that has something to say; at least one.
+        The scores of each plugin that has an opinion; at least one.
     """
 
     rows: NDArray[np.int64]
@@ -57,14 +52,14 @@ class RankedNodes:
     said: tuple[tuple[ScorePlugin, Scores], ...]
 
     def best(self, part: NodePart, rank: NDArray[np.int64]) -> int:
-        """Return the row with the largest sum; of equal ones that with the best score, then the first name."""
+        """Return the row with the largest sum; ties go to the best score, then to the first name."""
         total = self.weight * self.points
         for plugin, scores in self.said:
             total += plugin.weight * scores.normalised
         return int(select_best(self.rows[total == total.max()], part.feasible, part.score, rank))
 
     def explain(self, row: int, scorers: tuple[ScorePart, ...]) -> tuple[ScorePart, ...]:
-        """Return the parts of a row's sum; those of its score, which come last, say what that is made of.
+        """Return the parts of a row's sum; the parts of its score come last.
 
         Parameters
         ----------
@@ -91,12 +86,12 @@ def _within_device(part: ScorePart) -> ScorePart:
 
 
 class Preferences:
-    """Ranks nodes by what somebody would like; pods that like the same share scores.
+    """Ranks nodes by preferences; pods with the same preferences share scores.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     """
 
     def __init__(self, state: State) -> None:
@@ -108,16 +103,16 @@ class Preferences:
         Parameters
         ----------
         part
-            What says where it fits, and how good each node is; up to date.
+            The pod's node part, up to date: where the pod fits, and the score of each node.
         rows
-            Rows that are open to the pod.
+            The rows that are open to the pod.
         weight
-            How much the points of the score count.
+            The weight of the score's points.
 
         Returns
         -------
         RankedNodes or None
-            None where nobody likes one node more than another, or there is no choice: the score decides alone.
+            None where no plugin prefers one node to another, or there is no choice: the score alone decides.
         """
         asked = self._plugins.of(pod)
         if not asked:
@@ -134,14 +129,14 @@ class Preferences:
 
 
 class Filtered:
-    """What the filters say of all nodes for one pod now.
+    """The filter results of all nodes for one pod.
 
     Parameters
     ----------
     node
         The filters of single nodes; up to date.
     cluster
-        The filters that look beyond; None if there are none.
+        The filters that look at other nodes, too; None if there are none.
     pod
         The pod.
     rows
@@ -150,7 +145,7 @@ class Filtered:
     Attributes
     ----------
     pre_filter_reason
-        Why no node is tried; None if they are.
+        Why no node is tried; None if nodes are tried.
     candidates
         With a cluster part: the rows that no filter but the card filter rejects; none if ``pre_filter_reason`` is set.
         Without one: all rows, including those that the node part rejects.
@@ -173,12 +168,12 @@ class Filtered:
             self.candidates = rows[:0]
 
     def reject(self, row: int, rejection: Rejection) -> None:
-        """Note why a node rejects the pod once the pods nominated to that node are counted."""
+        """Record why a node rejects the pod once the pods nominated to that node are counted."""
         self.candidates = self.candidates[self.candidates != row]
         self._beside_nominated[row] = rejection
 
     def rejection(self, row: int) -> Rejection | None:
-        """Return what the first filter that rejects a row says; None if it passes all."""
+        """Return the rejection of the first filter that rejects a row; None if it passes all."""
         if self.pre_filter_reason is not None:
             return Rejection((self.pre_filter_reason,), resolvable=False)
         if row in self._beside_nominated:
@@ -190,12 +185,12 @@ class Filtered:
         return None
 
     def _answers(self, rows: NDArray[np.int64]) -> list[tuple[RejectionCodes, NDArray[np.int64], NDArray[np.int32]]]:
-        """Return what the filters of single nodes say of some rows, and what the others said of theirs."""
+        """Return the answers of the filters of single nodes for the rows, and those of the cluster filters."""
         part = self._node
         return [(part.predicates.rejections, rows, part.rejected[rows]), *self._rejected]
 
     def resolvable(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows that filters reject for what the end of pods could change, and those that pass all filters.
+        """Return the rows whose rejection preemption could resolve, and the rows that pass all filters.
 
         Both are ascending.
         """
@@ -216,7 +211,7 @@ class Filtered:
         return rejected, self.rows[passing[self.rows]]
 
     def rejections(self) -> dict[int, Rejection]:
-        """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
+        """Return the rejection of the first filter that rejects each row, by row; rows that pass are left out."""
         if self.pre_filter_reason is not None:
             return dict.fromkeys(self.rows.tolist(), Rejection((self.pre_filter_reason,), resolvable=False))
         found: dict[int, Rejection] = {}
@@ -225,11 +220,11 @@ class Filtered:
             found.update((row, rejections[code]) for row, code in answers if code)
         return found | self._beside_nominated
 
-    def count(self) -> dict[Reason, int]:
-        """Count the rows under each reason of the first filter that rejects them."""
+    def count(self) -> dict[Reason | CardReason, int]:
+        """Count the rows by the reasons of the first filter that rejects them."""
         if self.pre_filter_reason is not None:
             return {self.pre_filter_reason: int(self.rows.shape[0])}
-        counts: Counter[Reason] = Counter()
+        counts: Counter[Reason | CardReason] = Counter()
         if self._beside_nominated:
             counts.update(reason for rejection in self.rejections().values() for reason in rejection.reasons)
             return counts

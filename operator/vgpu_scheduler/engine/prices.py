@@ -1,7 +1,7 @@
-"""When prices of cards are learned, and from what: the pods that hold something now.
+"""When prices of cards are learned, and from what: the pods that hold devices now.
 
-Prices follow from the state alone: from the claims of bound and assumed pods under the policies in force, and from what
-is free. So a restarted scheduler has those of the one before it as soon as it knows the same pods.
+Prices follow from the state alone: from the claims of bound and assumed pods under the policies in effect, and from
+what is free. So a restarted scheduler has its predecessor's prices as soon as it knows the same pods.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
+from vgpu_scheduler.engine.equivalence import RefusedClass, ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.node_parts import make_node_part, without_node
 from vgpu_scheduler.kernels import CardPrices
@@ -23,24 +23,24 @@ from vgpu_scheduler.scorers import FragmentationScorer, RequestClass, WeightedSc
 from vgpu_scheduler.state import Phase, Reservation
 
 EVERY: Final = 256
-"""After how many decisions with prices these are learned anew."""
+"""Number of decisions between two updates of prices."""
 
 _LEARNED: Final = FragmentationScorer(learned=True)
 _Version = tuple[int, int, int]
 _Known = tuple[Reservation, Pod | None, ResolvedClaims | None]
-"""A reservation, its pod if it holds devices, and what that claims of them."""
+"""A reservation, its pod if it holds devices, and the pod's claims."""
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """What pods that ask for the same may use.
+    """The cards that pods with the same request may use.
 
     Attributes
     ----------
     cpu
-        What each requests, milli.
+        CPU request of each pod, milli.
     reach
-        How many cards of each model they may use, as of a version of the nodes and their devices.
+        Number of cards of each model that they may use, at ``version`` of the nodes and their devices.
     """
 
     cpu: int
@@ -56,7 +56,7 @@ class PriceLearner:
     Parameters
     ----------
     classes
-        What pods claim, and of which state; its prices are replaced.
+        Reads what pods claim, and has the state whose prices are replaced.
     """
 
     def __init__(self, classes: EquivalenceClasses) -> None:
@@ -66,11 +66,11 @@ class PriceLearner:
         self._decisions = 0
         self._read_under = -1
         self._claims: dict[str, _Known] = {}
-        """What those who hold something claim of devices, by UID."""
+        """The claims of pods with reservations, by UID."""
         self._requests: dict[ResolvedClaims, _Request | None] = {}
 
     def before(self, claimed: ResolvedClaims) -> None:
-        """Take note of a decision about a pod, and learn prices if their time has come."""
+        """Count a decision about a pod, and learn prices if they are due."""
         if not any(entry.weight and entry.scorer == _LEARNED for entry in claimed.scorers):
             return
         if self._decisions % EVERY == 0:
@@ -78,7 +78,7 @@ class PriceLearner:
         self._decisions += 1
 
     def learn(self) -> None:
-        """Learn prices from the state as it is, and replace those in force where they differ."""
+        """Learn prices from the present state, and replace those in effect where they differ."""
         holders, versions = self._holders(), {name: self._version(name) for name in self._priced}
         asked: dict[str, list[RequestClass]] = {name: [] for name in self._priced}
         for claimed, pods in holders.items():
@@ -96,20 +96,24 @@ class PriceLearner:
             self._state.replace_prices(found)
 
     def _holders(self) -> dict[ResolvedClaims, int]:
-        """Count the pods that hold devices by what they claim."""
+        """Count the pods that hold devices by their claims."""
         generation = self._classes.policies.catalogue.generation
         if self._read_under != generation:
             self._read_under = generation
             self._claims, self._requests = {}, {}
         before, self._claims = self._claims, {}
         holders: dict[ResolvedClaims, int] = {}
-        for held in self._state.reservations():
-            known = before.get(held.uid)
-            # An observation of a bound pod replaces its reservation; while it is assumed, the pod may change beneath.
-            if known is None or known[0] is not held or (held.phase is not Phase.BOUND and self._changed(known)):
-                pod = self._state.pod(held.uid) if held.uses_devices else None
-                known = (held, pod, None if pod is None else self._claimed(pod))
-            self._claims[held.uid] = known
+        for reservation in self._state.reservations():
+            known = before.get(reservation.uid)
+            # Observing a bound pod replaces its reservation; the object of an assumed pod may change without that.
+            if (
+                known is None
+                or known[0] is not reservation
+                or (reservation.phase is not Phase.BOUND and self._changed(known))
+            ):
+                pod = self._state.pod(reservation.uid) if reservation.uses_devices else None
+                known = (reservation, pod, None if pod is None else self._claimed(pod))
+            self._claims[reservation.uid] = known
             claimed = known[2]
             if claimed is not None:
                 holders[claimed] = holders.get(claimed, 0) + 1
@@ -117,17 +121,17 @@ class PriceLearner:
         return holders
 
     def _changed(self, known: _Known) -> bool:
-        held, pod, _ = known
-        return pod is not None and self._state.pod(held.uid) is not pod
+        reservation, pod, _ = known
+        return pod is not None and self._state.pod(reservation.uid) is not pod
 
     def _claimed(self, pod: Pod) -> ResolvedClaims | None:
-        """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
+        """Return what a pod claims of devices, one object for equal claims; None if its claims are refused."""
         claimed = self._classes.read(pod)
-        if isinstance(claimed, Refused) or not claimed.dialect:
+        if isinstance(claimed, RefusedClass) or not claimed.dialect:
             return None
         if claimed not in self._requests:
             part = make_node_part(without_node(pod), claimed, self._classes.dialects, self._state)
-            if isinstance(part, Refused) or part.allocator is None:
+            if isinstance(part, RefusedClass) or part.allocator is None:
                 self._requests[claimed] = None
             else:
                 cpu = pod.spec.requests.get(CPU, 0)
@@ -135,12 +139,12 @@ class PriceLearner:
         return claimed
 
     def _version(self, dialect: str) -> _Version:
-        """Return what moves when other cards can be used."""
+        """Return a value that changes when pods may be able to use other cards."""
         nodes = self._state.nodes
         return self._state.matrix(dialect).layout, nodes.generation, int(nodes.static_version.sum())
 
     def _reach(self, dialect: str, request: _Request, version: _Version) -> NDArray[np.int64]:
-        """Return how many cards of each model pods may use, as of a version."""
+        """Return how many cards of each model pods with a request may use, at a version."""
         devices, nodes = self._state.matrix(dialect), self._state.nodes
         if request.reach is None or request.version != version:
             rows = nodes.rows()

@@ -1,4 +1,4 @@
-"""What the engine tells others: what could not be understood, and what has moved."""
+"""What the engine reports to its environment: problems with objects, and signals that something has changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Generic, ParamSpec
 
 from vgpu_scheduler.model import EventReason
 
-__all__ = ["ObservationSignals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -18,7 +16,7 @@ class Problem:
     Attributes
     ----------
     each_time
-        Whether it is told each time that it happens, and not once per text.
+        Whether it is reported at each occurrence, not once per text.
     """
 
     kind: str
@@ -34,7 +32,7 @@ _About = ParamSpec("_About")
 
 
 class Signal(Generic[_About]):
-    """One thing that may happen; calling it tells all who listen, in the order in which they came."""
+    """An occurrence; calling it notifies all listeners, in the order in which they were added."""
 
     __slots__ = ("_listeners",)
 
@@ -42,27 +40,29 @@ class Signal(Generic[_About]):
         self._listeners: list[Callable[_About, object]] = []
 
     def listen(self, listener: Callable[_About, object]) -> None:
-        """Have somebody told from now on."""
+        """Add a listener."""
         self._listeners.append(listener)
 
     def __call__(self, *about: _About.args, **named: _About.kwargs) -> None:
-        """Tell all who listen."""
+        """Notify all listeners."""
         for listener in self._listeners:
             listener(*about, **named)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservationSignals:
-    """What those who observe tell those who wait, so that neither knows the other.
+    """Signals from observers to waiting tasks, so that neither depends on the other.
 
     Attributes
     ----------
     node_changed
-        A node, by its name, or a pod on it, was observed anew or is gone.
+        A node (by name), or a pod on it, changed or is gone.
     volume_claim_changed
-        A persistent volume claim, by its ``namespace/name``, or its volume was observed anew.
+        A PersistentVolumeClaim (by ``namespace/name``), or its volume, changed.
     storage_needed
-        A pod that waits was observed that names claims or disks.
+        A waiting pod was observed that names claims or disks.
+    selection_left
+        A pod (by UID) left its selection of unbound pods.
     decide_again
         A decision may come out differently now.
     """
@@ -70,4 +70,5 @@ class ObservationSignals:
     node_changed: Signal[[str]] = field(default_factory=Signal)
     volume_claim_changed: Signal[[str]] = field(default_factory=Signal)
     storage_needed: Signal[[]] = field(default_factory=Signal)
+    selection_left: Signal[[str]] = field(default_factory=Signal)
     decide_again: Signal[[]] = field(default_factory=Signal)

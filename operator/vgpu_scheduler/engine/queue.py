@@ -1,30 +1,29 @@
-"""The scheduling queue: who is tried next, who waits for what.
+"""The scheduling queue: which pod is tried next, and what each waiting pod waits for.
 
 A waiting pod is in one of three places. *Active* pods are tried by priority, then age (:class:`ActivePods`).
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
-wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
-first is tried then; when it was placed, it is the next one's turn. Whatever happened, each of them is tried again after
-5 minutes: a missed event must not strand a pod, and a counter tells when one was missed.
+wait for a change that could resolve the reasons for which they were rejected. Of the pods that would get the same
+answer only the first is then tried; when it is placed, the next one is tried. Every unschedulable pod is tried again
+after 5 minutes, because a missed event must not strand a pod; a metric counts such misses.
 
 Decisions are made synchronously between two calls of this class, so that no event can fall between an attempt and its
-outcome: upstream's list of events in flight has no counterpart here.
+outcome: kube-scheduler's list of events in flight has no counterpart here.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable
 
+from vgpu_scheduler.engine.queue_reader import QueueReader
 from vgpu_scheduler.engine.queued_pods import (
     MAX_UNHELPFUL_CHANGES,
-    ActivePods,
     LastAttempt,
     QueuedPod,
     QueueEvent,
     QueueName,
     UnschedulableClass,
-    UnschedulablePods,
 )
 from vgpu_scheduler.model import ClusterEvent
 
@@ -32,13 +31,13 @@ FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without an event."""
 
 
-class SchedulingQueue:
+class SchedulingQueue(QueueReader):
     """Pods that wait to be placed; the caller supplies the time (seconds, monotonic).
 
     Parameters
     ----------
     dissolved
-        Told of each class of unschedulable pods of which the last one has gone.
+        Called with each class of unschedulable pods when its last pod leaves.
     flush_after
         Seconds that a pod stays unschedulable without an event.
     """
@@ -46,62 +45,20 @@ class SchedulingQueue:
     def __init__(
         self, dissolved: Callable[[UnschedulableClass], None] = lambda _: None, flush_after: float = FLUSH_AFTER
     ) -> None:
+        super().__init__(dissolved)
         self._flush_after = flush_after
-        self._entries: dict[str, QueuedPod] = {}
-        self._active = ActivePods()
         self._due: list[tuple[float, int, str]] = []
-        self._unschedulable = UnschedulablePods(dissolved)
+        """A heap of when pods become active by themselves, with their tickets; items with other tickets are stale."""
         self._tried_for: dict[Hashable, str] = {}
         self._flushed: dict[str, ClusterEvent] = {}
-        """What those waited for whom nothing but the time that passed has made active."""
+        """The events that pods waited for which the flush alone has activated, by UID."""
         self._ticket = 0
         self._priorities: dict[str, int] = {}
-        """Of pods whose turn comes by another priority than their own."""
+        """The group's priority, by UID of pods that are queued by it instead of their own."""
         self.incoming: Counter[tuple[QueueName, QueueEvent]] = Counter()
-        """How many pods came into each place, and why."""
+        """Number of pods that entered each place, by event."""
         self.placed_after_flush = 0
-        """How many pods only the flush has placed: each stands for a change that was not noticed."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._entries
-
-    def counts(self) -> Mapping[QueueName, int]:
-        """Return how many pods wait in each place."""
-        counts = dict.fromkeys(QueueName, 0)
-        for entry in self._entries.values():
-            counts[entry.place] += 1
-        return counts
-
-    def place(self, uid: str) -> QueueName | None:
-        """Return where a pod waits, or None."""
-        entry = self._entries.get(uid)
-        return entry.place if entry else None
-
-    def rejected(self) -> Iterator[tuple[str, str]]:
-        """Yield each pod that waits after an attempt with each of the plugins or card reasons that rejected it."""
-        return ((uid, plugin) for uid, entry in self._entries.items() for plugin in entry.rejected_by)
-
-    def waiting_since(self) -> Iterator[tuple[str, float]]:
-        """Yield each pod that waits, wherever it does, with the time when it came."""
-        return ((uid, entry.came) for uid, entry in self._entries.items())
-
-    @property
-    def ready(self) -> bool:
-        """Whether a pod is active."""
-        return bool(self._active)
-
-    def attempts(self, uid: str) -> int:
-        """Return how often a pod was tried since it came."""
-        entry = self._entries.get(uid)
-        return entry.attempts if entry else 0
-
-    def moves(self, uid: str) -> int:
-        """Return how often a pod has been moved away from a slow node since it came."""
-        entry = self._entries.get(uid)
-        return entry.moves if entry else 0
+        """Number of pods that were placed only because of the flush: each means that an event was missed."""
 
     def moved(self, uid: str) -> None:
         """Note that a placed pod has been moved away from a slow node."""
@@ -109,20 +66,17 @@ class SchedulingQueue:
         if entry:
             entry.moves += 1
 
-    def waited(self, uid: str, now: float) -> float:
-        """Return how long ago a pod came, in seconds."""
-        entry = self._entries.get(uid)
-        return now - entry.came if entry else 0.0
-
     def add(
         self, uid: str, priority: int, now: float, event: QueueEvent = QueueEvent.POD_UPDATE, *, created: str = ""
     ) -> None:
-        """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn.
+        """Make a pod active; a pod that is already active keeps its turn.
 
         Parameters
         ----------
+        priority
+            The pod's own. A priority set by :meth:`prioritise` takes precedence.
         created
-            When its object was created (RFC 3339, UTC): the older of two is tried first.
+            When its object was created (RFC 3339, UTC): the older of two pods is tried first.
         """
         entry, priority = self._entries.get(uid), self._priorities.get(uid, priority)
         if entry is None:
@@ -130,28 +84,28 @@ class SchedulingQueue:
             entry = self._entries[uid] = QueuedPod(uid, priority, QueueName.BACKOFF, now, created, self._next_ticket())
         elif entry.place is QueueName.ACTIVE and entry.priority == priority:
             return
-        self._leave(entry)  # by the rank that it had
+        self._leave(entry)  # before its rank changes
         self._flushed.pop(uid, None)
         entry.priority, entry.last_attempt = priority, None
         self._activate(entry, event)
 
     def prioritise(self, uid: str, priority: int | None) -> None:
-        """Queue a pod by this priority (that of its group) instead of the one that it is added with.
+        """Queue a pod by this priority (its group's) instead of its own.
 
-        With None, the latter counts again when the pod is added next.
+        With None, its own priority counts again when the pod is added next.
         """
         if priority is None:
             self._priorities.pop(uid, None)
             return
         self._priorities[uid] = priority
         entry = self._entries.get(uid)
-        if entry is not None and entry.place in {QueueName.TRYING, QueueName.BACKOFF}:
+        if entry is not None and entry.place in {QueueName.IN_FLIGHT, QueueName.BACKOFF}:
             entry.priority = priority
         elif entry is not None and entry.priority != priority:
-            self.add(uid, priority, entry.came)
+            self.add(uid, priority, entry.waiting_since)
 
     def remove(self, uid: str) -> None:
-        """Take a pod out, wherever it waits."""
+        """Remove a pod from the queue."""
         entry = self._entries.get(uid)
         if entry is None:
             return
@@ -161,32 +115,32 @@ class SchedulingQueue:
         self._pass_on(entry, entry.attempted_at)
 
     def pop(self, now: float) -> str | None:
-        """Take the next active pod out of its place and count an attempt; None when none is active.
+        """Take out the next active pod and count an attempt; None when no pod is active.
 
         The pod stays known until the attempt ends with ``remove``, ``add_unschedulable``, ``back_off`` or ``add``.
         """
-        self.tick(now)
+        self.flush_due(now)
         entry = self._active.pop()
         if entry is None:
             return None
-        self._try(entry, now)
+        self._begin_attempt(entry, now)
         return entry.uid
 
-    def take(self, uid: str, now: float) -> None:
-        """Take a pod out of its place, wherever it waits, to be decided together with one that was popped."""
+    def pop_specific(self, uid: str, now: float) -> None:
+        """Take out a waiting pod to be decided together with a popped pod."""
         entry = self._entries.get(uid)
-        if entry is None or entry.place is QueueName.TRYING:
+        if entry is None or entry.place is QueueName.IN_FLIGHT:
             return
         self._leave(entry)
-        self._active.join(entry)
-        self._try(entry, now)
+        self._active.popped_specific(entry)
+        self._begin_attempt(entry, now)
 
-    def _try(self, entry: QueuedPod, now: float) -> None:
+    def _begin_attempt(self, entry: QueuedPod, now: float) -> None:
         entry.attempts += 1
         entry.attempted_at = now
         entry.tried_in = entry.round
         entry.rejected_by = ()
-        entry.place, entry.ticket = QueueName.TRYING, self._next_ticket()
+        entry.place, entry.ticket = QueueName.IN_FLIGHT, self._next_ticket()
 
     def add_unschedulable(
         self,
@@ -196,21 +150,21 @@ class SchedulingQueue:
         equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
         nodes_version: int | None = None,
-        again_at: float | None = None,
+        retry_at: float | None = None,
     ) -> UnschedulableClass | None:
-        """Put a pod among the unschedulable ones, until one of the events is given; return the class that it is in.
+        """Mark a pod unschedulable until one of the events occurs; return its class.
 
         Parameters
         ----------
         equivalence
-            Pods with an equal value get the same answer: one of them is tried for all. None for a pod that stands for
-            itself.
+            Pods with an equal value get the same answer: one of them is tried for all. None for a pod that is in a
+            class of its own.
         rejected_by
             The plugins or card reasons that rejected it.
         nodes_version
-            The version of all nodes at this attempt, if each rejected the pod by its own state alone: the next attempt
-            then tries only nodes that have changed since, unless something else makes the pod active.
-        again_at
+            The version of all nodes at this attempt, if each node rejected the pod by its own state alone: the next
+            attempt then tries only nodes that have changed since, unless something else makes the pod active.
+        retry_at
             When it is tried again at the latest, if that is before the flush.
         """
         entry = self._entries.get(uid)
@@ -221,7 +175,7 @@ class SchedulingQueue:
         self.incoming[QueueName.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
         flush_at = now + self._flush_after
-        flush_at = flush_at if again_at is None else min(again_at, flush_at)
+        flush_at = flush_at if retry_at is None else min(retry_at, flush_at)
         if nodes_version is None:
             entry.last_attempt = None
         else:
@@ -233,20 +187,15 @@ class SchedulingQueue:
         self._unschedulable.add(key, entry.rank)
         heapq.heappush(self._due, (flush_at, entry.ticket, uid))
         if entry.tried_for == key.equivalence:
-            self._answered(entry)  # the others would not fit either
+            self._answered(entry)  # its equivalent pods would not fit either
         self._pass_on(entry, now)
         return key
 
-    def last_attempt(self, uid: str) -> LastAttempt | None:
-        """Return what came of a pod's last attempt, if only changes of nodes since then need to be looked at."""
-        entry = self._entries.get(uid)
-        return entry.last_attempt if entry else None
-
     def return_unschedulable(self, uid: str, last_attempt: LastAttempt, now: float) -> UnschedulableClass | None:
-        """Return a popped pod to the unschedulable ones: that was no attempt, for the changed nodes do not help it.
+        """Mark a popped pod unschedulable again without counting an attempt, because no changed node helps it.
 
-        Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
-        When it was to be tried again after its last attempt all nodes are asked for it, however often it was looked at.
+        If that happens too often in a row, the pod backs off: a node may have room, yet not for this pod.
+        The time at which all nodes are tried again (``last_attempt.retry_at``) stays the same.
         """
         entry = self._entries.get(uid)
         if entry is None:
@@ -262,20 +211,20 @@ class SchedulingQueue:
             last_attempt.equivalence,
             rejected_by,
             last_attempt.nodes_version,
-            last_attempt.again_at,
+            last_attempt.retry_at,
         )
         entry.unhelpful_events, entry.last_attempt = events, last_attempt
         return unschedulable_class
 
     def placed(self, uid: str, now: float) -> None:
-        """Note that a pod was placed: there may be room for the next one that asks the same."""
+        """Note that a pod was placed: an equivalent pod may fit, too, so try the next one."""
         entry = self._entries.get(uid)
         if entry is not None:
             self.placed_after_flush += self._flushed.pop(uid, None) is not None
             self._pass_on(entry, now)
 
-    def set_aside(self, uid: str, waits_for: ClusterEvent, now: float) -> None:
-        """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
+    def return_untried(self, uid: str, waits_for: ClusterEvent, now: float) -> None:
+        """Mark a popped pod that could not be tried unschedulable, without counting an attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
             events = entry.forget_attempt(now)
@@ -293,35 +242,26 @@ class SchedulingQueue:
     def requeue(
         self, events: ClusterEvent, now: float, helped: Iterable[UnschedulableClass] = (), *, anew: bool = False
     ) -> int:
-        """Wake the unschedulable pods that one of the events could help, one for all that are alike; return how many.
+        """Wake the unschedulable pods that one of the events could help, one per equivalence; return how many.
 
         Parameters
         ----------
         helped
-            The classes that the nodes which have changed may help, of those that nodes reject for what they are. What
-            these waited for does not count: a node that changes twice may reject them for something else in between.
+            The classes with ``node_local`` that the changed nodes may help. They wake whatever event they wait for:
+            a node that changes twice may reject a pod for a different reason in between.
         anew
-            Have all nodes asked for them, not those alone that have changed.
+            Try the pods of ``helped`` on all nodes instead of the changed ones.
         """
         if not events:
             return 0
         for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & events]:
-            del self._flushed[uid]  # it would have been woken now
+            del self._flushed[uid]  # this event would have woken it, so none was missed
         event = QueueEvent.of(events)
         count = sum(self._try_first(key.equivalence, now, event) for key in self._unschedulable.waiting_for(events))
         return count + sum(self._try_first(key.equivalence, now, event, anew=anew) for key in helped)
 
-    def unschedulable(self, waits_for: ClusterEvent | None = None) -> Iterator[str]:
-        """Yield the unschedulable pods, or those that one of some events could help."""
-        keys = [key for key in self._unschedulable.all() if waits_for is None or key.waits_for & waits_for]
-        return (uid for key in keys for uid in self._unschedulable.uids(key))
-
-    def anybody_waits_for(self, events: ClusterEvent) -> bool:
-        """Tell whether one of some events could help an unschedulable pod."""
-        return self._unschedulable.any_for(events)
-
     def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
-        """Let those of some pods that are unschedulable be tried again, each after its back-off."""
+        """Try again those of the given pods that are unschedulable, each after its back-off."""
         for uid in woken:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
@@ -330,35 +270,41 @@ class SchedulingQueue:
                 self._wake(entry, now, event)
 
     def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
-        """Let unschedulable pods be tried again, one for all that are alike."""
+        """Try unschedulable pods again, one per equivalence."""
         classes = (self._entries[uid].unschedulable_class for uid in woken)
         equivalences = dict.fromkeys(each.equivalence for each in classes if each is not None)
         for equivalence in equivalences:
             self._try_first(equivalence, now, event)
 
-    def tick(self, now: float) -> float | None:
-        """Activate the pods whose time has come; return when the next one's comes."""
+    def flush_due(self, now: float) -> float | None:
+        """Activate the pods whose back-off or flush is due; return when the next one is due."""
         while self._due:
             due, ticket, uid = self._due[0]
             entry = self._entries.get(uid)
-            stale = entry is None or entry.ticket != ticket
-            if not stale and due > now:
+            is_stale = entry is None or entry.ticket != ticket
+            if due > now and not is_stale:
                 return due
             heapq.heappop(self._due)
-            if entry and not stale:
-                event = QueueEvent.BACKOFF_COMPLETE
-                if entry.unschedulable_class is not None:
-                    event, entry.last_attempt = QueueEvent.TIMEOUT, None
-                    # Else one was woken in time, for this one as well.
-                    if entry.unschedulable_class.equivalence not in self._tried_for:
-                        self._flushed[uid] = entry.unschedulable_class.waits_for
-                self._activate(entry, event)
+            if entry is not None and not is_stale:
+                self._activate_due(entry)
         return None
 
-    def _try_first(self, equivalence: Hashable, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
-        """Wake the first of the pods that are alike, unless one is tried before it; tell whether it was woken.
+    def _activate_due(self, entry: QueuedPod) -> None:
+        """Activate a pod whose back-off or flush is due."""
+        unschedulable_class = entry.unschedulable_class
+        if unschedulable_class is None:
+            self._activate(entry, QueueEvent.BACKOFF_COMPLETE)
+            return
+        entry.last_attempt = None
+        # Otherwise an event has woken an equivalent pod, which is tried for this one as well.
+        if unschedulable_class.equivalence not in self._tried_for:
+            self._flushed[entry.uid] = unschedulable_class.waits_for
+        self._activate(entry, QueueEvent.TIMEOUT)
 
-        Whatever each of them waits for: what helps one helps all, and those tried last know best what that is.
+    def _try_first(self, equivalence: Hashable, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
+        """Wake the first of equivalent pods, unless one that goes before it is already being tried; return whether.
+
+        Equivalent pods may wait for different events; an event that helps one of them helps all.
         """
         entry = self._entries.get(self._unschedulable.next(equivalence, lambda uid: self._entries[uid].ready_at, now))
         ahead = self._entries.get(self._tried_for.get(equivalence, ""))
@@ -379,7 +325,7 @@ class SchedulingQueue:
             self._activate(entry, event)
 
     def _pass_on(self, entry: QueuedPod, now: float) -> None:
-        """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
+        """Wake the next pod equivalent to this one, if it was tried for them and gave no answer that holds for them."""
         equivalence = entry.tried_for
         if equivalence is None:
             return
@@ -405,7 +351,7 @@ class SchedulingQueue:
         heapq.heappush(self._due, (until, entry.ticket, entry.uid))
 
     def _leave(self, entry: QueuedPod) -> None:
-        """Take a pod out of its class, if it is in one, and from the active ones."""
+        """Take a pod out of its class and of the active pods."""
         self._active.discard(entry)
         if entry.unschedulable_class is not None:
             self._unschedulable.discard(entry.unschedulable_class, entry.rank)

@@ -1,13 +1,14 @@
-"""The pods in the scheduling queue: where each waits, what brought it there, who is like it, whose turn is next.
+"""The pods in the scheduling queue: where each waits, which event brought it there, its class and its rank.
 
-Pods are tried by priority, then age. That is what ``explain`` says of them, which sees only their objects.
-kube-scheduler orders pods of one priority by when they were tried last instead, so that a pod that is tried again and
-again does not starve the others; but then a younger pod may take the room for which an older one waits.
+Pods are tried by priority, then age, which is the order that ``explain`` can tell from the objects alone.
+kube-scheduler orders pods of one priority by their last attempt instead, so that a pod that is retried often does not
+starve the others; but then a younger pod may take the room for which an older one waits.
 
-Here *rounds* see to it that nobody starves. A pod that was tried in a round, and is active again before the round is
-over, comes in the next one, as does each pod that becomes active from then on. So each round ends, and until a pod has
-its turn, each other one of its priority has two at most, but for a few looks that are no attempts. Pods back off after
-an attempt: unless the scheduler is overloaded, rounds are over before anybody is tried again, and age alone decides.
+Here *rounds* prevent starvation. A pod that was tried in a round and becomes active again before the round is over
+goes to the next round, as does each pod that becomes active after it. So each round ends, and before a pod's turn
+comes, every other pod of its priority is tried at most twice (apart from a few looks that do not count as attempts).
+Pods back off after an attempt: unless the scheduler is overloaded, a round is over before any pod is retried, and age
+alone decides.
 """
 
 from __future__ import annotations
@@ -22,71 +23,57 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent
 
-__all__ = [
-    "INITIAL_BACKOFF",
-    "MAX_BACKOFF",
-    "MAX_UNHELPFUL_CHANGES",
-    "ActivePods",
-    "LastAttempt",
-    "QueueEvent",
-    "QueueName",
-    "QueuedPod",
-    "Requeue",
-    "UnschedulableClass",
-    "UnschedulablePods",
-]
-
 
 class Requeue(Enum):
     """When a pod whose placement was given back is tried again."""
 
     NOW = "now"
-    """It waited in vain, or has changed since it was decided: that was no failure."""
+    """At once: the placement was given back without a failure, or the pod has changed since it was decided."""
     BACK_OFF = "back off"
-    """An attempt has failed."""
+    """After its back-off: an attempt has failed."""
 
 
 class QueueEvent(StrEnum):
     """Label ``event`` of ``scheduler_queue_incoming_pods_total``."""
 
     POD_ADD = "UnschedulablePodAdd"
-    """A pod came that waits."""
+    """A new pod waits."""
     POD_UPDATE = "UnschedulablePodUpdate"
-    """It asks for something else, or another priority."""
+    """The pod asks for something else, or its priority changed."""
     ATTEMPT_FAILURE = "ScheduleAttemptFailure"
     BACKOFF_COMPLETE = "BackoffComplete"
     TIMEOUT = "UnschedulableTimeout"
-    """It had waited for too long."""
+    """No event came before the flush."""
     FORCE_ACTIVATE = "ForceActivate"
-    """Its turn came after a pod that asks for the same was tried."""
+    """Its turn came after an equivalent pod was tried."""
     ASSIGNED_POD_DELETE = "AssignedPodDelete"
-    """A pod gave something back."""
+    """A pod released resources."""
     ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
-    """A pod came to a node or changed its labels, or its namespace did."""
+    """A pod was placed on a node or changed its labels, or the labels of its namespace changed."""
     NODE_ADD = "NodeAdd"
-    """A node came, or takes pods again."""
+    """A node was added, or takes pods again."""
     NODE_ALLOCATABLE = "NodeUpdateNodeAllocatable"
     NODE_LABEL = "NodeUpdateNodeLabel"
     NODE_TAINT = "NodeUpdateNodeTaint"
     NODE_FEATURE = "NodeUpdateNodeDeclaredFeature"
     NODE_ANNOTATION = "NodeUpdateNodeAnnotation"
-    """The devices changed that a node has registered."""
+    """The devices that a node registers changed."""
     VOLUME_CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
-    """A claim that it names came, changed or went."""
+    """A PersistentVolumeClaim that the pod names was added, changed or deleted."""
     POLICY_UPDATE = "PolicyUpdate"
-    """Another policy is in force for it. Not a word of kube-scheduler, nor are those below."""
+    """The pod's effective policy changed. kube-scheduler has no such event, nor those below."""
     QUOTA_UPDATE = "ResourceQuotaUpdate"
     STORAGE_UPDATE = "StorageUpdate"
-    """A volume or a class changed, or what a CSI driver says of a node; or storage objects have become known."""
+    """A volume, a StorageClass or a CSI driver's data about a node changed, or storage objects were first listed."""
     REJECTION_OVER = "RejectionOver"
-    """Nodes that had rejected pods like it may be tried again."""
+    """Nodes whose kubelet had rejected similar pods may be tried again."""
     POD_GROUP_UPDATE = "PodGroupUpdate"
-    """Its group needs fewer pods than before, or is described otherwise."""
+    """The pod's group needs fewer pods than before, or its object changed."""
     OTHER = "Other"
 
     @classmethod
     def of(cls, events: ClusterEvent) -> QueueEvent:
-        """Return what a change is called; of several the first in the order below."""
+        """Return the name of a change; of several, the first in the order below."""
         return next((name for some, name in _BY_CLUSTER_EVENT if events & some), cls.OTHER)
 
 
@@ -106,9 +93,9 @@ _BY_CLUSTER_EVENT = (
 
 
 class Rank(NamedTuple):
-    """When a pod's turn comes: the highest priority first, then the oldest, then who came first.
+    """The sort key of a pod's turn: highest priority, then oldest object, then first to arrive.
 
-    A pod is as old as its object: who comes first to a scheduler that starts is chance. Objects tell seconds only.
+    Age goes by the object, since the order of arrival at a starting scheduler is random. Objects tell seconds only.
     """
 
     urgency: int
@@ -118,30 +105,30 @@ class Rank(NamedTuple):
 
 
 class UnschedulableClass(NamedTuple):
-    """What the pods of a class have in common.
+    """The key of a class of unschedulable pods.
 
     Attributes
     ----------
     equivalence
         Pods with an equal value get the same answer.
     waits_for
-        What could help them.
-    per_node
-        Whether each node rejects them for what it is by itself, so that only changed nodes need to be looked at.
+        The events that could help them.
+    node_local
+        Whether each node rejects them by its own state alone, so that only changed nodes need to be tried.
     """
 
     equivalence: Hashable
     waits_for: ClusterEvent
-    per_node: bool = False
+    node_local: bool = False
 
 
 class UnschedulablePods:
-    """The classes. Their first pod is tried for all: only when it was placed is the next one's turn.
+    """The unschedulable pods by class. The first pod of a class is tried for all of it.
 
     Parameters
     ----------
     dissolved
-        Told of each class of which the last pod has gone.
+        Called with each class when its last pod leaves.
     """
 
     def __init__(self, dissolved: Callable[[UnschedulableClass], None]) -> None:
@@ -167,11 +154,11 @@ class UnschedulablePods:
             self._dissolved(key)
 
     def waiting_for(self, events: ClusterEvent) -> list[UnschedulableClass]:
-        """Return the classes that one of some events could help, whichever node it is about."""
+        """Return the classes, other than those with ``node_local``, that one of the events could help."""
         return [
             UnschedulableClass(equivalence, waits_for)
-            for (waits_for, per_node), classes in self._classes.items()
-            if waits_for & events and not per_node
+            for (waits_for, node_local), classes in self._classes.items()
+            if waits_for & events and not node_local
             for equivalence in classes
         ]
 
@@ -182,22 +169,22 @@ class UnschedulablePods:
         ]
 
     def any_for(self, events: ClusterEvent) -> bool:
-        """Tell whether one of some events could help any class."""
+        """Tell whether one of the events could help any class."""
         return any(waits_for & events for waits_for, _ in self._classes)
 
     def uids(self, key: UnschedulableClass) -> Iterator[str]:
-        """Yield the pods of a class in their order."""
+        """Yield the pods of a class in the order of their ranks."""
         return (rank.uid for rank in self._classes[key[1:]][key.equivalence])
 
     def next(self, equivalence: Hashable, ready_at: Callable[[str], float], now: float) -> str:
-        """Return the pod whose turn comes first of those that get the same answer; empty if there is none.
+        """Return which of the equivalent pods is tried next; empty if there is none.
 
         That is the first one whose back-off is over; if there is none, the one whose back-off ends first.
 
         Parameters
         ----------
         ready_at
-            Returns when the back-off of a pod ends.
+            Returns when a pod's back-off ends.
         """
         found: tuple[float, Rank] | None = None
         for classes in self._classes.values():
@@ -216,7 +203,7 @@ INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
 """Seconds."""
 MAX_UNHELPFUL_CHANGES = 8
-"""So many changes in a row may not help a pod, before it backs off as after an attempt."""
+"""A pod backs off, as after an attempt, when more changes than this in a row did not help it."""
 
 
 class QueueName(Enum):
@@ -225,24 +212,24 @@ class QueueName(Enum):
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
-    TRYING = "trying"
+    IN_FLIGHT = "in flight"
     """Popped: being decided or bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastAttempt:
-    """Why a pod was put among the unschedulable ones, where each node rejects it for what it is by itself.
+    """The last attempt of an unschedulable pod that each node rejected by its own state alone.
 
     Attributes
     ----------
     equivalence, waits_for, rejected_by
         See :meth:`SchedulingQueue.add_unschedulable`.
     nodes_version
-        As of which version of the nodes.
+        The version of the nodes that were tried.
     attempted_at
-        When all nodes were asked for it.
-    again_at
-        When they are asked again at the latest.
+        When all nodes were tried.
+    retry_at
+        When all nodes are tried again at the latest.
     """
 
     equivalence: Hashable
@@ -250,7 +237,7 @@ class LastAttempt:
     rejected_by: tuple[str, ...]
     nodes_version: int
     attempted_at: float
-    again_at: float
+    retry_at: float
 
 
 @dataclass(slots=True)
@@ -259,46 +246,46 @@ class QueuedPod:
 
     Attributes
     ----------
-    came
+    waiting_since
         When it was first seen waiting.
     created
-        When its object was created (RFC 3339, UTC); empty where it does not say.
+        When its object was created (RFC 3339, UTC); empty where unknown.
     arrival
-        The later it came, the higher.
+        Sequence number of its arrival in the queue.
     attempts, attempted_at
-        How often it was tried, and when for the last time.
+        Number of attempts, and the time of the last one.
     """
 
     uid: str
     priority: int
     place: QueueName
-    came: float
+    waiting_since: float
     created: str = ""
     arrival: int = 0
     attempts: int = 0
     attempted_at: float = 0.0
     unschedulable_class: UnschedulableClass | None = None
-    """The class that it waits in."""
+    """Its class while it is unschedulable."""
     tried_for: Hashable = None
-    """Those that would get the same answer, and wait for what becomes of this pod."""
+    """The equivalence for which it is tried; its equivalent pods wait for the outcome."""
     rejected_by: tuple[str, ...] = ()
-    """What rejected it at the last attempt."""
+    """The plugins or card reasons that rejected it at the last attempt."""
     last_attempt: LastAttempt | None = None
-    """What came of the last attempt, where only changes of nodes since then need to be looked at."""
+    """The last attempt, if only nodes that changed since then need to be tried."""
     moves: int = 0
     """How often it was decided anew because its node was slow."""
     unhelpful_events: int = 0
-    """How often in a row a change did not help, so that it was not tried."""
+    """Number of changes in a row that did not help, so that the pod was not tried."""
     ticket: int = 0
-    """Heap items with another ticket are leftovers of an earlier place."""
+    """Identifies the current entry of this pod in a heap; items with another ticket are stale."""
     round: int = 0
-    """The round of the active pods that it came in last."""
+    """The round that it last became active in."""
     tried_in: int = 0
-    """The round that it was tried in last."""
+    """The round that it was last tried in."""
 
     @property
     def rank(self) -> Rank:
-        """When its turn comes among those that wait for the same."""
+        """Its sort key within its class and round."""
         return Rank(-self.priority, self.created, self.arrival, self.uid)
 
     @property
@@ -309,19 +296,19 @@ class QueuedPod:
         return self.attempted_at + min(INITIAL_BACKOFF * float(1 << doublings), MAX_BACKOFF)
 
     def sort_key(self, now: float) -> tuple[float, Rank]:
-        """Return when its turn comes if it is woken now: pods that back off come later."""
+        """Return the sort key of its turn if it is woken now: pods in back-off come later."""
         return max(self.ready_at, now), self.rank
 
     def goes_before(self, other: QueuedPod, now: float) -> bool:
-        """Tell whether its turn, which it waits for, comes before that of another one would."""
+        """Tell whether this pod, which is queued to be tried, would be tried before another one woken now."""
         if self.place is QueueName.BACKOFF and other.ready_at <= now:
-            return False  # it may have to wait for longer than its back-off
+            return False  # a forced back-off may last longer than `ready_at`
         return ((now, self.rank) if self.place is QueueName.ACTIVE else self.sort_key(now)) < other.sort_key(now)
 
     def forget_attempt(self, now: float) -> int:
-        """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.
+        """Undo the counting of the last attempt and its back-off; return the number of unhelpful changes in a row.
 
-        It keeps its turn in the round as well, unless that happens again and again.
+        The pod keeps its turn in the round, unless there were more than `MAX_UNHELPFUL_CHANGES`.
         """
         self.attempts, self.attempted_at = self.attempts - 1, now - MAX_BACKOFF
         events = self.unhelpful_events + 1
@@ -331,7 +318,7 @@ class QueuedPod:
 
 
 def asks_differently(before: Pod, after: Pod) -> bool:
-    """Tell whether a pod changed in what it asks for; its status alone does not make a new attempt worthwhile."""
+    """Tell whether a pod's request changed; a change of its status alone does not warrant a new attempt."""
     return (
         before.spec is not after.spec
         or before.annotations != after.annotations
@@ -350,17 +337,17 @@ class ActivePods:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Rank, int, QueuedPod]] = []
         self._tickets: dict[int, dict[str, int]] = {}
-        """Of the active pods, by priority and UID; what else the heap has are leftovers."""
+        """Tickets of the active pods, by priority and UID; heap items with other tickets are stale."""
         self._rounds: dict[int, int] = {}
-        """The round that pods of a priority come in, while some are active."""
+        """The current round of each priority that has active pods."""
         self._last_round = _NEVER
-        """The highest one of all priorities: no pod that was tried before is in one that comes."""
+        """The highest round of any priority: pods that become active later start after it."""
 
     def __bool__(self) -> bool:
         return bool(self._tickets)
 
     def add(self, pod: QueuedPod) -> None:
-        """Take in a pod under its ticket."""
+        """Add a pod with its ticket."""
         now_in = self._rounds.get(pod.priority)
         if now_in is None:
             now_in = self._last_round + 1
@@ -370,7 +357,7 @@ class ActivePods:
         heapq.heappush(self._heap, (-pod.priority, pod.round, pod.rank, pod.ticket, pod))
 
     def discard(self, pod: QueuedPod) -> None:
-        """Take out a pod, if it is there, by the priority that it came with."""
+        """Remove a pod, if it is there. Its priority must be the one with which it was added."""
         tickets = self._tickets.get(pod.priority)
         if tickets is None:
             return
@@ -379,7 +366,7 @@ class ActivePods:
             del self._tickets[pod.priority], self._rounds[pod.priority]
 
     def pop(self) -> QueuedPod | None:
-        """Take out the pod whose turn it is; None if there is none."""
+        """Take out the pod whose turn is next; None if there is none."""
         while self._heap:
             urgency, _, _, ticket, pod = heapq.heappop(self._heap)
             if self._tickets.get(-urgency, {}).get(pod.uid) == ticket:
@@ -387,6 +374,6 @@ class ActivePods:
                 return pod
         return None
 
-    def join(self, pod: QueuedPod) -> None:
-        """Have a pod that is tried out of its turn, together with another one, be in the round that goes on."""
+    def popped_specific(self, pod: QueuedPod) -> None:
+        """Count a pod that is tried out of turn, together with another one, to the current round."""
         pod.round = self._rounds.get(pod.priority, self._last_round)

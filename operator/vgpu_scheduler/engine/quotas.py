@@ -1,8 +1,8 @@
 """Namespace quotas on devices: the limits, and what they leave to a pod.
 
-HAMi's rules, but for two: of several ResourceQuotas of a namespace the smallest limit counts (HAMi takes the one that
-it saw last), and one that cannot be read lets nothing in (HAMi ignores it). A limit is reached, not exceeded, when it
-is equal; 0 lets nothing in; scopes are not looked at, so that a quota with scopes limits all pods.
+The rules are HAMi's with two exceptions: of several ResourceQuotas of a namespace the smallest limit counts (HAMi takes
+the one that it saw last), and an unreadable limit admits no pod (HAMi ignores it). Usage may equal a limit, but not
+exceed it; a limit of 0 admits no pod; scopes are ignored, so that a quota with scopes limits all pods.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vgpu_scheduler.model import (
     Claim,
     ContainerClaims,
     EventReason,
+    PendingEvents,
     PodClaims,
     QuotaResource,
     VendorKey,
-    WakeSet,
     dialect_of,
     moments,
 )
@@ -42,13 +42,13 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QuotaReport:
-    """How a namespace stands with one resource.
+    """The usage and the limit of one resource in a namespace.
 
     Attributes
     ----------
     used, limit
-        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource is; in percent of a card
-        where a vendor counts compute in units of its own and the resource in percent.
+        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource; in percent of a card
+        where a vendor counts compute in its own units and the resource in percent.
     unit
         That unit.
     """
@@ -70,17 +70,20 @@ class QuotaLimits:
     Parameters
     ----------
     dialects
-        Say which resources are limited, and what they stand for; a name belongs to the first one that knows it.
+        Define the limited resources; a name belongs to the first dialect that knows it.
     usage_warnings
-        Say which names are hardly meant.
-    wakes
-        Where it is noted which limits have changed; nowhere without it.
+        Finds suspicious names.
+    pending_events
+        Records the namespaces whose limits changed; without it they are not recorded.
     """
 
     def __init__(
-        self, dialects: Dialects, usage_warnings: UsageWarnings | None = None, wakes: WakeSet | None = None
+        self,
+        dialects: Dialects,
+        usage_warnings: UsageWarnings | None = None,
+        pending_events: PendingEvents | None = None,
     ) -> None:
-        self._wakes = WakeSet() if wakes is None else wakes
+        self._pending_events = PendingEvents() if pending_events is None else pending_events
         self._suspicions = usage_warnings or UsageWarnings(dialects)
         self._resources = dialects.quota_resources
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
@@ -93,10 +96,10 @@ class QuotaLimits:
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe(self, quota: ResourceQuota) -> tuple[Problem, ...]:
-        """Take in a quota; return what of it cannot be understood."""
+        """Take in a quota; return its problems: limits that cannot be read, and suspicious names."""
         known = self._store.get(quota_key(quota))
         if known is not None and 0 < quota.resource_version == known.resource_version:
-            return ()  # seen already: sweeps show everything again
+            return ()  # resyncs show everything again
         if not self._store.put(quota_key(quota), quota):
             return ()
         self._names.setdefault(quota.namespace, set()).add(quota.name)
@@ -110,7 +113,7 @@ class QuotaLimits:
         )
 
     def remove(self, quota: ResourceQuota, version: int | None = None) -> None:
-        """Take in that a quota is gone, as of a version (its own unless one is given); the others stay in force."""
+        """Note that a quota is gone, as of a version (by default its own); other quotas stay in force."""
         if self._store.remove(quota_key(quota), quota.uid, quota.resource_version if version is None else version):
             self._names[quota.namespace].discard(quota.name)
             self._recompute(quota.namespace)
@@ -119,7 +122,7 @@ class QuotaLimits:
 
     @property
     def store(self) -> VersionedStore[Key, ResourceQuota]:
-        """The quotas that are known."""
+        """The known quotas."""
         return self._store
 
     def _recompute(self, namespace: str) -> None:
@@ -131,10 +134,10 @@ class QuotaLimits:
             for name, limited in self._resources.items():
                 text = quota.hard.get(_PREFIX + name)
                 if text is not None:
-                    limit = _limit(text, limited.resource) or 0  # what cannot be read lets nothing in
+                    limit = _limit(text, limited.resource) or 0  # an unreadable limit admits no pod
                     limits[name] = min(limits.get(name, limit), limit)
         if limits != self._limits.get(namespace, {}):
-            self._wakes.quotas.add(namespace)
+            self._pending_events.quotas.add(namespace)
             self.version += 1
         if limits:
             self._limits[namespace] = limits
@@ -146,18 +149,18 @@ class QuotaLimits:
             text = quota.hard.get(_PREFIX + name)
             if text is not None and _limit(text, limited.resource) is None:
                 yield (
-                    f"spec.hard[{_PREFIX}{name}]: {text} is no whole number of 0 or more: it counts as 0, so no pod "
+                    f"spec.hard[{_PREFIX}{name}]: {text} is not a whole number of 0 or more: it counts as 0, so no pod "
                     "of the namespace gets such devices"
                 )
 
     # Questions -------------------------------------------------------------------------------------------------------
 
     def refuses(self, namespace: str, claims: PodClaims, state: State) -> bool:
-        """Tell whether the amounts that a pod asks for are more than is left to its namespace, wherever it goes.
+        """Tell whether a pod asks for more than its namespace has left, on whichever node it is placed.
 
-        What is asked in percent, or is the whole of a card, counts as nothing where the limit is in something else:
-        that depends on the card. Of init containers the largest counts, beside the sidecars that started before it, if
-        it is more than all others.
+        Requests in percent or for whole cards count as 0 where the limit is in another unit, since their amount depends
+        on the card. Of init containers the largest counts (beside the sidecars started before it), if it exceeds the
+        sum of the others.
         """
         limits = self._limits.get(namespace) if claims else None
         for name, limit in (limits or {}).items():
@@ -166,23 +169,32 @@ class QuotaLimits:
                 return True
         return False
 
+    def exceeded_by(self, namespace: str, claims: PodClaims, state: State) -> str | None:
+        """Say by how much a pod asks for more than its namespace has left; None if :meth:`refuses` does not hold."""
+        if not self.refuses(namespace, claims, state):
+            return None
+        asked = {report: self.asked(report.resource, claims) for report in self.reports(namespace, state)}
+        beyond = {report: amount for report, amount in asked.items() if amount and report.used + amount > report.limit}
+        wanted = ", ".join(f"{amount} {report.unit} of {_PREFIX}{report.resource}" for report, amount in beyond.items())
+        return f"the pod asks for {wanted}, and {used_by(namespace, beyond)}"
+
     def _peak(self, claims: PodClaims, resource: QuotaResource) -> int:
         def asked(container: ContainerClaims) -> int:
             ours = (claim for claim in container.claims if claim.vendor == resource.vendor)
             return sum(claim.count * self._asked(claim, resource, container.dialect) for claim in ours)
 
-        return max(map(sum, moments((container.kind, asked(container)) for container in claims)))
+        return max(map(sum, moments((container.type, asked(container)) for container in claims)))
 
     def _asked(self, claim: Claim, resource: QuotaResource, dialect: str) -> int:
-        """Return what a claim asks of each device; cores are cut at a card: nobody gets more than all of them."""
+        """Return what a claim asks of each device; cores are capped at one card."""
         asked = (claim.percent if resource.of_card else claim.amounts)[resource.dimension]
         return min(asked, WHOLE) if resource.dimension == self._cores[dialect] else asked
 
     def remainders(self, namespace: str, claims: PodClaims, state: State) -> QuotaRemainders:
-        """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
+        """Return what is left to a pod, without remainders that it could not exceed on any existing device.
 
-        What is too little for any pick is told apart only by whether it is below 0, so that pods which cannot go
-        anywhere share a class, whatever small rest their namespace has.
+        A remainder too small for any pick is reduced to 0 (or -1 if it is negative), so that pods which fit nowhere
+        share a class whatever small remainder their namespace has.
         """
         limits = self._limits.get(namespace)
         if not limits or not claims:
@@ -202,10 +214,10 @@ class QuotaLimits:
         return tuple(QuotaRemainder(vendor, dimension, left) for (vendor, dimension), left in sorted(found.items()))
 
     def _bounds(self, claims: PodClaims, resource: QuotaResource, state: State) -> tuple[int, int]:
-        """Return no more than the smallest pick of a resource takes, and no less than all picks of a pod take together.
+        """Return a lower bound of the smallest pick of a resource, and an upper bound of all picks of a pod together.
 
-        Picks that take nothing of it are left out of the smallest. A piece is booked with its own amounts, which may
-        be less than what was asked for.
+        Picks that take nothing of the resource are ignored in the first. A piece is booked with its own amounts, which
+        may be less than what was asked for.
         """
         dimension = resource.dimension
         largest, piece = state.matrix(dialect_of(claims)).largest(resource.vendor, dimension)
@@ -215,7 +227,7 @@ class QuotaLimits:
                 if claim.vendor == resource.vendor:
                     amount, percent = self._asked(claim, resource, container.dialect), claim.percent[dimension]
                     if resource.of_card:
-                        amount = WHOLE if percent else 0  # of few units one may be more than what was asked for
+                        amount = WHOLE if percent else 0  # where units are few, one may be more than was asked for
                     most += claim.count * max(amount or largest * percent // 100, piece)
                     if percent or piece:
                         least = 1
@@ -224,34 +236,35 @@ class QuotaLimits:
         return least, most
 
     def limited(self, namespaces: set[str]) -> set[str]:
-        """Return those of some namespaces that have a limit."""
+        """Return those of the namespaces that have a limit."""
         return namespaces & self._limits.keys()
 
     def exceeded(self, namespace: str, state: State) -> bool:
-        """Tell whether a namespace holds more than it may."""
+        """Tell whether a namespace uses more than its limits."""
         return any(report.used > report.limit for report in self.reports(namespace, state))
 
     def describe(self, namespace: str, state: State) -> str:
-        """Say how a namespace stands, for an event; empty where nothing is limited."""
+        """Word the usage of a namespace for an event; empty where nothing is limited."""
         return used_by(namespace, self.reports(namespace, state))
 
     def asked(self, resource: str, claims: PodClaims) -> int:
-        """Return how much of a limited resource a pod counts for wherever it goes, in the unit of reports.
+        """Return how much a pod counts for in a limited resource on any node, in the unit of reports.
 
-        What is asked in percent, or is the whole of a card, counts as nothing here: that depends on the card.
+        Requests in percent or for whole cards count as 0, since their amount depends on the card.
         """
         about = self._resources.get(resource)
         ours = about is not None and bool(claims) and about.dialect == dialect_of(claims)
         return self._peak(claims, about.resource) if about is not None and ours else 0
 
     def written(self, resource: str, amount: int) -> int:
-        """Return what would be written for an amount of reports where a quota limits a resource, rounded up."""
+        """Return an amount of reports in the unit in which a quota limits the resource, rounded up."""
         return -(-amount // self._resources[resource].resource.unit)
 
     def concerns(self, resource: str, claims: PodClaims) -> bool:
-        """Tell whether a pod asks for devices of those that a resource is one of.
+        """Tell whether a pod asks for devices of the vendor that a resource is about.
 
-        Where its namespace holds more of it than it may, such a pod gets nothing, whether it asks for that or not.
+        Where its namespace exceeds the resource's limit, such a pod gets nothing, whether or not it asks for that
+        resource.
         """
         about = self._resources.get(resource)
         return about is not None and any(
@@ -261,7 +274,7 @@ class QuotaLimits:
         )
 
     def depends_on_card(self, resource: str, claims: PodClaims) -> bool:
-        """Tell whether how much of a limited resource a pod counts for is another amount on another card."""
+        """Tell whether the amount that a pod counts for in a limited resource depends on the card."""
         limited = self._resources.get(resource)
         if limited is None or not self.concerns(resource, claims):
             return False
@@ -272,12 +285,12 @@ class QuotaLimits:
         return any(amount and not percent if about.of_card else percent and not amount for percent, amount in named)
 
     def report(self, state: State) -> Iterator[QuotaReport]:
-        """Yield how each namespace with a limit stands, for metrics."""
+        """Yield the usage of each namespace with a limit, for metrics."""
         for namespace in sorted(self._limits):
             yield from self.reports(namespace, state)
 
     def reports(self, namespace: str, state: State) -> Iterator[QuotaReport]:
-        """Yield how a namespace stands with each of its limits."""
+        """Yield the usage of each limit of a namespace."""
         limits = self._limits.get(namespace, _NO_LIMITS)
         for name in self._resources if limits else ():
             limit = limits.get(name)
@@ -286,7 +299,7 @@ class QuotaLimits:
             yield QuotaReport(namespace, name, self._used(state, namespace, name), limit, self._resources[name].unit)
 
     def _used(self, state: State, namespace: str, name: str) -> int:
-        """Return what a namespace holds of a resource, in the unit of its limits."""
+        """Return how much of a resource a namespace uses, in the unit of its limits."""
         resource, dialect, _ = self._resources[name]
         vendor = (dialect, resource.vendor)
         if not resource.of_card:
@@ -299,13 +312,13 @@ _NO_LIMITS: Mapping[str, int] = {}
 
 
 def used_by(namespace: str, reports: Iterable[QuotaReport]) -> str:
-    """Say how a namespace stands; empty where nothing is limited."""
+    """Word the usage of a namespace; empty where nothing is limited."""
     told = ", ".join(map(str, reports))
     return f"namespace {namespace} uses {told}" if told else ""
 
 
 def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
-    """Return how a namespace stood when an event told of it in the words of :func:`used_by`."""
+    """Return the usage of a namespace that an event states in the words of :func:`used_by`."""
     told = _DESCRIBED.search(text)
     if told is None:
         return ()
@@ -316,12 +329,12 @@ def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
 
 
 def quota_key(quota: ResourceQuota) -> Key:
-    """Return what a quota is known by."""
+    """Return the key of a quota."""
     return quota.namespace, quota.name
 
 
 def counted_by_card(dialects: Dialects) -> frozenset[tuple[VendorKey, int]]:
-    """Return the vendors, with a dimension, of which what a namespace holds depends on the card."""
+    """Return the (vendor, dimension) pairs for which the usage of a namespace depends on the card."""
     return frozenset(
         ((dialect.name, r.vendor), r.dimension)
         for dialect in dialects
@@ -331,7 +344,7 @@ def counted_by_card(dialects: Dialects) -> frozenset[tuple[VendorKey, int]]:
 
 
 def _limit(text: str, resource: QuotaResource) -> int | None:
-    """Read a limit, as the amounts of claims are read; None for what is no whole number of 0 or more."""
+    """Read a limit as the amounts of claims are read; None unless it is a whole number of 0 or more."""
     try:
         limit = to_exact_int(text)
     except QuantityError:
@@ -344,7 +357,7 @@ def _limit(text: str, resource: QuotaResource) -> int | None:
 
 
 def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
-    """Return an amount of a card in percent of it; one that is not listed now is taken for the largest there is."""
+    """Return an amount in percent of its card; a card that is not listed counts as the largest one of its vendor."""
     node, uuid = where
     listed = state.devices_on(node, dialect)
     total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)

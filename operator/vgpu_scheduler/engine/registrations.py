@@ -1,4 +1,4 @@
-"""What nodes register in each dialect, and the objects beside them that list devices."""
+"""What nodes register in each dialect, and the objects that list devices beside the nodes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ class Registrations:
     Parameters
     ----------
     dialects
-        The formats.
+        The dialects in use.
     state
-        Has the last good list of each node.
+        Has the last good device list of each node.
     """
 
     def __init__(self, dialects: Dialects, state: State) -> None:
         self._dialects = dialects
         self._state = state
-        self._beside: dict[str, InventoryObject] = {}
+        self._inventories: dict[str, InventoryObject] = {}
         self._unclear: set[str] = set()
-        """Nodes of which something could not be read, or is listed by two dialects: they are read each time."""
+        """Nodes with unreadable registrations or with devices of two dialects: they are read at each observation."""
 
-    def put_beside(self, node: str, found: InventoryObject | None) -> None:
-        """Keep the object beside a node that lists its devices; None if there is none any more."""
+    def put_inventory(self, node: str, found: InventoryObject | None) -> None:
+        """Keep the object that lists a node's devices beside it; None if it is gone."""
         if found is None:
-            self._beside.pop(node, None)
+            self._inventories.pop(node, None)
         else:
-            self._beside[node] = found
+            self._inventories[node] = found
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone; the object beside it may outlive it, and counts for a later node of its name."""
+        self._unclear.discard(node)
 
     def read(self, node: Node) -> tuple[dict[str, _Devices], tuple[Problem, ...]]:
-        """Return the devices of a node by dialect, and what cannot be read; what cannot stays as it was.
+        """Return the devices of a node by dialect, and the problems; a dialect that is left out stays as it was.
 
-        So does what says the same as before: where a lock comes or goes, or a plugin reports, nothing is read.
+        Nothing is read if nothing that devices depend on has changed, as when a lock or a plugin's report changes.
         """
         before = self._state.node(node.name)
         if before is not None and before is not node and node.name not in self._unclear and self._same(before, node):
@@ -52,7 +56,7 @@ class Registrations:
         return found, problems
 
     def _same(self, before: Node, node: Node) -> bool:
-        """Tell whether nothing that devices are read from differs between two observations of a node."""
+        """Tell whether two observations of a node agree in everything that devices are read from."""
         changed = before.annotations.items() ^ node.annotations.items()
         return (
             all(is_sign_of_life(name) for name, _ in changed)
@@ -77,14 +81,14 @@ class Registrations:
 
     def _registered(self, dialect: Dialect, node: Node) -> tuple[_Devices | None, str]:
         try:
-            return canonical(dialect.inventory.devices(node, self._beside.get(node.name))), ""
+            return canonical(dialect.inventory.devices(node, self._inventories.get(node.name))), ""
         except CodecError as error:
             return self._last_good(dialect, node.name, error), str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
+        except Exception as error:  # noqa: BLE001 - any error is charged to this node alone
             return None, internal_error(error)
 
     def _last_good(self, dialect: Dialect, node: str, error: CodecError) -> _Devices | None:
-        """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
+        """Return a node's devices with unreadable vendors as they were before; None to keep all as they were."""
         if not isinstance(error, RegistrationError):
             return None
         listed = {device.uuid for device in error.devices}
@@ -93,7 +97,7 @@ class Registrations:
         return canonical((*error.devices, *kept))
 
     def _close_shared(self, node: Node, found: dict[str, _Devices]) -> list[Problem]:
-        """Close each device that several dialects list, in all of them: none knows what the others give out."""
+        """Close each device that several dialects list, in all of them: none knows what the others allocate."""
         listed = self._state.devices_by_dialect(node.name) | found
         shared = registered_by_several(self._dialects, listed)
         for name in {name for names in shared.values() for name in names}:
@@ -102,14 +106,14 @@ class Registrations:
         return [
             Problem(
                 "Node", "", node.name, node.uid, EventReason.DEVICE_REGISTERED_TWICE,
-                f"device {uuid} is registered by {' and by '.join(names)}: it is given to nobody until one is left",
+                f"device {uuid} is registered by {' and by '.join(names)}: it is allocated to no pod until one is left",
             )
             for uuid, names in sorted(shared.items())
         ]  # fmt: skip
 
 
 def registered_by_several(dialects: Dialects, listed: Mapping[str, Iterable[Device]]) -> dict[str, tuple[str, ...]]:
-    """Return the cards of a node that several dialects register, by what the hardware is known by, with their names.
+    """Return the cards of a node that several dialects register, by hardware ID, with the names of the dialects.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Requeues unschedulable pods that a change in the cluster may help, as kube-scheduler's queueing hints do.
 
-Thousands of pods may wait that all ask for something else. When a card becomes free, a few columns over the classes of
+Thousands of pods may wait whose requests all differ. When a card becomes free, a few columns over the classes of
 these pods tell which of them could use it (:class:`WaitingNeeds`), so that only those are tried.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import CardNeed
-from vgpu_scheduler.engine.closed_nodes import KubeletRejections
 from vgpu_scheduler.engine.equivalence import ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
@@ -24,11 +24,9 @@ from vgpu_scheduler.kube import CPU, MEMORY, Pod
 from vgpu_scheduler.model import WHOLE, ClusterEvent
 from vgpu_scheduler.state import State
 
-__all__ = ["Requeuer", "WaitingNeeds"]
-
 _FEW: Final = 32
-"""Up to so many unschedulable classes are tried on all nodes at each event that could help, so that the conditions of
-their pods stay exact; of more of them only nodes are tried that have changed."""
+"""Up to this many unschedulable classes are tried on all nodes at each event that could help, so that the conditions
+of their pods stay exact; with more classes, only changed nodes are tried."""
 _OF_ROOM: Final = (
     ClusterEvent.NODE_ADD
     | ClusterEvent.ASSIGNED_POD_DELETE
@@ -36,24 +34,24 @@ _OF_ROOM: Final = (
     | ClusterEvent.DEVICE_FREED
     | ClusterEvent.NODE_ALLOCATABLE
 )
-"""Changes after which a node helps whom it has room for."""
+"""Changes after which a node helps only the pods that it has room for."""
 _MOST_LOOKED_AT: Final = 1024
-"""If more nodes have changed, all are tried."""
+"""If more nodes than this have changed, all nodes are tried."""
 
 
 class Requeuer:
     """Requeues the pods that a change may help, and tells which nodes to look at for them.
 
-    Whatever alters a decision about a node raises that node's version. So versions say which nodes have changed, and
-    nobody who gives an event has to.
+    Any change that affects a decision about a node raises that node's version. So versions tell which nodes have
+    changed, and an event does not need to name them.
 
     Parameters
     ----------
     classes, queue, policy_tracker, quotas
-        What it works with.
+        Collaborators.
     needs
-        What a node and its cards have to have free at least before a class fits that each node rejected. A class goes
-        from it when its last pod leaves the queue.
+        What a node and its cards must at least have free before a class with ``node_local`` fits. The queue removes a
+        class from it when the last pod of the class leaves.
     kubelet_rejections
         The nodes that are closed to some pods for a time.
     """
@@ -75,17 +73,17 @@ class Requeuer:
         self._needs = needs
         self._kubelet_rejections = kubelet_rejections
         self._compared_version = 0
-        """The version of the nodes up to which their changes were held against the waiting pods."""
+        """The version of the nodes up to which their changes were compared with the waiting pods' needs."""
 
-    def drain(self, now: float) -> None:
-        """Requeue the pods that the changes since the last call may help; always in the same order."""
+    def process_cluster_events(self, now: float) -> None:
+        """Requeue the pods that the changes since the last call may help, in a deterministic order."""
         if self._kubelet_rejections.expire(now):
-            self._state.wakes.events |= ClusterEvent.KUBELET_REJECTION
-        if self._state.wakes:
-            found = self._state.wakes.take()
+            self._state.pending_events.events |= ClusterEvent.KUBELET_REJECTION
+        if self._state.pending_events:
+            found = self._state.pending_events.take()
             if found.every_policy or found.policies:
                 self._wake_for_policy(None if found.every_policy else found.policies, now)
-            if found.victims:  # those that found nobody to preempt may find somebody now
+            if found.victims:  # pods that found no victims may find some now
                 woken = self._queue.unschedulable(ClusterEvent.BUDGET)
                 self._queue.wake_equivalent(woken, now, QueueEvent.POLICY_UPDATE)
             self._wake_for_quota(found.quotas | self._quotas.limited(found.returned), now)
@@ -96,7 +94,7 @@ class Requeuer:
             self._state.interpod.nobody_waits()
 
     def requeue(self, events: ClusterEvent, now: float) -> None:
-        """Requeue the pods that a change could help; per-node rejections only where a changed node has room."""
+        """Requeue the pods that a change could help; with ``node_local`` only where a changed node has room."""
         if not events:
             return
         few = len(self._needs) <= _FEW
@@ -105,7 +103,7 @@ class Requeuer:
         self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_for_policy(self, namespaces: set[str] | None, now: float) -> None:
-        """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
+        """Requeue the pods whose effective policy has changed, in the given namespaces (None: in all)."""
         changed = []
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
@@ -115,32 +113,32 @@ class Requeuer:
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
     def _wake_for_quota(self, namespaces: set[str], now: float) -> None:
-        """Requeue the pods that wait for the quota of some namespaces."""
+        """Requeue the pods that wait for the quota of the given namespaces."""
         if namespaces:
             waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(ClusterEvent.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
             self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
     def _helped(self, events: ClusterEvent) -> list[UnschedulableClass]:
-        """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
+        """Return the classes that the changed nodes may have room for, and those waiting for events other than room."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._compared_version))
         others = events & ~_OF_ROOM
         if others:
             found += [key for key in self._needs if key.waits_for & others]
         return list(dict.fromkeys(found))
 
-    # Of those whom nodes reject for what they are --------------------------------------------------------------------
+    # Pods that each node rejects by its own state alone --------------------------------------------------------------
 
     def note(self, pod: Pod, unschedulable_class: UnschedulableClass | None) -> None:
-        """Note what the pods of a class need, of which one was just found unschedulable."""
-        if unschedulable_class is None or not unschedulable_class.per_node:
+        """Record what the pods of a class need; one of them was just found unschedulable."""
+        if unschedulable_class is None or not unschedulable_class.node_local:
             return
         need = self._classes.need(pod)
         if need is not None:
             self._needs.put(unschedulable_class, pod, *need)
 
     def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
-        """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
+        """Return the nodes that may help a pod since it was rejected; None if all nodes have to be tried."""
         if self._state.nominations or not self._policy_tracker.as_decided(pod):
             return None
         rows = self._state.nodes.changed_since(last_attempt.nodes_version)
@@ -148,22 +146,22 @@ class Requeuer:
 
 
 _MOST_NODES: Final = 64
-"""Of more nodes that change at once each may help everybody."""
+"""If more nodes than this change at once, every class counts as helped."""
 _FIRST: Final = 64
 _NOBODY: Final = -1
 _CPU, _MEMORY, _DIALECT, _VENDOR = range(4)
 _AMOUNT, _PERCENT, _END = 4, 7, 10
-"""Columns: of the first dimensions of a card, the amounts and the percentages that are needed."""
+"""Columns: amounts and percentages needed of the first dimensions of a card."""
 _DIMENSIONS: Final = _PERCENT - _AMOUNT
 
 
 class WaitingNeeds:
-    """What each class of unschedulable pods needs of a node at least.
+    """The least that each class of unschedulable pods needs of a node.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     """
 
     def __init__(self, state: State) -> None:
@@ -180,14 +178,14 @@ class WaitingNeeds:
         return iter(self._keys)
 
     def put(self, key: UnschedulableClass, pod: Pod, claimed: ResolvedClaims, need: CardNeed | None) -> None:
-        """Take in what the pods of a class need.
+        """Record what the pods of a class need.
 
         Parameters
         ----------
         pod, claimed
-            One of them, and what it asks of devices.
+            A pod of the class, and its resolved claims on devices.
         need
-            What one card must have for it; None if that cannot be said.
+            What one card must have free for it; None if unknown.
         """
         slot = self._slots.get(key)
         if slot is None:
@@ -205,7 +203,7 @@ class WaitingNeeds:
             needs[_AMOUNT:_PERCENT], needs[_PERCENT:] = need.amounts[:_DIMENSIONS], need.percent[:_DIMENSIONS]
 
     def discard(self, key: UnschedulableClass) -> None:
-        """Forget a class, if it is known."""
+        """Remove a class, if it is known."""
         slot = self._slots.pop(key, None)
         if slot is None:
             return
@@ -215,7 +213,7 @@ class WaitingNeeds:
             self._needs[:, slot] = self._needs[:, len(self._keys)]
 
     def helped_by(self, rows: NDArray[np.int64]) -> list[UnschedulableClass]:
-        """Return the classes that one of some node rows may have room for, whatever else that node may say."""
+        """Return the classes that one of the given node rows may have room for; other filters are ignored."""
         if not self._keys or not rows.size:
             return []
         if rows.size > _MOST_NODES:
@@ -247,7 +245,7 @@ class WaitingNeeds:
         for dimension in range(total.shape[1]):
             amounts, percent = needs[_AMOUNT + dimension][:, None], needs[_PERCENT + dimension][:, None]
             asked = np.where(amounts > 0, amounts, total[:, dimension] * percent // WHOLE)
-            # How much a piece of a card has is not what the card has.
+            # A MIG card's totals do not tell what its pieces have, so it always counts as enough.
             enough &= (asked == 0) | (asked <= total[:, dimension] - used[:, dimension]) | pieces
         answer: NDArray[np.bool_] = enough.any(axis=1)
         return answer

@@ -1,4 +1,4 @@
-"""Pods that depend on storage objects: who they are, what of these is known and may be written, and what they say."""
+"""Pods that depend on storage objects: which pods they are, whether the objects are known, and may be written to."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, VolumePlan, WakeSet
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, PendingEvents, VolumePlan
 
-VOLUME_CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
-"""The resources that binding volumes writes to."""
+VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE = "persistentvolumeclaims", "persistentvolumes"
+"""The resources that are written to when volumes are bound."""
 
 _ANY = ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT
-"""What may help where not everything that happened to storage objects was seen."""
+"""The events that may help where some events about storage objects were not seen."""
 
 
 class StorageAccess:
-    """Who needs storage objects, whether those are known, and which writes to them the API server denies.
+    """Tracks which pods need storage objects, whether those are known, and which writes to them are denied.
 
     Parameters
     ----------
-    wakes
-        Where it is noted what may help the pods that wait.
+    pending_events
+        Records what may help waiting pods.
 
     Attributes
     ----------
     synced
-        Whether all kinds are known; until then pods that need them wait, and nothing is said. A user who has all
-        objects at once need not say so.
+        Whether all kinds are known; until then pods that need them wait, and nothing is reported. It is true from the
+        start for callers that have all objects at once.
     unreadable
-        Why they cannot become known; pods that need them then say so. Empty if nothing stands in the way.
+        Why the kinds cannot become known, reported for pods that need them; empty if nothing is in the way.
     """
 
-    def __init__(self, wakes: WakeSet) -> None:
+    def __init__(self, pending_events: PendingEvents) -> None:
         self.synced = True
         self.unreadable = ""
-        self._wakes = wakes
+        self._pending_events = pending_events
         self._pods: set[str] = set()
         self._by_volume_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[tuple[str, str], str] = {}  # by resource and namespace
 
-    # Who needs them --------------------------------------------------------------------------------------------------
+    # Pods that need storage objects ----------------------------------------------------------------------------------
 
     def note(self, pod: Pod) -> None:
-        """Take in a pod that waits."""
+        """Take in a waiting pod."""
         if _needs_storage(pod):
             self._pods.add(pod.uid)
         for key in _volume_claims(pod):
             self._by_volume_claim.setdefault(key, {})[pod.uid] = None
 
     def forget(self, pod: Pod) -> None:
-        """Take in that a pod waits no more."""
+        """Note that a pod no longer waits."""
         self._pods.discard(pod.uid)
         for key in _volume_claims(pod):
             uids = self._by_volume_claim.get(key, {})
@@ -59,24 +59,24 @@ class StorageAccess:
                 self._by_volume_claim.pop(key, None)
 
     def changed(self, event: ClusterEvent, volume_claims: Iterable[str] = ()) -> None:
-        """Take in that an object has changed that volume claims depend on, by ``namespace/name``, and whom it may help.
+        """Take in a change of a storage object: the event, and the affected volume claims by ``namespace/name``.
 
-        A volume claim means nothing to pods that do not name it.
+        A volume claim affects only the pods that name it.
         """
-        if self.synced:  # else the pods that wait for these objects are tried when all of them are known
+        if self.synced:  # else all waiting pods that need storage objects are tried once these are known
             for key in volume_claims:
-                self._wakes.pods.update(
+                self._pending_events.pods.update(
                     dict.fromkeys(self._by_volume_claim.get(key, ()), QueueEvent.VOLUME_CLAIM_UPDATE)
                 )
-            self._wakes.events |= event
+            self._pending_events.events |= event
 
     @property
     def needed(self) -> bool:
-        """Whether a pod that is not bound yet names volume claims or in-tree disks."""
+        """Whether any pod that is not bound yet names volume claims or in-tree disks."""
         return bool(self._pods)
 
-    def hold_back(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
-        """Return the decisions about pods that cannot be decided together yet; empty if they can."""
+    def decisions_before_sync(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
+        """Return the decisions about pods that must wait for storage objects; empty if they need not."""
         if self.synced or not any(_needs_storage(pod) for pod in pods):
             return ()
         outcome = Outcome.UNSCHEDULABLE if self.unreadable else Outcome.NOT_READY
@@ -95,41 +95,41 @@ class StorageAccess:
 
     # What is known ---------------------------------------------------------------------------------------------------
 
-    def known(self) -> None:
-        """Take in that all kinds are known now.
+    def mark_synced(self) -> None:
+        """Note that all kinds are known now.
 
-        While they were not, nobody was told of changes of his volume claims, so that those who were alike may be so no
-        more: each is tried.
+        Until now no pod was woken for its volume claims, and pods that were equivalent may not be any more: so each
+        pod is tried.
         """
         if not self.synced:
             for uids in self._by_volume_claim.values():
-                self._wakes.pods.update(dict.fromkeys(uids, QueueEvent.STORAGE_UPDATE))
+                self._pending_events.pods.update(dict.fromkeys(uids, QueueEvent.STORAGE_UPDATE))
         self.synced, self.unreadable = True, ""
-        self._wakes.events |= _ANY
+        self._pending_events.events |= _ANY
 
-    def unknown(self, problem: str = "") -> None:
-        """Take in that some kind is not known, and why it cannot become known, if something stands in the way."""
+    def mark_unsynced(self, problem: str = "") -> None:
+        """Note that some kind is not known, and why it cannot become known, if there is a reason."""
         if problem and problem != self.unreadable:
-            self._wakes.events |= _ANY
+            self._pending_events.events |= _ANY
         self.synced, self.unreadable = False, problem
 
     # What may be written ---------------------------------------------------------------------------------------------
 
     def deny(self, resource: str, problem: str, namespace: str = "") -> None:
-        """Take in that the API server denies writes to the volume claims of a namespace, or to volumes (of none)."""
+        """Note that the API server denies writes to volume claims of a namespace, or to volumes (no namespace)."""
         self._denied[resource, namespace] = problem
 
     def allow(self, resource: str, namespace: str = "") -> None:
-        """Take in that it allows them again."""
+        """Note that such writes are allowed again."""
         if self._denied.pop((resource, namespace), ""):
-            self._wakes.events |= ClusterEvent.STORAGE
+            self._pending_events.events |= ClusterEvent.STORAGE
 
     def denial(self, plan: VolumePlan) -> str:
-        """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""
+        """Return why a volume plan cannot be carried out; empty if no reason is known."""
         if not self._denied:
             return ""
-        needed = [(VOLUMES, "")] if plan.matched else []
-        needed += ((VOLUME_CLAIMS, claim.partition("/")[0]) for claim in plan.provisioned)
+        needed = [(VOLUME_RESOURCE, "")] if plan.matched else []
+        needed += ((VOLUME_CLAIM_RESOURCE, claim.partition("/")[0]) for claim in plan.provisioned)
         return next((self._denied[right] for right in needed if right in self._denied), "")
 
 

@@ -1,7 +1,7 @@
-"""Dialects that are known and that the settings do not list: their nodes and pods look as if they had no cards.
+"""Dialects that are known but not listed in the settings: their nodes and pods look as if they had no cards.
 
-A node of such a dialect has no card here, and what a pod asks for in its names is a plain resource, for which no card
-is chosen: neither is an error by itself, so it has to be said.
+A node of such a dialect has no cards here, and its resource names in pods are plain resources, for which no card is
+chosen. Neither is an error by itself, so it needs a warning.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_scheduler.dialects import CodecError, Dialect
 from vgpu_scheduler.kube import Node
-
-__all__ = ["UnlistedDialects"]
 
 
 class UnlistedDialects:
@@ -22,7 +20,7 @@ class UnlistedDialects:
     listed
         The dialects in use.
     unlisted
-        Those that are known beside them.
+        The other known dialects.
     """
 
     def __init__(self, listed: Iterable[Dialect], unlisted: Sequence[Dialect]) -> None:
@@ -31,11 +29,11 @@ class UnlistedDialects:
         self._names = {name: dialect.name for dialect in unlisted for name in _own_names(dialect, everyone)}
 
     def of_resource(self, name: str) -> str:
-        """Return the dialect that alone knows a resource name; empty if there is none, or one in use knows it."""
+        """Return the unlisted dialect that alone knows a resource name; empty if there is none."""
         return self._names.get(name, "")
 
     def of_requests(self, names: Iterable[str]) -> Mapping[str, list[str]]:
-        """Return the resource names that only such dialects know, by dialect."""
+        """Return the resource names that only unlisted dialects know, by dialect."""
         found: dict[str, list[str]] = {}
         for name in names:
             if dialect := self._names.get(name):
@@ -43,11 +41,11 @@ class UnlistedDialects:
         return found
 
     def of_node(self, node: Node) -> tuple[str, ...]:
-        """Return the dialects whose device plugins have registered cards on a node."""
+        """Return the unlisted dialects whose device plugins have registered cards on a node."""
         return tuple(dialect.name for dialect in self._unlisted if self._registers(dialect, node))
 
     def _registers(self, dialect: Dialect, node: Node) -> bool:
-        """Tell whether a node has cards of a dialect; where another object lists these, by what its kubelet offers."""
+        """Tell whether a node has cards of a dialect; if another object lists them, by the kubelet's resources."""
         if dialect.inventory.kind is not None:
             return any(amount and self._names.get(name) == dialect.name for name, amount in node.allocatable.items())
         try:
@@ -57,7 +55,7 @@ class UnlistedDialects:
 
 
 def _own_names(dialect: Dialect, everyone: Iterable[Dialect]) -> set[str]:
-    """Return the names that no other dialect knows, without those of other vendors' own device plugins."""
+    """Return the names that no other dialect knows, without those of vendors' own device plugins."""
     domains = {_domain(name) for name in dialect.inventory.device_resources}
     of_others = {name for other in everyone if other.name != dialect.name for name in other.claims.resources}
     return {name for name in dialect.claims.resources - of_others if _domain(name) in domains}

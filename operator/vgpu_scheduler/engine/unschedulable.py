@@ -1,4 +1,4 @@
-"""Why a pod was placed nowhere, node by node and counted, and what could change that."""
+"""Why a pod fits on no node, per node and counted, and which events could change that."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.allocators import count_reasons, verdict
-from vgpu_scheduler.engine.closed_nodes import ClosureCause
+from vgpu_scheduler.engine.closures import ClosureCause
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preferences import Filtered
-from vgpu_scheduler.model import ClusterEvent, NodeVerdict
+from vgpu_scheduler.model import ClusterEvent, NodeVerdict, RejectionReason
 from vgpu_scheduler.state import NodeTable
-
-__all__ = ["OF_ONE_NODE", "count_rejections", "verdicts"]
 
 OF_ONE_NODE = (
     ClusterEvent.NODE_ADD
@@ -26,24 +24,24 @@ OF_ONE_NODE = (
     | ClusterEvent.POD_UPDATE
     | ClusterEvent.POLICY
 )
-"""Changes of one node, which raise its version, and those after which a pod is tried by name."""
+"""Changes of one node, which raise its version, and changes after which a pod is requeued by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectionCounts:
-    """What keeps a pod from nodes.
+    """Why nodes reject a pod.
 
     Attributes
     ----------
     reasons
-        How many nodes gave each reason; a node counts once under each.
+        Number of nodes by reason; a node counts once under each of its reasons.
     events
-        What could help.
+        The events that could help.
     rejected_by
         The plugins, card reasons or other causes, each once.
     """
 
-    reasons: Mapping[str, int]
+    reasons: Mapping[RejectionReason, int]
     events: ClusterEvent
     rejected_by: tuple[str, ...]
 
@@ -51,32 +49,32 @@ class RejectionCounts:
 def count_rejections(
     part: NodePart, found: Filtered, closed: Mapping[str, ClosureCause], nodes: NodeTable
 ) -> RejectionCounts:
-    """Count the nodes under each distinct reason, and collect what could help and what rejects.
+    """Count the nodes by reason, and collect the events that could help and the plugins that reject.
 
     Parameters
     ----------
     part, found
-        What the filters and the cards say.
+        The results of the card filter and of the other filters.
     closed
-        The nodes that are closed to the pod, and why.
+        The nodes that are closed to the pod, with the cause.
     """
-    counts: dict[str, int] = {}
+    counts: dict[RejectionReason, int] = {}
     events = ClusterEvent.NODE_ADD
     rejected_by: dict[str, None] = {}
     for reason, count in found.count().items():
-        counts[reason.text] = count
+        counts[reason] = count
         events |= reason.helped_by
         rejected_by[reason.plugin] = None
     if part.allocator is not None:
         for card_reason, count in count_reasons(part.fit.counts[found.candidates]).items():
-            counts[card_reason.text] = count
+            counts[card_reason] = counts.get(card_reason, 0) + count
             events |= card_reason.helped_by
             rejected_by[card_reason.name] = None
     passing = set(found.candidates.tolist()) if closed else ()
     for name, cause in closed.items():
         row = nodes.row(name)
         if row in passing and part.feasible[row]:
-            counts[cause.text] = counts.get(cause.text, 0) + 1
+            counts[cause] = counts.get(cause, 0) + 1
             events |= (
                 ClusterEvent.KUBELET_REJECTION if cause is ClosureCause.REJECTED_BY_KUBELET else ClusterEvent.NODE_ADD
             )
@@ -87,15 +85,15 @@ def count_rejections(
 def verdicts(
     part: NodePart, found: Filtered, closed: Mapping[str, ClosureCause], nodes: NodeTable
 ) -> dict[str, NodeVerdict]:
-    """Return what each node that does not fit says, by name; parameters as for :func:`count_rejections`."""
+    """Return the verdict of each node that does not fit, by name; parameters as for :func:`count_rejections`."""
     answers = {}
     rejections = found.rejections()
     for row in found.rows.tolist():
         name, rejection = nodes.name(row), rejections.get(row)
         if rejection is not None:
-            answers[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
+            answers[name] = NodeVerdict(rejection.reasons, ", ".join(rejection.texts))
         elif not part.feasible[row]:
             answers[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
         elif name in closed:
-            answers[name] = NodeVerdict((closed[name].text,), closed[name].text)
+            answers[name] = NodeVerdict((closed[name],), closed[name].text)
     return answers

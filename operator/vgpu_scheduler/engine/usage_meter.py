@@ -1,7 +1,7 @@
-"""What namespaces have held of cards since it is metered: memory and cards, each times seconds.
+"""Meters what namespaces hold of cards over time: memory and cards, each multiplied by seconds.
 
-A pod's share of a card is the largest of its shares of slots, memory and compute, whatever the card has of these. Where
-the shares of the pods on a card add up to more than the card, they are scaled to it: no card counts twice.
+A pod's share of a card is the largest of its shares of slots, memory and compute, as far as the card has these. If the
+shares on a card add up to more than the card, they are scaled down, so that no card counts for more than one.
 """
 
 from __future__ import annotations
@@ -17,23 +17,21 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import WHOLE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["PARTS", "UsageMeter", "cards_held", "part_of_card"]
-
 PARTS: Final = 1_000_000_000
-"""Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""
+"""Parts of a card. Rates are whole numbers, so that adding and subtracting them leaves no rounding error."""
 _Key = tuple[str, str]
 """Namespace and model."""
 
 
 class _Rate(NamedTuple):
-    """What pods hold of the cards of a model.
+    """The amounts of cards of one model that pods hold.
 
     Attributes
     ----------
     memory
         Bytes.
     cards
-        Cards, in so many parts of one.
+        In ``PARTS`` of a card.
     """
 
     memory: int
@@ -41,7 +39,7 @@ class _Rate(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """What the pods of a namespace have held of the cards of a model.
+    """What the pods of a namespace have held of the cards of a model over time.
 
     Attributes
     ----------
@@ -65,7 +63,7 @@ class HeldCard(NamedTuple):
     memory
         Bytes.
     part
-        Its share of the card, in so many parts of one as PARTS says.
+        Its share of the card in ``PARTS``.
     """
 
     pod: Reservation
@@ -75,7 +73,7 @@ class HeldCard(NamedTuple):
 
 
 def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]:
-    """Yield what is held of the cards of a node; of a card that is not listed nobody knows the model."""
+    """Yield what pods hold of the cards of a node; unlisted cards are left out, as their model is unknown."""
     held: defaultdict[tuple[str, str], list[tuple[Reservation, Amounts]]] = defaultdict(list)
     for reservation in state.reservations(state.nodes.name(row)):
         for dialect, usage in reservation.uses.items():
@@ -88,7 +86,7 @@ def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]
             continue
         device = matrix.listed(row, number)
         if device.part:
-            continue  # its device is counted
+            continue  # counted with the device that it is a part of
         parts = [part_of_card(inventory, device, amounts) for _, amounts in charges]
         too_much = max(sum(parts), PARTS)
         for (reservation, amounts), part in zip(charges, parts, strict=True):
@@ -97,7 +95,7 @@ def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]
 
 
 def part_of_card(inventory: Inventory, device: Device, amounts: Amounts) -> int:
-    """Return which part of a card amounts are: the largest of their parts of slots, memory and compute, in PARTS."""
+    """Return the share of a card that amounts take, in ``PARTS``: the largest of slots, memory and compute."""
     found = [
         amounts[dimension] * PARTS // device.total[dimension]
         for dimension in (SLOTS, inventory.memory)
@@ -109,19 +107,19 @@ def part_of_card(inventory: Inventory, device: Device, amounts: Amounts) -> int:
 
 
 class UsageMeter:
-    """Adds up what is held of cards over time, as often as it is advanced: in between it takes things as they were.
+    """Adds up what pods hold of cards over time; between two calls of ``advance`` it is taken as constant.
 
-    Looking costs as much as nodes have changed since the last time.
+    A call costs time in proportion to the number of nodes that changed since the last one.
 
     Parameters
     ----------
     state
-        Knows who holds what.
+        The cluster's state.
     dialects
-        Know what is memory and compute of it.
+        Tell which dimensions are memory and compute.
     most_names
-        How many namespaces, and how many models, are metered by name, those that come first: no counter may pass from
-        one name to another.
+        Maximum number of namespaces, and of models, that are metered by name, first come first served: a name must not
+        change, since counters must not move between names.
     other
         The name under which all others are metered together.
     """
@@ -141,12 +139,12 @@ class UsageMeter:
         self._named: tuple[set[str], set[str]] = (set(), set())
 
     def start(self, now: float) -> None:
-        """Begin to meter, or go on: what was held while nothing was metered does not count."""
+        """Start or resume metering; what was held while nothing was metered does not count."""
         self._look()
         self._looked_at = now
 
     def advance(self, now: float) -> None:
-        """Add what was held since the last look.
+        """Add what was held since the last call.
 
         Parameters
         ----------
@@ -162,12 +160,12 @@ class UsageMeter:
         self._look()
 
     def metered(self) -> Iterator[Metered]:
-        """Return what was held up to the last look, by namespace and model."""
+        """Yield what was held up to the last call of :meth:`advance`, by namespace and model."""
         for (namespace, model), byte_seconds in sorted(self._byte_seconds.items()):
             yield Metered(namespace, model, byte_seconds, self._card_seconds[namespace, model])
 
     def _look(self) -> None:
-        """Take in the nodes that have changed."""
+        """Update the rates of the nodes that have changed."""
         nodes = self._state.nodes
         changed = np.flatnonzero(nodes.version > self._nodes_version).tolist()
         self._nodes_version = nodes.latest_version
@@ -185,10 +183,10 @@ class UsageMeter:
             if not self._memory[key] and not self._cards[key]:
                 del self._memory[key], self._cards[key]
             else:
-                self._byte_seconds[key] += 0.0  # a counter is shown from its beginning
+                self._byte_seconds[key] += 0.0  # show the counter from the start
 
     def _held_on(self, row: int) -> dict[_Key, _Rate]:
-        """Return what is held of the cards of a node."""
+        """Return the rates of the cards of a node."""
         found: dict[_Key, _Rate] = {}
         for pod, model, memory, part in cards_held(self._state, self._dialects, row):
             key = (self._name(0, pod.namespace), self._name(1, model))
@@ -197,7 +195,7 @@ class UsageMeter:
         return found
 
     def _name(self, which: int, name: str) -> str:
-        """Return the name that something is metered under."""
+        """Return the name under which a namespace or model is metered."""
         named = self._named[which]
         if name not in named and len(named) < self._most_names:
             named.add(name)

@@ -1,4 +1,4 @@
-"""Which vendors' cards a node lists, and whether its kubelet offers what asks for them."""
+"""Which vendors' cards a node lists, and whether its kubelet offers the resources for them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device
 
-__all__ = ["vendors_on_node"]
-
 
 @dataclass(frozen=True, slots=True)
 class VendorOnNode:
@@ -19,7 +17,7 @@ class VendorOnNode:
     Attributes
     ----------
     resources
-        The names that count them, which the kubelet has to offer; empty where it has no part in it.
+        The resource names that count the cards and that the kubelet has to offer; empty if it offers none of them.
     """
 
     vendor: str
@@ -27,13 +25,13 @@ class VendorOnNode:
     devices: Sequence[Device]
 
     def offers_none(self, node: Node) -> bool:
-        """Tell whether the kubelet offers none of healthy cards: their device plugin is gone, or never reached it."""
+        """Tell whether the kubelet offers none of the healthy cards: their plugin is gone, or never registered."""
         healthy = any(device.healthy for device in self.devices)
         return healthy and bool(self.resources) and not any(node.allocatable.get(name) for name in self.resources)
 
 
 def vendors_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[Device]]) -> Iterator[VendorOnNode]:
-    """Yield the vendors whose cards a node lists by itself; what is listed beside it, the kubelet has no part in.
+    """Yield the vendors whose cards a node object lists; cards listed in objects beside it do not involve the kubelet.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Room that is kept for pods that have waited for long: what others leave on a node by themselves is theirs.
+"""Holds for pods that have waited for long: room that other pods leave on a node by themselves is kept for them.
 
-Without it smaller pods take what becomes free again and again, and a pod that needs a whole card, or a group, waits for
-ever. Nobody is evicted for it: the room is where the fewest have to end, and it grows as they do.
+Otherwise smaller pods take freed room again and again, and a pod that needs a whole card, or a group, waits forever.
+No pod is evicted for a hold: it is made where the fewest pods have to end, and takes over their room as they end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
@@ -33,30 +33,28 @@ from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
 from vgpu_scheduler.state import Phase, RoomReservation
 
-__all__ = ["HELD_FOR", "WaitingHolds"]
-
 HELD_FOR: Final = 3600.0
-"""Seconds for which room is kept at most; after that its pods wait as long as before until some is kept again."""
+"""Maximum time that room is kept (seconds). After it, the pods wait as long as before until room is kept again."""
 _FRUITLESS_FOR: Final = 60.0
-"""Seconds for which no room is looked for again after there was none, whoever left."""
+"""Seconds before a search for room that found none is repeated."""
 _Plan = Callable[[], GroupPlan | PreemptionResult]
 
 
 class WaitingHolds:
     """Keeps room for pods and groups that have waited for as long as their policy says.
 
-    That is one pod or group at a time of each vendor's cards.
+    For each vendor's cards, room is kept for one pod or group at a time.
 
     Parameters
     ----------
     algorithm
         Knows what pods claim, and under which policy.
     preemptions
-        Knows for whom room is kept.
+        Keeps track of all holds.
     groups
         Knows which pods belong together.
     constraints
-        Returns how near to each other the pods of a group are placed.
+        Returns the topology constraints of a group.
     """
 
     def __init__(
@@ -73,16 +71,16 @@ class WaitingHolds:
         self._constraints = constraints
         self._planner = GroupPlanner(algorithm, RoomOnceOthersEnd(algorithm, preemptions, groups))
         self._begun: dict[str, float] = {}
-        """When room was kept first for pods whose hour goes on, by UID."""
+        """When room was first kept, by UID of pods whose hour (`HELD_FOR`) is not over."""
         self._fruitless: dict[str, float] = {}
-        """Until when no room is looked for again, by UID."""
+        """Until when no room is searched for, by UID."""
         self._ended: dict[str, float] = {}
-        """When room was given up that was kept for so long that others are to have their turn, by UID."""
+        """When the hold of a pod expired, by UID."""
         self._together: dict[str, frozenset[str]] = {}
-        """The UIDs of the pods for which room is kept together, by that of each."""
+        """The UIDs of the pods whose room is kept together, by UID of each of them."""
 
     def for_pod(self, pod: Pod, decision: Decision, now: float) -> Decision:
-        """Return the decision about a pod that fits nowhere with what is kept for it from now on, if anything is."""
+        """Keep room for a pod that fits nowhere, if it is due; return its decision with a message about the room."""
 
         def plan() -> GroupPlan | PreemptionResult:
             return self._planner.plan((pod,), 1, NEVER_BELOW, self._open(self._state.nodes.rows()), now)
@@ -90,7 +88,7 @@ class WaitingHolds:
         return self._for((pod,), 1, (decision,), plan, now)[0]
 
     def for_group(self, group: GroupStatus, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
-        """Return the decisions about a group that fits nowhere with what is kept for it from now on, if anything is.
+        """Keep room for a group that fits nowhere, if it is due; return its decisions with messages about the room.
 
         Room is kept for as many of its pods as are needed, or for none.
         """
@@ -102,13 +100,13 @@ class WaitingHolds:
         return self._for(group.waiting, group.needed, decisions, plan, now)
 
     def give_up(self, pods: Sequence[Pod]) -> None:
-        """Keep no room any more for pods that wait."""
+        """Give up the room that is kept for waiting pods."""
         for pod in pods:
             if pod.uid in self._held_since:
                 self._preemptions.withdraw(pod.uid)
 
     def forget(self, uid: str) -> None:
-        """Take in that a pod is gone."""
+        """Note that a pod is gone."""
         for known in (self._ended, self._begun, self._fruitless):
             known.pop(uid, None)
         self._together.pop(uid, None)
@@ -118,9 +116,9 @@ class WaitingHolds:
     ) -> tuple[Decision, ...]:
         self._end_overdue(now)
         if any(self._preemptions.of(pod.uid) is not None for pod in pods):
-            return decisions  # others are evicted from the room that is kept for them
+            return decisions  # the pods preempt others and have their room from that
         for pod in pods:
-            if pod.uid not in self._held_since:  # what was kept after its Binding had failed was not enough
+            if pod.uid not in self._held_since:  # room kept after a failed Binding was not enough
                 self._preemptions.withdraw(pod.uid)
         after = self._algorithm.classes.policy(pods[0]).groups.hold_after
         if after is None or any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions):
@@ -130,13 +128,13 @@ class WaitingHolds:
         if holds:
             is_whole = all(self._together[uid] <= holds.keys() for uid in holds)
             if is_whole and all(map(self._preemptions.can_be_placed_on, holds.values())):
-                return self._told(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
+                return self._with_room_messages(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
             self.give_up(pods)
         due = self._due(pods, needed, after)
-        return self._begin(pods, decisions, plan, now) if now >= due else _again_at(decisions, due)
+        return self._begin(pods, decisions, plan, now) if now >= due else _retry_at(decisions, due)
 
     def _end_overdue(self, now: float) -> None:
-        """Keep no room any more that was kept for so long that others are to have their turn, whosever it is."""
+        """Give up all holds that have lasted for `HELD_FOR`, so that other pods get a hold."""
         for uid in [uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR]:
             del self._begun[uid]
             self._ended[uid] = now
@@ -144,19 +142,19 @@ class WaitingHolds:
                 self._preemptions.withdraw(uid)
 
     def _due(self, pods: Sequence[Pod], needed: int, after: float) -> float:
-        """Return when as many of some pods have waited for long enough as are needed."""
+        """Return when as many of the pods as are needed will have waited for ``after`` seconds."""
         since = (max(self._preemptions.evaluator.waiting_since(p), self._ended.get(p.uid, -after)) for p in pods)
         return sorted(since)[needed - 1] + after
 
     def _begin(
         self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
     ) -> tuple[Decision, ...]:
-        """Keep room for pods if no others have their turn."""
+        """Keep room for pods, unless room is kept for other pods that claim the same vendor's cards."""
         vendors = frozenset[str]().union(*map(self._vendors, pods))
         others = [begun + HELD_FOR for uid, begun in self._held_since.items() if vendors & self._vendors_of(uid)]
         until = max((*others, self._fruitless.get(pods[0].uid, now)))
         if until > now:
-            return _again_at(decisions, until)
+            return _retry_at(decisions, until)
         found = plan()
         if isinstance(found, PreemptionResult):
             self._fruitless[pods[0].uid] = now + _FRUITLESS_FOR
@@ -168,14 +166,14 @@ class WaitingHolds:
             leaving = found.leaving(each.placement.node)
             self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
             self._held_since[each.pod.uid] = self._begun[each.pod.uid] = begun
-        return self._told(decisions, begun + HELD_FOR)
+        return self._with_room_messages(decisions, begun + HELD_FOR)
 
     @property
     def _held_since(self) -> dict[str, float]:
         return self._preemptions.held_without_eviction
 
     def _open(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return those of some rows where no room is kept for others."""
+        """Return the rows on which no room is kept."""
         kept = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
         return rows[~np.isin(rows, kept)]
 
@@ -184,21 +182,21 @@ class WaitingHolds:
         return frozenset() if pod is None else self._vendors(pod)
 
     def _vendors(self, pod: Pod) -> frozenset[str]:
-        """Return whose cards a pod claims; those that claim none share what is none."""
+        """Return the vendors whose cards a pod claims; {""} for a pod that claims none."""
         claimed = self._algorithm.classes.claimed(pod)
         containers = () if claimed is None else claimed.claims
         return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
 
-    def _told(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
-        """Return decisions that say where room is kept for their pods, which stand for themselves from now on."""
+    def _with_room_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
+        """Return decisions that name the nodes with the pods' holds, and are specific to each pod from now on."""
         told = []
         for each in decisions:
             hold = self._state.holds.get(each.uid)
-            message = each.message if hold is None else f"{each.message} {self._said(hold)}"
-            told.append(replace(each, message=message, equivalence=None, per_node=False))
-        return _again_at(tuple(told), until)
+            message = each.message if hold is None else f"{each.message} {self._room_message(hold)}"
+            told.append(replace(each, message=message, equivalence=None, node_local=False))
+        return _retry_at(tuple(told), until)
 
-    def _said(self, hold: RoomReservation) -> str:
+    def _room_message(self, hold: RoomReservation) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
         number = sum(reservation is not None and reservation.node == hold.node for reservation in there)
         left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
@@ -206,14 +204,14 @@ class WaitingHolds:
 
 
 class RoomOnceOthersEnd:
-    """Says what pods get once others have ended by themselves, whoever they are: where the fewest have to.
+    """Finds the node where the fewest pods, of whatever priority, have to end by themselves until a pod fits.
 
-    Nobody waits for pods of the own group: they wait, too.
+    Pods of its own group do not count as ending.
 
     Parameters
     ----------
     algorithm, preemptions, groups
-        What it works with.
+        Collaborators.
     """
 
     def __init__(self, algorithm: SchedulingAlgorithm, preemptions: Preemptions, groups: PodGroups) -> None:
@@ -224,29 +222,29 @@ class RoomOnceOthersEnd:
         self.disruption = GroupDisruption(algorithm.state)
 
     def budgets(self) -> Sequence[DisruptionBudget]:
-        """Return no budgets: nobody is evicted."""
+        """Return no budgets: no pod is evicted."""
         return ()
 
-    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
-        """Say what one more pod gets beside those for which others leave, and who has to leave, too."""
+    def search_next_member(self, pod: Pod, now: float, planned: PartialGroupPlan) -> PreemptionResult:
+        """Return the placement of one more pod beside those planned already, and which pods have to end for it."""
         del now
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, Refused):
+        if isinstance(pod_class, RefusedClass):
             return PreemptionResult(reason=pod_class.reason)
-        ranked = msgspec.structs.replace(pod, priority=beside.priority)
+        ranked = msgspec.structs.replace(pod, priority=planned.priority)
         preemptor = Preemptor(ranked, pod_class)
         may_end = partial(self._ends_by_itself, self._key_of(pod.uid))
         search = VictimSearch(self._state, self._algorithm.nominated, self.budgets, may_end)
-        found = self._algorithm.filter(pod, pod_class, beside.rows)
+        found = self._algorithm.filter(pod, pod_class, planned.rows)
         best = self._evaluator.cheapest(search, preemptor, found).victims
         return PreemptionResult() if best is None else self._evaluator.placed(preemptor, best)
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
-        """Return those who have to leave."""
+        """Return the pods that have to end."""
         return self._evaluator.victims(best)
 
     def _ends_by_itself(self, own: GroupKey | None, pod: Pod) -> bool:
-        """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
+        """Tell whether a pod ends at some time and is not replaced at once on the same node (as by a DaemonSet)."""
         reservation = self._state.reservation(pod.uid)
         if own is not None and self._key_of(pod.uid) == own and not pod.deleting:
             return False
@@ -255,8 +253,8 @@ class RoomOnceOthersEnd:
         return not pod.is_node_bound
 
 
-def _again_at(decisions: tuple[Decision, ...], moment: float) -> tuple[Decision, ...]:
-    """Return decisions that come out differently from some moment on at the latest."""
+def _retry_at(decisions: tuple[Decision, ...], moment: float) -> tuple[Decision, ...]:
+    """Return decisions that are made again at a moment at the latest."""
     return tuple(
-        replace(each, again_at=moment if each.again_at is None else min(moment, each.again_at)) for each in decisions
+        replace(each, retry_at=moment if each.retry_at is None else min(moment, each.retry_at)) for each in decisions
     )

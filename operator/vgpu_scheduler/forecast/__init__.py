@@ -1,4 +1,4 @@
-"""How long a pod will wait: from how long pods have run, by replays of what may come."""
+"""Forecasts of how long a pod will wait, by replays of possible futures."""
 
 from vgpu_scheduler.forecast.answers import Forecast, NoForecast, forecast_of_json
 from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod, present_of

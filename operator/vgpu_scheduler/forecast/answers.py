@@ -1,4 +1,4 @@
-"""How long a pod will wait: a range with its probability, or why nobody can say."""
+"""The forecast of a pod's wait: a range with its probability, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from typing import Any, Final
 from vgpu_scheduler.forecast.durations import DurationClass
 from vgpu_scheduler.model import counted, duration_unit, rounded_duration
 
-__all__ = ["PROBABILITY", "Forecast", "NoForecast", "forecast_of_json"]
-
 PROBABILITY: Final = 0.8
-"""Of how many forecasts the range holds."""
+"""The probability with which a range holds."""
 _TENTHS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How much longer a pod waits.
+    """How much longer a pod waits until it is placed.
 
     Attributes
     ----------
     least, most
-        Seconds between which it is placed, with a probability; infinity where no end can be named.
+        The range in seconds; infinity for an unknown end.
     probability
-        From 0 to 1.
+        The probability of the range, from 0 to 1.
     draws
-        Of how many possible courses that is the range.
+        The number of draws.
     pods
-        Of how many pods whose durations count it is known how long they ran.
+        The number of ended pods from which the relevant durations are known.
     known_from
-        Whose these are, mostly, of the pods that run; None where nothing depends on durations.
+        The class of pods from which durations of running pods were mostly drawn; None if durations do not matter.
     """
 
     least: float
@@ -43,30 +41,30 @@ class Forecast:
     known_from: DurationClass | None = None
 
     def text(self) -> str:
-        """Say it to people, in a sentence."""
+        """Format a sentence for people."""
         if self.most == 0.0:
-            return "It fits now: its turn comes."
+            return "It fits now and is placed when its turn comes."
         unbounded = self.most == inf
-        tenths = round(self._told_probability * _TENTHS)
+        tenths = round(self._shown_probability * _TENTHS)
         rests = (
             ""
             if self.known_from is None
-            else f" (how long others run: from {counted(self.pods, 'pod')} {self.known_from.value})"
+            else f" (run times are those of {counted(self.pods, 'pod')} {self.known_from.value})"
         )
         waits = f"at least {rounded_duration(self.least)}" if unbounded else _range(self.least, self.most)
-        return f"It waits {waits} more, {tenths} of {_TENTHS}{rests}."
+        return f"It waits {waits} more, in {tenths} of {_TENTHS} cases{rests}."
 
     @property
-    def _told_probability(self) -> float:
+    def _shown_probability(self) -> float:
         return self.probability if self.most < inf else (1.0 + self.probability) / 2
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the forecast as plain values."""
         known = None if self.known_from is None else {"class": self.known_from.name.lower(), "pods": self.pods}
         return {
             "leastSeconds": round(self.least),
             "mostSeconds": None if self.most == inf else round(self.most),
-            "probability": round(self._told_probability, 3),
+            "probability": round(self._shown_probability, 3),
             "draws": self.draws,
             "durations": known,
         }
@@ -74,32 +72,32 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class NoForecast:
-    """That nobody can say how long a pod waits.
+    """The answer if a pod's wait cannot be forecast.
 
     Attributes
     ----------
     why
-        A part of a sentence.
+        The reason, as part of a sentence.
     """
 
     why: str
 
     def text(self) -> str:
-        """Say it to people, in a sentence."""
-        return f"How long it waits cannot be known: {self.why}."
+        """Format a sentence for people."""
+        return f"How long it will wait cannot be estimated: {self.why}."
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the answer as plain values."""
         return {"unknown": self.why}
 
 
 def forecast_of_json(plain: Mapping[str, Any]) -> Forecast | NoForecast:
-    """Return what plain values say of how long a pod waits.
+    """Parse the plain values of a forecast.
 
     Raises
     ------
     ValueError
-        If they are not those of such an answer.
+        If they are malformed.
     """
     try:
         if "unknown" in plain:

@@ -1,4 +1,4 @@
-"""A cluster as it is now: what is there, who runs since when, and who waits."""
+"""The present state of a cluster: its objects, its running pods with their start times, and its waiting pods."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import Changed, known_objects
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["CurrentCluster", "RunningPod", "present_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunningPod:
-    """A pod that is bound.
+    """A bound pod.
 
     Attributes
     ----------
@@ -28,20 +26,20 @@ class RunningPod:
 
 @dataclass(frozen=True, slots=True)
 class CurrentCluster:
-    """A cluster at one time.
+    """The state of a cluster at one time.
 
     Attributes
     ----------
     at
         Seconds since the epoch.
     objects
-        All but pods.
+        All objects except pods.
     running
         The pods that are bound and have not ended.
     waiting
-        The pods of the schedulers whose queue it is that are to be placed.
+        The pods in the queue of this scheduler.
     others
-        Those that have ended, are held back by gates, or are placed by somebody else.
+        Pods that have ended, have scheduling gates, or belong to other schedulers.
     """
 
     at: float
@@ -62,12 +60,12 @@ def _placed_by_kubelet(pod: Pod) -> float | None:
 
 
 def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] = _placed_by_kubelet) -> CurrentCluster:
-    """Return what an engine knows now.
+    """Return the present state from an engine.
 
     Parameters
     ----------
     placed
-        Says when a bound pod was placed; None where nobody knows: then it counts as placed now.
+        Returns when a bound pod was placed; None if unknown: the pod then counts as placed now.
     """
     objects, running, waiting, others = [], [], [], []
     for kind, each in known_objects(engine):
@@ -76,7 +74,7 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
         elif each.node_name and not each.terminal:
             since = placed(each)
             running.append(RunningPod(each, at if since is None else min(since, at)))
-        elif each.scheduler_name in engine.scheduler_names and engine.needs_scheduling(each):
+        elif each.scheduler_name in engine.scheduler_names and engine.unscheduled_pods.needs_scheduling(each):
             waiting.append(each)
         else:
             others.append(each)

@@ -1,9 +1,9 @@
-"""What is known of how long pods run, by who made them and what they ask for.
+"""Estimate how long pods run, from pods with the same owner or equal requests.
 
-A pod is of several classes, from the narrow to the wide: pods of its owner; those of its namespace that ask for the
-same; those of its namespace; all. The narrow ones know best, where they know enough: each is believed as far as it has
-seen pods grow as old as this one, and what it leaves open is up to the next. Pods of one kind of controller say nothing
-of those of another: a Deployment's pods last until somebody replaces them, a Job's until their work is done.
+A pod belongs to several classes, from narrow to wide: pods of its owner; pods of its namespace with equal requests;
+pods of its namespace; all pods. A narrow class is preferred, with a weight that grows with the number of its pods that
+reached the pod's age; the rest of the weight goes to the next wider class. Classes are separate for each kind of
+controller: a Deployment's pods run until they are replaced, a Job's until their work is done.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from vgpu_scheduler.forecast.lifetimes import ObservedLifetime
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["Duration", "DurationClass", "Durations"]
-
 HALF_BELIEVED: Final = 5
-"""With so many pods that have grown as old, a class decides half of the draws, and wider ones the others."""
+"""The number of pods of equal age at which a class decides half of the draws, and wider classes the rest."""
 
 
 class DurationClass(Enum):
-    """Whose lifetimes are known, from the narrow to the wide; the values are how sentences about pods call them."""
+    """The classes of known durations, from narrow to wide; the values are used in sentences about pods."""
 
-    OWNER = "of their owner"
-    REQUEST = "of their namespace that ask for the same"
-    NAMESPACE = "of their namespace"
+    OWNER = "of the same owner"
+    REQUEST = "of the same namespace that ask for the same"
+    NAMESPACE = "of the same namespace"
     ALL = "of the cluster"
 
 
@@ -43,9 +41,9 @@ class Duration:
     Attributes
     ----------
     seconds
-        Infinity where nobody can say that it ends.
+        The remaining duration; infinity if its end is unknown.
     known_from
-        Whose lifetimes say so; None where none do.
+        The class from which it was drawn; None if from none.
     """
 
     seconds: float
@@ -53,12 +51,12 @@ class Duration:
 
 
 class Durations:
-    """How long pods run.
+    """The distribution of pod durations.
 
     Parameters
     ----------
     lifetimes
-        What is known, of pods that have ended as of those that still run.
+        The observed durations of ended and of running pods.
     """
 
     def __init__(self, lifetimes: Iterable[ObservedLifetime]) -> None:
@@ -72,7 +70,7 @@ class Durations:
         return bool(self._known)
 
     def ended(self, pod: Pod, of_whom: DurationClass) -> int:
-        """Return of how many pods of a class of this one it is known how long they ran."""
+        """Return the number of ended pods in a class of a pod."""
         known = self._known.get(dict(_classes(pod)).get(of_whom))
         return 0 if known is None else known.ended
 
@@ -82,7 +80,7 @@ class Durations:
         Parameters
         ----------
         age
-            Seconds that it has run; 0 for one that waits.
+            The seconds that it has run; 0 for a waiting pod.
         """
         chance, believed = rng.random(), rng.random()
         if pod.is_node_bound:
@@ -105,7 +103,7 @@ class Durations:
 
 
 def _classes(pod: Pod) -> Iterator[tuple[DurationClass, Hashable]]:
-    """Yield the classes of a pod, from the narrow to the wide."""
+    """Yield the classes of a pod, from narrow to wide."""
     kind = pod.owner_kind
     if pod.owner:
         yield DurationClass.OWNER, (kind, pod.namespace, pod.owner)

@@ -1,4 +1,4 @@
-"""How long the pods of a history ran, those that still do included."""
+"""The durations of a history's pods, including those still running."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from dataclasses import dataclass
 from vgpu_scheduler.history import Arrived, Changed, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["ObservedLifetime", "lifetimes_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ObservedLifetime:
-    """How long a pod ran.
+    """The observed duration of a pod.
 
     Attributes
     ----------
     pod
-        As it was seen.
+        The pod as last observed.
     seconds
-        From when it was placed to when it ended, or to when it was seen last.
+        The time from its placement to its end, or to its last observation.
     ended
-        Whether it ended by itself then; one that was evicted would have gone on.
+        Whether it ended by itself; an evicted pod would have run longer.
     entered
-        Its age when it began to be watched: had it ended before, nobody would know of it.
+        Its age when observation began; a pod that ended before that age would be unknown (left truncation).
     """
 
     pod: Pod
@@ -34,26 +32,26 @@ class ObservedLifetime:
 
 
 def lifetimes_of(history: History) -> dict[str, ObservedLifetime]:
-    """Return how long the pods of a history ran that ran at all, by UID."""
-    stays = history.stays()
+    """Return the durations of a history's pods that were placed, by UID."""
+    lifetimes = history.pod_lifetimes()
     found: dict[str, ObservedLifetime] = {}
     for pod, seen in _pods(history):
-        stay = stays.get(pod.uid, PodLifetime())
-        placed = stay.placed
+        lifetime = lifetimes.get(pod.uid, PodLifetime())
+        placed = lifetime.placed
         if placed is None and pod.node_name:
             placed = seen if pod.start_time is None else min(float(pod.start_time), seen)
         if placed is None:
             continue
-        until = history.ended if stay.departed is None else stay.departed
+        until = history.ended if lifetime.departed is None else lifetime.departed
         seconds = max(until - placed, 0.0)
         entered = max(seen - placed, 0.0)
-        ended = stay.departed is not None and not stay.evicted
+        ended = lifetime.departed is not None and not lifetime.evicted
         found[pod.uid] = ObservedLifetime(pod, seconds, ended, min(entered, seconds))
     return found
 
 
 def _pods(history: History) -> Iterator[tuple[Pod, float]]:
-    """Yield each pod as it was seen last, with when it was seen first."""
+    """Yield each pod as last observed, with the time of its first observation."""
     seen: dict[str, float] = {}
     pods: dict[str, Pod] = {}
     for event in (*history.first, *history.events):

@@ -1,4 +1,4 @@
-"""How long things last of which some still do: the estimate of Kaplan and Meier, and draws from it."""
+"""The Kaplan-Meier estimate of durations, some of which are censored, and draws from it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Survival"]
-
 
 class Survival:
-    """The part of lifetimes that are longer than a time.
+    """The fraction of durations that exceed a time.
 
     Parameters
     ----------
     seconds
-        How long each was watched, from its beginning: a lifetime, or an age up to now; shape (n,).
+        How long each was observed, from its beginning: a duration, or the age so far; shape (n,).
     ended
-        Whether it ended then; else all that is known is that it was longer.
+        Whether each ended then; otherwise it is censored, and was longer.
     entered
-        At what age each began to be watched: one that had ended before would not be known of. 0 for all if None.
+        The age at which observation of each began (left truncation). 0 for all if None.
 
     Attributes
     ----------
     ended
-        Of how many the end is known.
+        The number of uncensored durations.
     """
 
     def __init__(self, seconds: Sequence[float], ended: Sequence[bool], entered: Sequence[float] | None = None) -> None:
@@ -42,31 +40,31 @@ class Survival:
 
     @staticmethod
     def _not_all(at_risk: NDArray[np.int64], deaths: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many were at risk; one more where all of few ended early, and others are known to last longer."""
+        """Return the number at risk; one more if all of few ended early, though others are known to last longer."""
         ends_too_soon = (at_risk <= deaths) & (left > deaths)
         return np.maximum(at_risk, deaths) + ends_too_soon
 
     def outlived(self, age: float) -> int:
-        """Return how many are known to have been longer than an age."""
+        """Return the number of durations known to exceed an age."""
         return len(self._watched) - int(np.searchsorted(self._watched, age, side="right"))
 
     def after(self, age: float) -> float:
-        """Return the part of all that is longer than an age."""
+        """Return the fraction of durations that exceed an age."""
         place = int(np.searchsorted(self._times, age, side="right"))
         return 1.0 if place == 0 else float(self._parts[place - 1])
 
     def rest(self, age: float, chance: float) -> float:
-        """Return how much longer one lasts that has reached an age.
+        """Return the remaining duration at an age.
 
         Parameters
         ----------
         chance
-            The part of those that last longer, from 0 to 1; drawn evenly, the results are drawn as lifetimes are.
+            The fraction that lasts longer, from 0 to 1; a uniform draw of it yields a draw of durations.
 
         Returns
         -------
         float
-            Seconds; infinity where no end so late is known.
+            Seconds; infinity if that exceeds all known ends.
         """
         wanted = self.after(age) * chance
         place = int(np.searchsorted(-self._parts, -wanted, side="left"))

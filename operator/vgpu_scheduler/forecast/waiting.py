@@ -1,9 +1,9 @@
-"""When waiting pods are placed, in courses that may come: each is drawn, and replayed by an engine of its own."""
+"""Forecast when waiting pods are placed, from many draws: possible futures, each replayed by an engine."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -19,25 +19,23 @@ from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod
 from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
 from vgpu_scheduler.forecast.workload_history import WorkloadHistory
 from vgpu_scheduler.groups import GroupKey, membership
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, replay
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent, replay
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.predicates import gated
 
-__all__ = ["BUDGET", "beside_past", "forecast", "interval", "replay_waits"]
-
 _ROUNDS: Final = (9, 10, 10, 20, 50)
-"""How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""
+"""The number of draws per round: of 10 k - 1 draws in all, 8 in 10 lie between the k-th and the k-th last."""
 BUDGET: Final = 50_000
-"""How many moments, decisions and objects all courses have together: another round is drawn if what is left will do."""
+"""The limit of moments, decisions and objects of all draws; a round starts only if it likely stays within it."""
 _HORIZON: Final = 30 * 86400.0
-"""Seconds that a course lasts at most."""
+"""The longest draw in seconds."""
 _MOST_ARRIVALS: Final = 2_000
-"""Pods that arrive in a course at most: it ends earlier where more would."""
+"""The most arrivals in a draw, which ends earlier if there would be more."""
 _SOMEWHERE: Final = "-"
 _FEWEST_ENDED: Final = 5
-"""From the lifetimes of fewer pods no range is told: the same few would be all that is drawn."""
+"""The least number of known durations for a range; with fewer, all draws would repeat them."""
 
 
 def forecast(
@@ -47,25 +45,25 @@ def forecast(
     asked: Sequence[Pod],
     seed: int = 0,
     budget: int = BUDGET,
-    on_course: Callable[[int], None] = lambda _: None,
+    on_draw: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Forecast | NoForecast]:
     """Return how much longer pods wait.
 
     Parameters
     ----------
     options
-        What an engine of their scheduler is made from.
+        The options for an engine of their scheduler.
     asked
-        Pods that are bound nowhere.
+        Pods without a node.
     seed
-        What is drawn.
-    budget, on_course
+        The random seed.
+    budget, on_draw
         See :func:`replay_waits`.
 
     Returns
     -------
     dict
-        By UID, the same each time.
+        The forecasts by UID; deterministic.
     """
     empty = _empty(present, options)
     found: dict[str, Forecast | NoForecast] = {}
@@ -74,18 +72,18 @@ def forecast(
             found[pod.uid] = NoForecast(why)
     told = [pod for pod in asked if pod.uid not in found]
     alike = _AlikePods(present.waiting)
-    courses = replay_waits(present, past, options, alike.up_to(told), seed, budget, on_course)
-    ranges = alike.ranges(told, present.at, courses, past)
-    return found | {pod.uid: _answer(pod, ranges, present, courses, past) for pod in told}
+    simulated = replay_waits(present, past, options, alike.up_to(told), seed, budget, on_draw)
+    ranges = alike.ranges(told, present.at, simulated, past)
+    return found | {pod.uid: _answer(pod, ranges, present, simulated, past) for pod in told}
 
 
 class _AlikePods:
-    """The pods that wait, by what they ask for: of those that ask for the same none is placed before an earlier one.
+    """The waiting pods by request; of pods with equal requests, none is placed before an earlier one.
 
     Parameters
     ----------
     waiting
-        All of them; those with gates are not tried.
+        All waiting pods; those with scheduling gates are ignored.
     """
 
     def __init__(self, waiting: Sequence[Pod]) -> None:
@@ -95,7 +93,7 @@ class _AlikePods:
                 self._pods[_request(pod)].append(pod)
 
     def up_to(self, asked: Sequence[Pod]) -> list[str]:
-        """Return the UIDs of some pods, and of those that ask for the same and are served before."""
+        """Return the UIDs of some pods, and of the pods with equal requests ahead of them."""
         last: dict[Hashable, tuple[float, float]] = {}
         for pod in asked:
             last[_request(pod)] = max(last.get(_request(pod), _rank(pod)), _rank(pod))
@@ -103,19 +101,19 @@ class _AlikePods:
         return list(dict.fromkeys((*(pod.uid for pod in asked), *before)))
 
     def ranges(
-        self, asked: Sequence[Pod], now: float, courses: SimulatedWaits, past: WorkloadHistory
+        self, asked: Sequence[Pod], now: float, simulated: SimulatedWaits, past: WorkloadHistory
     ) -> dict[str, tuple[float, float]]:
-        """Return between how many seconds more pods wait: no less than those that are served before them.
+        """Return the ranges of further waits in seconds, none below that of an equal pod ahead in the queue.
 
-        Each is looked at once, however many ask for the same.
+        Each pod is processed once, however many have equal requests.
         """
         found: dict[str, tuple[float, float]] = {}
         for key in dict.fromkeys(map(_request, asked)):
             least = most = 0.0
-            followed = (pod for pod in sorted(self._pods[key], key=_rank) if pod.uid in courses.waits)
+            followed = (pod for pod in sorted(self._pods[key], key=_rank) if pod.uid in simulated.waits)
             for _, pods in groupby(followed, _rank):
                 for pod in pods:
-                    own = _range(pod, now, courses, past)
+                    own = _range(pod, now, simulated, past)
                     found[pod.uid] = max(own[0], least), max(own[1], most)
                     reached = own if own[0] < inf else (0.0, 0.0)
                 least, most = max(least, reached[0]), max(most, reached[1])
@@ -123,18 +121,21 @@ class _AlikePods:
 
 
 def _request(pod: Pod) -> Hashable:
-    """Return what is equal for pods that ask for the same of the same quotas and policies."""
+    """Return a key that is equal for pods with equal requests, quotas and policies."""
     texts = (tuple(sorted(each.items())) for each in (pod.labels, pod.annotations))
     return (pod.spec.fingerprint, pod.namespace, pod.scheduler_name, *texts)
 
 
 def _rank(pod: Pod) -> tuple[float, float]:
-    """Return what pods are served by: the smallest first."""
+    """Return the key by which pods are tried, the smallest first.
+
+    It uses the pod's own priority, not its group's, which is precise enough for random draws.
+    """
     return -pod.priority, pod.created_at or 0.0
 
 
 def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
-    """Return what is known of a cluster without the pods that run there."""
+    """Return an engine with the state of a cluster without its running pods."""
     cluster = VirtualCluster(options)
     for each in present.objects:
         cluster.observe(each.kind, each.value, present.at)
@@ -144,47 +145,50 @@ def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:
 
 
 def _why_not(pod: Pod, present: CurrentCluster, empty: Engine) -> str:
-    """Say why it cannot be known how long a pod waits, whatever may come; empty where it may be."""
+    """Say why a pod's wait cannot be known in any future; empty if it may be."""
     if gated(pod) is not None:
-        return "it is not tried before its scheduling gates go, and nobody knows when they do"
+        return "it is not tried before its scheduling gates are removed, and when that happens is not known"
     if pod.scheduler_name not in empty.scheduler_names:
-        return f"{pod.scheduler_name} is to place it, and what that does is not known"
+        return f"{pod.scheduler_name} places it, and how that scheduler decides is not known"
     if all(pod.uid != each.uid for each in present.waiting):
         return "it does not wait to be placed"
     group = _group(pod)
     status = empty.groups.incomplete_status(pod)
     if status is not None and sum(_group(each) == group for each in present.pods()) < status.minimum:
-        return f"pods of its group {group} are still to be created, and nobody knows when they are"
+        return f"pods of its group {group} do not exist yet, and when they will be created is not known"
     if empty.groups.key_of(pod.uid) is not None or pod.spec.required_pod_affinity:
-        return ""  # it may need those that run: the courses tell
+        return ""  # it may need running pods, so the draws have to tell
     would_fit = empty.attempts.ask(pod, explain=False).outcome is Outcome.PLACED
-    return "" if would_fit else "as it is, it would fit nowhere even if no pod ran"
+    return "" if would_fit else "it would fit nowhere, even if no pod ran"
 
 
 @dataclass(slots=True)
 class SimulatedWaits:
-    """What came of some pods in all courses.
+    """The results of all draws for some pods.
 
     Attributes
     ----------
     waits
-        How much longer each waited, sorted, by UID; infinity where it had no place in time.
+        The further waits of each pod, sorted, by UID; infinity if it was not placed within the draw.
     known_from
-        Whose lifetimes, and of how many pods, said when pods end, and how often.
+        How often an end was drawn from each class of pods, and from how many ended pods.
     ended
-        How often a pod that runs now was to end.
+        How often a running pod was drawn to end.
     unending
-        How often a pod that waits now ran and was not to end, since nobody can say when, by UID.
+        How often a waiting pod was placed with an unknown end, by UID.
+    preempting
+        How often pods were preempted now for a waiting pod, or for another pod of its group, by UID.
     """
 
     waits: dict[str, list[float]]
     known_from: Counter[tuple[DurationClass, int]] = field(default_factory=Counter)
     ended: int = 0
     unending: Counter[str] = field(default_factory=Counter)
+    preempting: Counter[str] = field(default_factory=Counter)
 
     @property
     def mostly_from(self) -> tuple[DurationClass | None, int]:
-        """Whose lifetimes said most often when pods end, and of how many pods; None where all are being deleted."""
+        """The most frequent class, and its number of ended pods; None if all running pods are being deleted."""
         if not self.known_from:
             return None, 0
         return max(self.known_from.items(), key=lambda each: (each[1], each[0][1]))[0]
@@ -197,34 +201,36 @@ def replay_waits(
     asked: Sequence[str],
     seed: int = 0,
     budget: int = BUDGET,
-    on_course: Callable[[int], None] = lambda _: None,
+    on_draw: Callable[[int], None] = lambda _: None,
 ) -> SimulatedWaits:
-    """Replay courses that may come, and return how long pods waited in each.
+    """Replay possible futures, and return how long pods waited in each.
 
     Parameters
     ----------
     budget
-        See :data:`BUDGET`: in a large cluster, and where pods wait long, there are fewer courses, never less than 9.
-    on_course
-        Is called before each course with its number; what it raises ends all.
+        See :data:`BUDGET`: large clusters and long waits get fewer draws, but at least 9.
+    on_draw
+        Called before each draw with its number; an exception from it ends the forecast.
     """
     rate = past.per_second
     horizon = min(_HORIZON, _MOST_ARRIVALS / rate) if rate else _HORIZON
     found = SimulatedWaits({uid: [] for uid in asked})
-    options = replace(options, flush_after=_HORIZON)  # no event is missed here
+    options = replace(options, flush_after=_HORIZON)  # a replay misses no event, so pods need no periodic retry
     objects = len(present.objects) + len(present.running) + len(present.waiting)
     drawn = spent = 0
     for size in _ROUNDS if asked else ():
         if drawn and spent + spent / drawn * size > budget:
             break
         for number in range(drawn, drawn + size):
-            on_course(number)
+            on_draw(number)
             rng = np.random.default_rng((seed, number))
             future, unending = _drawn(present, past, horizon, rng, found)
             most = budget / _ROUNDS[0]
-            course = replay(future, options, asked=asked, most_work=most)
-            spent += objects + course.work
-            for pod in course.pods:
+            result = replay(future, options, asked=asked, most_work=most)
+            spent += objects + result.work
+            preemptors = {each.preemptor for each in result.evictions if each.at <= present.at}
+            found.preempting.update(_with_groups(preemptors, present.waiting))
+            for pod in result.pods:
                 found.unending[pod.uid] += pod.uid in unending and pod.started is not None
                 if pod.uid in found.waits:
                     found.waits[pod.uid].append(inf if pod.started is None else pod.started - present.at)
@@ -237,10 +243,10 @@ def replay_waits(
 def _drawn(
     present: CurrentCluster, past: WorkloadHistory, horizon: float, rng: np.random.Generator, found: SimulatedWaits
 ) -> tuple[History, set[str]]:
-    """Return what may happen from now on, and the UIDs of the pods that wait and would not end."""
+    """Draw a possible future; also return the UIDs of waiting pods with an unknown end."""
     now, durations = present.at, past.durations
     first: list[Changed | Arrived] = list(present.objects)
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     unending: set[str] = set()
     for each in present.running:
         first.append(Changed(now, POD, each.pod))
@@ -252,24 +258,30 @@ def _drawn(
             found.known_from[rest.known_from, durations.ended(each.pod, rest.known_from)] += 1
     for pod in present.waiting:
         first.append(Arrived(now, pod))
-        stays = durations.draw(pod, 0.0, rng).seconds
-        unending |= {pod.uid} if stays == inf else set()
-        events += _stay(now, pod, stays)
+        runs_for = durations.draw(pod, 0.0, rng).seconds
+        unending |= {pod.uid} if runs_for == inf else set()
+        events += _run_events(now, pod, runs_for)
     groups = {_group(pod) for pod in (*present.waiting, *(each.pod for each in present.running))} - {None}
     for coming in past.draw(horizon, rng):
         if _group(coming.pod) in groups:
-            continue  # nobody comes to a group of pods that are here: that would complete it
+            continue  # a new pod must not complete a group of existing pods
         at = now + coming.after
         pod = msgspec.structs.replace(coming.pod, creation_timestamp=rfc3339(datetime.fromtimestamp(at, UTC)))
-        events += [Arrived(at, pod), *_stay(at, pod, coming.runs)]
+        events += [Arrived(at, pod), *_run_events(at, pod, coming.runs)]
     events.sort(key=lambda event: event.at)
     return History(now, now + horizon, tuple(first), tuple(events)), unending
 
 
 def _group(pod: Pod) -> GroupKey | None:
-    """Return the group that a pod says it is of; None for one that says none."""
+    """Return the group that a pod declares; None without one."""
     said = membership(pod)
     return None if said is None else said.key
+
+
+def _with_groups(names: Collection[str], waiting: Sequence[Pod]) -> list[str]:
+    """Return the UIDs of the waiting pods of these names, and of all others of their groups."""
+    groups = {_group(pod) for pod in waiting if pod.key in names} - {None}
+    return [pod.uid for pod in waiting if pod.key in names or _group(pod) in groups] if names else []
 
 
 def _rest(running: RunningPod, now: float, durations: Durations, rng: np.random.Generator) -> Duration:
@@ -279,25 +291,25 @@ def _rest(running: RunningPod, now: float, durations: Durations, rng: np.random.
     return rest
 
 
-def _stay(placed: float, pod: Pod, seconds: float) -> list[Event]:
-    """Return what makes a pod stay for so long, from when it is placed."""
+def _run_events(placed: float, pod: Pod, seconds: float) -> list[HistoryEvent]:
+    """Return the events that give a pod its duration once it is placed."""
     departs = [] if seconds == inf else [Departed(placed + seconds, pod.uid)]
     return [Decided(placed, pod.uid, _SOMEWHERE), *departs]
 
 
 def beside_past(drawn: Sequence[float], past: WorkloadHistory, waited: float) -> list[float]:
-    """Return simulated waits together with observed ones, which are a quarter of the sample, sorted.
+    """Return simulated waits mixed with observed ones, which make up a quarter of the sample, sorted.
 
-    Observed are the remaining waits of pods that had waited for as long; where these are too few, the simulated waits
-    stay alone. Simulations know the queue and the cards as they are. What they do not know, as that pods which came
-    together end together, is in what was observed. Ranges of either alone hold less often than they say.
+    The observed waits are the further waits of pods that had waited as long; if these are too few, only simulated waits
+    are returned. Simulations use the present queue and cards, while observations include what is not modelled, such as
+    pods that arrive together and end together. Ranges from either alone hold less often than their probability.
 
     Parameters
     ----------
     drawn
-        The simulated waits, seconds, sorted.
+        The simulated waits in seconds, sorted.
     waited
-        Seconds that the pod has waited.
+        The seconds that the pod has waited.
     """
     return sorted([*drawn, *past.rest_of_waits(waited, max(round(len(drawn) / 3), 1))])
 
@@ -306,50 +318,52 @@ def _answer(
     pod: Pod,
     ranges: Mapping[str, tuple[float, float]],
     present: CurrentCluster,
-    courses: SimulatedWaits,
+    simulated: SimulatedWaits,
     past: WorkloadHistory,
 ) -> Forecast | NoForecast:
-    """Return what the courses say of a pod, and the past."""
-    found = courses.waits[pod.uid]
+    """Return the forecast of a pod from the draws and the past."""
+    found = simulated.waits[pod.uid]
     if interval(found)[1] == 0.0:
+        if simulated.preempting[pod.uid]:
+            return NoForecast("pods must end for it first, and how long that takes is not known")
         return Forecast(0.0, 0.0, draws=len(found))
-    if why := _why_unknown(pod, present, courses, past):
+    if why := _why_unknown(pod, present, simulated, past):
         return NoForecast(why)
     least, most = ranges[pod.uid]
-    of_whom, pods = courses.mostly_from
+    of_whom, pods = simulated.mostly_from
     return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
 
 
-def _why_unknown(pod: Pod, present: CurrentCluster, courses: SimulatedWaits, past: WorkloadHistory) -> str:
-    """Say why no range can be told of a pod that does not fit now; empty where one can."""
-    found, (of_whom, known) = courses.waits[pod.uid], courses.mostly_from
+def _why_unknown(pod: Pod, present: CurrentCluster, simulated: SimulatedWaits, past: WorkloadHistory) -> str:
+    """Say why there is no range for a pod that does not fit now; empty if there is one."""
+    found, (of_whom, known) = simulated.waits[pod.uid], simulated.mostly_from
     if interval(found)[0] < inf:
         if of_whom is None or known >= _FEWEST_ENDED:
             return ""
-        return f"it does not fit now, and of fewer than {_FEWEST_ENDED} pods is it known how long they ran"
+        return f"it does not fit now, and the run time of fewer than {_FEWEST_ENDED} pods is known"
     if not past.durations:
-        return "it does not fit now, and of no pod is it known how long it ran"
-    if not courses.ended:
-        return "it does not fit now, and nobody can say of any pod that runs when it ends"
+        return "it does not fit now, and the run time of no pod is known"
+    if not simulated.ended:
+        return "it does not fit now, and when a running pod will end cannot be estimated"
     never = sum(wait == inf for wait in found)
-    told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
-    unknown = sum(courses.unending[each.uid] == len(found) for each in _served_before(pod, present.waiting))
+    told = f"in {never} of {len(found)} simulated futures it is not placed within the simulated time"
+    unknown = sum(simulated.unending[each.uid] == len(found) for each in _served_before(pod, present.waiting))
     if unknown:
-        are = "is" if unknown == 1 else "are"
-        told += f": nobody can say how long {counted(unknown, 'pod')} will run that {are} served before it"
+        are, they = ("is", "it") if unknown == 1 else ("are", "they")
+        told += f": {counted(unknown, 'pod')} {are} served before it, and how long {they} will run is not known"
     return told
 
 
-def _range(pod: Pod, now: float, courses: SimulatedWaits, past: WorkloadHistory) -> tuple[float, float]:
-    """Return between how many seconds more a pod waits, as far as what was drawn and observed for itself says."""
+def _range(pod: Pod, now: float, simulated: SimulatedWaits, past: WorkloadHistory) -> tuple[float, float]:
+    """Return the range of a pod's further wait in seconds, from its own simulated and observed waits."""
     waited = 0.0 if pod.created_at is None else max(now - pod.created_at, 0.0)
-    return interval(beside_past(courses.waits[pod.uid], past, waited))
+    return interval(beside_past(simulated.waits[pod.uid], past, waited))
 
 
 def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
-    """Return the pods of higher priority, and those of the same that came earlier or at the same time.
+    """Return the pods of higher priority, and those of equal priority that are as old or older.
 
-    Those of its group are placed with it.
+    Pods of its own group are left out, since they are placed with it.
     """
     rank, group = _rank(pod), _group(pod)
     others = (each for each in waiting if each.uid != pod.uid and (group is None or _group(each) != group))
@@ -357,12 +371,12 @@ def _served_before(pod: Pod, waiting: Sequence[Pod]) -> list[Pod]:
 
 
 def interval(found: Sequence[float], probability: float = PROBABILITY) -> tuple[float, float]:
-    """Return the range that holds one more of what is drawn, with a probability.
+    """Return the range that contains a further draw with a given probability.
 
     Parameters
     ----------
     found
-        What was drawn, sorted.
+        The drawn values, sorted.
     """
     place = max(int((len(found) + 1) * (1.0 - probability) / 2 + 1e-9), 1)
     return found[place - 1], found[len(found) - place]

@@ -1,4 +1,4 @@
-"""What a history teaches of what may come: how long pods run and wait, and which come after each other."""
+"""What a history tells about the future: durations and waits of pods, and the pattern of arrivals."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from vgpu_scheduler.forecast.lifetimes import lifetimes_of
 from vgpu_scheduler.history import Arrived, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["WorkloadHistory"]
-
 _LOOKS_BACK: Final = 7 * 86400.0
-"""Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""
+"""The seconds at the end of a history from which arrivals are drawn; older arrivals are less typical."""
 _LEAST_WAITS: Final = 5
-"""How many pods have to have waited as long before it counts how much longer they did."""
+"""The least number of pods that waited as long for their further waits to be used."""
 _AT_ONCE: Final = 10.0
-"""Seconds within which a pod is placed that need not wait for cards: a decision, and what clocks are off."""
+"""The seconds within which a pod is placed without waiting: the time of a decision, and clock skew."""
 _LEAST: Final = 3600.0
-"""Seconds of a history of which the arrivals tell something."""
+"""The least duration in seconds of a history whose arrivals are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class FutureArrival:
-    """A pod that may come.
+    """A possible arrival of a pod.
 
     Attributes
     ----------
     after
-        In how many seconds.
+        The seconds until it arrives.
     runs
-        How long it runs then; infinity where nobody can say that it ends.
+        How long it runs; infinity if its end is unknown.
     """
 
     after: float
@@ -45,19 +43,19 @@ class FutureArrival:
 
 
 class WorkloadHistory:
-    """What a history teaches.
+    """The durations, waits and arrivals of a history.
 
     Parameters
     ----------
     history
-        Up to now.
+        The history up to now.
     since
-        From when on arrivals are known, where that is not from when it began.
+        The time since which arrivals are complete, if not since the beginning.
 
     Attributes
     ----------
     durations
-        How long pods run.
+        The durations of pods.
     """
 
     def __init__(self, history: History, since: float | None = None) -> None:
@@ -71,16 +69,16 @@ class WorkloadHistory:
 
     @property
     def per_second(self) -> float:
-        """How many pods arrive, as far as that is known."""
+        """The known rate of arrivals."""
         return len(self._arrived) / self._seconds if self._seconds >= _LEAST else 0.0
 
     def rest_of_waits(self, waited: float, count: int) -> list[float]:
-        """Return how much longer pods waited, until they were placed, that had waited so long.
+        """Return a sample of the further waits of pods that had waited as long and were placed.
 
         Parameters
         ----------
         count
-            How many values are returned, evenly from the shortest to the longest; none where too few are known.
+            The size of the sample, evenly from the shortest to the longest wait; it is empty if too few are known.
         """
         longer = self._waits[bisect_right(self._waits, waited) :]
         if len(longer) < _LEAST_WAITS:
@@ -92,12 +90,12 @@ class WorkloadHistory:
         return self._ended - self._began
 
     def draw(self, horizon: float, rng: np.random.Generator) -> Iterator[FutureArrival]:
-        """Yield the pods that come, as they came from a time on that is drawn; after the end it goes on at the start.
+        """Yield the arrivals after a random time of the history, wrapping around at its end.
 
         Parameters
         ----------
         horizon
-            In so many seconds from now.
+            The seconds from now to draw.
         """
         if not self.per_second:
             return
@@ -126,10 +124,10 @@ class WorkloadHistory:
 
 
 def _waits(history: History, arrived: Iterable[Arrived]) -> list[float]:
-    """Return how long pods waited that were placed, but not as soon as they came; sorted.
+    """Return the waits of pods that were placed, but not at once, sorted.
 
-    Of those that still wait the courses know more: were they among these, a queue that stands would tell of itself.
+    Pods that still wait are left out: the draws describe them better, and a stuck queue would count itself.
     """
-    stays = history.stays()
-    placed = ((event.at, stays.get(event.pod.uid, PodLifetime()).placed) for event in arrived)
+    lifetimes = history.pod_lifetimes()
+    placed = ((event.at, lifetimes.get(event.pod.uid, PodLifetime()).placed) for event in arrived)
     return sorted(at - came for came, at in placed if at is not None and at - came >= _AT_ONCE)

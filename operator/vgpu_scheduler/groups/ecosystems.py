@@ -1,7 +1,6 @@
-"""Which group a pod belongs to, as each ecosystem writes it; the first that finds one counts.
+"""The sources of pod groups, one per ecosystem; the first one that finds a group for a pod counts.
 
-Each source reads the labels, annotations or a field of a pod, and, where it has one, the object that describes the
-group.
+Each source reads the labels, annotations or a field of a pod and, if the ecosystem has one, the group's object.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodG
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.model import quoted
 
-__all__ = ["GROUP_SOURCES", "POD_GROUP_KINDS", "membership"]
-
 
 def _first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:
-    """Return the first of some keys that has a value, and the value; two empty texts if none has."""
+    """Return the first of some keys with a non-empty value, and the value; two empty texts if there is none."""
     for key in keys:
         if value := values.get(key):
             return key, value
@@ -26,18 +23,18 @@ def _first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str,
 
 
 def _read_minimum(text: str, field: str) -> tuple[int, str]:
-    """Return a number of pods, and what is wrong with a text that is none, naming the field; empty if nothing is.
+    """Parse a number of pods; return it and the problem of an invalid text, naming the field, else an empty text.
 
-    Where the text is none, the number is 1.
+    The number is 1 if the text is invalid.
     """
     number = number_in(text)
     if number:
         return number, ""
-    return 1, f"{field}: {quoted(text)} is no number of pods: it must be a whole number from 1 on"
+    return 1, f"{field}: {quoted(text)} is not a number of pods: it must be a whole number from 1 on"
 
 
 def _pod_group_kind(api_group: str, version: str) -> PodGroupKind:
-    """Return the kind ``PodGroup`` of an API group, whose ``spec.minMember`` says how many pods it needs."""
+    """Return the kind ``PodGroup`` of an API group, with the needed number of pods in ``spec.minMember``."""
     name = f"PodGroup.{api_group}"
     return PodGroupKind(name, f"/apis/{api_group}/{version}/podgroups", partial(decode_pod_group, name))
 
@@ -66,12 +63,12 @@ NATIVE: Final = GroupSource(
     (_native_kind("v1beta1", "PodGroupInitiallyScheduled"), _native_kind("v1alpha2", "PodGroupScheduled")),
     needs_object=True,
 )
-"""Kubernetes' own PodGroups, which ``spec.schedulingGroup`` of a pod names.
+"""Kubernetes' own PodGroups, named by ``spec.schedulingGroup`` of pods.
 
 They are of Kubernetes 1.36 (``scheduling.k8s.io/v1alpha2``, behind the feature gate GenericWorkload) and 1.37
 (``v1beta1``); see https://github.com/kubernetes/api, ``scheduling/v1alpha2/types.go`` (v0.36.3) and
-``scheduling/v1beta1/types.go`` (v0.37.2). An API server without the gate drops the field of the pod: one that names a
-group is never placed without it.
+``scheduling/v1beta1/types.go`` (v0.37.2). An API server without the gate drops the field, so a pod that has the field
+is never placed without its PodGroup.
 """
 
 
@@ -101,15 +98,15 @@ def _in_coscheduling_before(pod: Pod) -> Membership | None:
 COSCHEDULING: Final = GroupSource("coscheduling", _in_coscheduling, (_COSCHEDULING_KIND,))
 """The coscheduling plugin of kubernetes-sigs/scheduler-plugins; KubeRay and Kubeflow Trainer write for it.
 
-A label of the pod names a PodGroup, whose ``minMember`` says how many pods have to be placed
+A label of the pod names a PodGroup with the needed number of pods in ``minMember``
 (https://github.com/kubernetes-sigs/scheduler-plugins, ``apis/scheduling/v1alpha1/types.go``, v0.31). Its
-``scheduleTimeoutSeconds`` bounds how long pods of an incomplete group keep room while they wait: here they keep none.
+``scheduleTimeoutSeconds`` limits how long pods of an incomplete group keep room while they wait: here they keep none.
 """
 COSCHEDULING_BEFORE: Final = GroupSource(
     "coscheduling-before", _in_coscheduling_before, (_BEFORE_KIND, _COSCHEDULING_KIND)
 )
-"""The coscheduling plugin as it was until v0.24, and as Koordinator reads it still; some clusters keep the
-labels beside newer objects.
+"""The labels of the coscheduling plugin until v0.24, which Koordinator still reads; some clusters use them together
+with newer objects.
 """
 
 
@@ -126,10 +123,10 @@ def _in_koordinator(pod: Pod) -> Membership | None:
 
 
 KOORDINATOR: Final = GroupSource("koordinator", _in_koordinator)
-"""Koordinator's gangs, as annotations of pods say them without any object.
+"""Koordinator's gangs, defined by pod annotations without an object.
 
 See https://koordinator.sh/docs/user-manuals/gang-scheduling (v1.6). Its ``total-number``, ``mode`` and ``waiting-time``
-are about pods that keep room while they wait for others: here none is kept, and a gang that is incomplete waits.
+concern pods that keep room while they wait for others: here none is kept, and an incomplete gang waits.
 """
 
 
@@ -147,10 +144,10 @@ def _in_kueue(pod: Pod) -> Membership | None:
 
 
 KUEUE: Final = GroupSource("kueue", _in_kueue)
-"""Kueue's groups of plain pods: it opens their gates together, and they have to run together.
+"""Kueue's groups of plain pods: it removes their scheduling gates together, and they have to run together.
 
-See https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods (v0.14). Where a group is admitted with its first pod
-(``pod-group-fast-admission``) the others may come much later: each of its pods is placed by itself.
+See https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods (v0.14). If a group is admitted with its first pod
+(``pod-group-fast-admission``), the other pods may come much later, so each of its pods is placed by itself.
 """
 
 
@@ -160,11 +157,11 @@ def _in_volcano(pod: Pod) -> Membership | None:
 
 
 VOLCANO: Final = GroupSource("volcano", _in_volcano, (_pod_group_kind("scheduling.volcano.sh", "v1beta1"),))
-"""Volcano's PodGroups, as LeaderWorkerSet and others write them for pods that some other scheduler places.
+"""Volcano's PodGroups, as LeaderWorkerSet and others create them for pods that another scheduler places.
 
-An annotation of the pod names a PodGroup, whose ``minMember`` says how many pods have to be placed
+An annotation of the pod names a PodGroup with the needed number of pods in ``minMember``
 (https://github.com/volcano-sh/apis, ``pkg/apis/scheduling/v1beta1/types.go``, v1.13). Nothing is written to it: pods of
-Volcano's own jobs are made only when Volcano's scheduler sets its phase.
+Volcano's own jobs are created only when Volcano's scheduler sets its phase.
 """
 
 
@@ -173,12 +170,18 @@ GROUP_SOURCES: tuple[GroupSource, ...] = (NATIVE, COSCHEDULING, COSCHEDULING_BEF
 POD_GROUP_KINDS: tuple[PodGroupKind, ...] = tuple(
     dict.fromkeys(kind for source in GROUP_SOURCES for kind in source.kinds)
 )
-"""The kinds of the objects that describe groups."""
+"""The kinds of PodGroup objects."""
 
 
 def membership(pod: Pod) -> Membership | None:
-    """Return what a pod says of its group; None if it belongs to none."""
+    """Return the group membership of a pod; None if it belongs to no group."""
     for source in GROUP_SOURCES:
         if found := source.membership(pod):
             return found
     return None
+
+
+POD_LABELS: Final = (_COSCHEDULING_LABEL, *_BEFORE_LABELS, _BEFORE_MINIMUM, _KUEUE_GROUP)
+"""The labels that assign a pod to its group."""
+POD_ANNOTATIONS: Final = (_GANG, _GANG_MINIMUM, _KUEUE_TOTAL, _KUEUE_FAST, *VOLCANO_GROUP_ANNOTATIONS)
+"""The annotations that assign a pod to its group."""

@@ -1,4 +1,4 @@
-"""What a source of pod groups is, what it reads from a pod, and of which kinds the objects are that describe groups."""
+"""The interface of a source of pod groups: the membership that it reads from a pod, and the kinds of its objects."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Decode, Pod, PodGroup
 
-__all__ = ["GroupKey", "GroupSource", "Membership", "PodGroupKind", "number_in"]
-
 
 class GroupKey(NamedTuple):
-    """Which group a pod belongs to.
+    """The key of a pod group.
 
     Attributes
     ----------
     source
-        The name of the source that says so: groups of different sources are different groups.
+        The name of the source; groups of different sources are different groups.
     namespace, name
-        The namespace of its pods, and what they call it.
+        The namespace of its pods, and the name that they use.
     """
 
     source: str
@@ -33,18 +31,18 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a pod says of the group that it belongs to.
+    """The membership of a pod in a group, as read from the pod.
 
     Attributes
     ----------
     key
         The group.
     said_by
-        The label, annotation or field that says so, as messages name it.
+        The label, annotation or field that names the group, as messages name it.
     minimum
-        How many pods of the group have to be placed before any of them is; None if an object says it.
+        How many pods of the group must be placed together; None if an object defines it.
     problem
-        Why that cannot be read; empty if it can.
+        Why ``minimum`` is invalid; empty if it is valid.
     """
 
     key: GroupKey
@@ -55,20 +53,20 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupKind:
-    """A kind of objects that describe groups: every ecosystem calls them PodGroup, and defines its own.
+    """A kind of PodGroup objects; every ecosystem defines its own.
 
-    Somebody else's CustomResourceDefinition makes it known, or a version of Kubernetes.
+    The kind exists if the ecosystem's CRD is installed, or the version of Kubernetes serves it.
 
     Attributes
     ----------
     name
-        ``PodGroup`` with its API group, and its version where there are several of it.
+        ``PodGroup`` with its API group, and with its version if there are several.
     path
-        Where all objects of the kind are listed and watched.
+        The API path to list and watch all objects of the kind.
     decode
-        Reads one; raises :class:`DecodeError`.
+        Decodes an object; raises :class:`DecodeError`.
     condition
-        The type of the condition that tells whether a group is scheduled; empty where none is written.
+        The type of the scheduling condition; empty if none is written.
     """
 
     name: str
@@ -78,24 +76,24 @@ class PodGroupKind:
 
     @property
     def api_version(self) -> str:
-        """API group and version, as objects write them."""
+        """API group and version, as in ``apiVersion``."""
         return self.path.removeprefix("/apis/").rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSource:
-    """Reads groups as one ecosystem writes them.
+    """Reads the groups of one ecosystem.
 
     Attributes
     ----------
     name
-        What keys call it.
+        Its name in group keys.
     membership
-        Returns what a pod says of its group; None if it belongs to none of this source's.
+        Returns the membership of a pod; None if it belongs to no group of this source.
     kinds
-        The kinds of the objects that describe its groups, the first that has one counts; empty if only pods do.
+        The kinds of its group objects, of which the first with an object counts; empty if pods alone define groups.
     needs_object
-        Whether pods wait where the API server serves none of these kinds; else each is placed by itself there.
+        Whether pods wait if the API server serves none of these kinds; otherwise each is then placed by itself.
     """
 
     name: str
@@ -105,7 +103,7 @@ class GroupSource:
 
 
 def number_in(text: str) -> int | None:
-    """Return the number that a label or an annotation says; None where it says none, or one of more than 9 digits."""
+    """Parse a number in a label or an annotation; None if it is invalid or has more than 9 digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 

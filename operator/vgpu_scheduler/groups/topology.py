@@ -1,7 +1,7 @@
-"""What annotations of pods say of how near to each other the pods of a group are placed, and in which order.
+"""Topology constraints of pod groups, and ranks of their pods, from annotations and labels of pods.
 
-Kueue's annotations are on the pods of whichever group (https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling,
-v0.14). Where Kueue assigns nodes itself it pins the pods by node selectors, which say the same.
+Kueue's annotations may be on pods of any group (https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling,
+v0.14). If Kueue assigns nodes itself, it pins the pods by node selectors, which have the same effect.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from vgpu_scheduler.groups.source import number_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
-__all__ = ["PREFERRED_TOPOLOGY", "REQUIRED_TOPOLOGY", "rank", "topology"]
-
 REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-preferred-topology"
 
 _JOBS: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
-"""What numbers the parts of a group, each of which numbers its pods."""
+"""Labels with the index of a part of a group; within each part pods have their own indexes."""
 _PODS: Final = (
     "batch.kubernetes.io/job-completion-index",
     "leaderworkerset.sigs.k8s.io/worker-index",
@@ -26,12 +24,12 @@ _PODS: Final = (
     "apps.kubernetes.io/pod-index",
     "kueue.x-k8s.io/pod-group-pod-index",
 )
-"""What numbers the pods of a group, or of a part of it, as Job, LeaderWorkerSet, Kubeflow's Training Operator,
-StatefulSet and Kueue write it."""
+"""Labels with the index of a pod in a group or a part of it, as written by Job, LeaderWorkerSet, Kubeflow's Training
+Operator, StatefulSet and Kueue."""
 
 
 def topology(pod: Pod) -> tuple[TopologyConstraint, ...]:
-    """Return what a pod says of how near to the others of its group it is placed."""
+    """Return the topology constraints in the annotations of a pod."""
     return tuple(
         TopologyConstraint(key, required, f"annotation {annotation}")
         for annotation, required in ((REQUIRED_TOPOLOGY, True), (PREFERRED_TOPOLOGY, False))
@@ -40,7 +38,7 @@ def topology(pod: Pod) -> tuple[TopologyConstraint, ...]:
 
 
 def rank(pod: Pod) -> tuple[int, int] | None:
-    """Return which pod of its group a pod is: neighbours in that order exchange most data; None if it does not say."""
+    """Return the rank of a pod in its group, None if unknown; pods with adjacent ranks exchange the most data."""
     number = _number(pod, _PODS)
     return None if number is None else (_number(pod, _JOBS) or 0, number)
 

@@ -1,13 +1,14 @@
-"""What happened to a cluster: kept, replayed under other policies, and compared."""
+"""The history log of a cluster: recorded, replayed under other policies, and compared."""
 
+from vgpu_scheduler.history.change_tracker import ChangeTracker
 from vgpu_scheduler.history.encoding import LogError, Row, rows_of
 from vgpu_scheduler.history.events import (
     Arrived,
     Changed,
     Decided,
     Departed,
-    Event,
     History,
+    HistoryEvent,
     MissedEvents,
     PodLifetime,
     Removed,
@@ -23,11 +24,10 @@ from vgpu_scheduler.history.log import (
     PyarrowMissingError,
     check_arrow,
     close_left_open,
-    read_part,
+    read_segment,
 )
 from vgpu_scheduler.history.objects_at_time import ObjectsAtTime
-from vgpu_scheduler.history.recording import Recording
-from vgpu_scheduler.history.replay_result import PodCourse, ReplayedEviction, ReplayResult, Series
+from vgpu_scheduler.history.replay_result import ReplayedEviction, ReplayedPod, ReplayResult, Series
 from vgpu_scheduler.history.replaying import replay
 from vgpu_scheduler.history.retention import Retention, prune
 from vgpu_scheduler.history.virtual import as_bound, known_objects
@@ -36,24 +36,24 @@ __all__ = [
     "CLOSED",
     "OPEN",
     "Arrived",
+    "ChangeTracker",
     "Changed",
     "Decided",
     "Departed",
-    "Event",
     "Header",
     "History",
+    "HistoryEvent",
     "LogError",
     "LogFile",
     "LogSegment",
     "MissedEvents",
     "ObjectsAtTime",
-    "PodCourse",
     "PodLifetime",
     "PyarrowMissingError",
-    "Recording",
     "Removed",
     "ReplayResult",
     "ReplayedEviction",
+    "ReplayedPod",
     "Retention",
     "Row",
     "Series",
@@ -64,7 +64,7 @@ __all__ = [
     "joined",
     "known_objects",
     "prune",
-    "read_part",
+    "read_segment",
     "replay",
     "rows_of",
 ]

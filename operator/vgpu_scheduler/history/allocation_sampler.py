@@ -1,4 +1,4 @@
-"""How the cards stand: looking costs as much as nodes have changed since the last time."""
+"""Sample the allocation of cards; a sample costs as much as nodes have changed since the last one."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ from vgpu_scheduler.engine import PARTS, part_of_card
 from vgpu_scheduler.history.replay_result import Series
 from vgpu_scheduler.state import State
 
-__all__ = ["AllocationSampler"]
-
 
 class _Stand(NamedTuple):
-    """How the cards of a node stand, or those of all nodes; see :class:`Series`. Cards are counted in PARTS of one."""
+    """The allocation of the cards of a node, or of all; see :class:`Series`. Cards are counted in PARTS of one."""
 
     cards: int = 0
-    given: int = 0
-    stranded: int = 0
-    whole: int = 0
+    allocated: int = 0
+    stranded_free: int = 0
+    idle: int = 0
 
 
 class AllocationSampler:
-    """Notes how the cards stand, at each time that it is read.
+    """Records the allocation of cards each time that it is read.
 
     Parameters
     ----------
     state
-        Knows what is used of them.
+        The state with the usage of cards.
     dialects
-        Know what of it is memory and compute.
+        The dialects, which tell memory and compute among the dimensions.
     """
 
     def __init__(self, state: State, dialects: Dialects) -> None:
@@ -43,7 +41,7 @@ class AllocationSampler:
         self._noted: list[tuple[float, _Stand]] = []
 
     def read(self, now: float) -> None:
-        """Note how the cards stand from now on."""
+        """Record the allocation from now on."""
         nodes = self._state.nodes
         for row in np.flatnonzero(nodes.version > self._version).tolist():
             before = self._of_row.pop(row, _Stand())
@@ -57,22 +55,22 @@ class AllocationSampler:
             self._noted.append((now, self._stand))
 
     def series(self) -> Series:
-        """Return what was noted."""
+        """Return the recorded samples."""
         rows = np.array([(at, *stand) for at, stand in self._noted], dtype=np.float64).reshape(-1, 5)
         rows[:, 1:] /= PARTS
         return Series(*(np.ascontiguousarray(column) for column in rows.T))
 
     def _on(self, row: int) -> _Stand:
-        """Return how the cards of a node stand."""
-        cards = given = stranded = whole = 0
+        """Return the allocation of the cards of a node."""
+        cards = allocated = stranded_free = idle = 0
         for dialect in self._dialects:
             matrix = self._state.matrix(dialect.name)
             for device, (_, used) in zip(matrix.devices(row), matrix.usage(row), strict=True):
                 if not device.in_service or device.part:
-                    continue  # whoever holds it gets nothing of it; or it is counted already
+                    continue  # out of service, or counted with its card already
                 part = part_of_card(dialect.inventory, device, used)
                 cards += PARTS
-                given += part
-                whole += 0 if any(used) else PARTS
-                stranded += PARTS - part if any(used) else 0
-        return _Stand(cards, given, stranded, whole)
+                allocated += part
+                idle += 0 if any(used) else PARTS
+                stranded_free += PARTS - part if any(used) else 0
+        return _Stand(cards, allocated, stranded_free, idle)

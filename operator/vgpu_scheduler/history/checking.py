@@ -1,6 +1,6 @@
-"""Whether an engine decides what a history says was decided: each decision is asked for again where it was made.
+"""Check whether an engine makes the decisions of a history: each is repeated in the situation in which it was made.
 
-What was decided then is what happens, whatever the engine says now: so one difference does not bring others with it.
+Afterwards the recorded decision takes effect, so that one difference does not cause others.
 """
 
 from __future__ import annotations
@@ -11,29 +11,27 @@ from typing import Final
 
 from vgpu_scheduler.dialects import is_text_of
 from vgpu_scheduler.engine import EngineOptions, Requeue
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed, Withdrawn
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, History, HistoryEvent, Removed, Withdrawn
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 
-__all__ = ["Agreement", "check"]
-
 _IDLE_AFTER: Final = 0.05
-"""Seconds without an event after which a scheduler has tried whoever was to be tried."""
+"""Seconds without an event after which the scheduler is assumed to have tried all active pods."""
 _MOST_DIFFERENCES: Final = 100
-"""That are told one by one."""
+"""The most differences that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A decision that comes out differently.
+    """A decision with another outcome.
 
     Attributes
     ----------
     pod
         ``namespace/name``.
     then, now
-        What was decided, and what is decided now, as parts of a sentence.
+        The recorded and the repeated outcome, as parts of a sentence.
     """
 
     at: float
@@ -44,20 +42,20 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far an engine decides what a history says.
+    """How far an engine agrees with a history.
 
     Attributes
     ----------
     decisions
-        How many were asked for again.
+        Number of repeated decisions.
     same
-        How many came out the same, node and cards.
+        Decisions with the same node and cards.
     same_node
-        How many others came out with the same node and other cards.
+        Decisions with the same node but other cards.
     differences
-        The first of the others.
+        The first of the other decisions.
     lacked
-        What the history does not have, as sentences with how often each is true.
+        What the history lacks, as sentences with the number of times that each applies.
     """
 
     decisions: int
@@ -68,15 +66,15 @@ class Agreement:
 
 
 def check(history: History, options: EngineOptions, on_event: Callable[[], None] = lambda: None) -> Agreement:
-    """Ask for each decision of a history again.
+    """Repeat each decision of a history.
 
     Parameters
     ----------
     on_event
-        Is called after each event.
+        Called after each event.
     """
     checking = _Checking(options, _taken_back(history))
-    first: list[tuple[float, Event]] = [(history.began, event) for event in history.first]
+    first: list[tuple[float, HistoryEvent]] = [(history.began, event) for event in history.first]
     for at, event in (*first, *((event.at, event) for event in history.events)):
         checking.take(event, at)
         on_event()
@@ -84,7 +82,7 @@ def check(history: History, options: EngineOptions, on_event: Callable[[], None]
 
 
 def _taken_back(history: History) -> set[tuple[str, float]]:
-    """Return the decisions that were not carried out, each by pod and time."""
+    """Return the decisions that were not carried out, as UID and time."""
     last: dict[str, float] = {}
     found = set()
     for event in history.events:
@@ -96,7 +94,7 @@ def _taken_back(history: History) -> set[tuple[str, float]]:
 
 
 class _Checking:
-    """A cluster to which everything happens as it did."""
+    """A cluster to which the recorded events happen."""
 
     def __init__(self, options: EngineOptions, taken_back: set[tuple[str, float]]) -> None:
         self._taken_back = taken_back
@@ -104,19 +102,19 @@ class _Checking:
         self._engine = self._cluster.engine
         self._waiting: dict[str, Pod] = {}
         self._together: dict[str, Decision] = {}
-        """What was decided of pods together with one that the history had first."""
+        """Decisions about pods that were placed together with another one, but are recorded later."""
         self._evicted: set[str] = set()
         self._now: float | None = None
         self._decisions = self._same = self._same_node = 0
         self._differences: list[Difference] = []
 
     def agreement(self) -> Agreement:
-        """Return what was found."""
+        """Return the result."""
         lacked = dict(sorted(self._cluster.lacked.items()))
         return Agreement(self._decisions, self._same, self._same_node, self._differences, lacked)
 
-    def take(self, event: Event, now: float) -> None:
-        """Let something happen."""
+    def take(self, event: HistoryEvent, now: float) -> None:
+        """Apply an event."""
         self._be_idle(now)
         if isinstance(event, Arrived):
             self._see(event.pod.as_created(), now)
@@ -145,7 +143,7 @@ class _Checking:
         self._cluster.observe(POD, pod, now)
 
     def _decide(self, event: Decided, now: float) -> None:
-        """Ask for a decision, compare it, and let happen what was decided then."""
+        """Repeat a decision and compare it; then apply the recorded one."""
         known = self._engine.state.pod(event.uid)
         if known is None:
             self._cluster.lacked["there are decisions about pods that are not in the log"] += 1
@@ -157,7 +155,7 @@ class _Checking:
             same = self._compare(event, pod, self._asked(pod, now))
         self._evicted.update(event.evicted)
         if same and (event.uid, event.at) in self._taken_back:
-            return  # it holds its place until then, and is never bound
+            return  # it keeps its reservation until the decision is withdrawn, and is never bound
         if event.node:
             self._waiting.pop(event.uid, None)
             if same:
@@ -168,7 +166,7 @@ class _Checking:
             self._cluster.run(known if pod is None else pod, event.node, {**event.annotations}, now)
 
     def _asked(self, pod: Pod, now: float) -> Decision | None:
-        """Return what the engine decides of a pod now, None if it does not try it; of others nothing is left."""
+        """Return the engine's decision about a pod; None if the engine does not try it. Other placements are undone."""
         found = self._together.pop(pod.uid, None)
         if found is not None:
             return found
@@ -177,17 +175,17 @@ class _Checking:
         return self._attempt(now, pod.uid)
 
     def _be_idle(self, until: float) -> None:
-        """Try whoever was to be tried between two events: room is kept for pods that were tried in vain for long."""
+        """Try active pods between two events, since failed attempts may reserve room for a pod."""
         now, self._now = self._now, until
         if now is None or until - now < _IDLE_AFTER:
             return
         due: float | None = now
         while due is not None and due < until:
             self._attempt(due)
-            due = self._engine.queue.tick(due)
+            due = self._engine.queue.flush_due(due)
 
     def _attempt(self, now: float, uid: str = "") -> Decision | None:
-        """Try pods until one is decided, and return that decision; of others that are placed nothing is left."""
+        """Try active pods until a given one is decided; undo the placements of the others."""
         found: Decision | None = None
         too_early: list[str] = []
         while found is None and (decisions := self._engine.attempt_group(now)):
@@ -202,9 +200,9 @@ class _Checking:
         return found
 
     def _compare(self, event: Decided, pod: Pod, found: Decision | None) -> bool:
-        """Count a decision, and tell whether it came out the same."""
+        """Compare a decision with the recorded one, count it, and tell whether they agree."""
         self._decisions += 1
-        then, now = _told(event), "it is not tried" if found is None else _told_now(found)
+        then, now = _recorded_outcome(event), "it is not tried" if found is None else _replayed_outcome(found)
         if found is not None and (_is_same(event, found) or self._is_under_way(event)):
             self._same += 1
             return True
@@ -217,7 +215,7 @@ class _Checking:
         return False
 
     def _is_under_way(self, event: Decided) -> bool:
-        """Tell whether the same preemption was decided already, as the pod was tried along with others."""
+        """Tell whether the recorded preemption is under way already, since the pod was tried along with others."""
         found = None if event.node else self._engine.preemptions.of(event.uid)
         return found is not None and {victim.uid for victim in found.victims} == set(event.evicted)
 
@@ -233,13 +231,13 @@ def _is_same(event: Decided, found: Decision) -> bool:
     return all(is_text_of(text, annotations[name]) for name, text in written if name in annotations)
 
 
-def _told(event: Decided) -> str:
+def _recorded_outcome(event: Decided) -> str:
     if event.node:
         return f"placed on node {event.node}"
     return f"{len(event.evicted)} pods had to end for it"
 
 
-def _told_now(found: Decision) -> str:
+def _replayed_outcome(found: Decision) -> str:
     if found.placement is not None:
         return f"placed on node {found.placement.node}"
     if found.preemption is not None:

@@ -1,8 +1,8 @@
-"""What a policy would have meant: measures of a replay, and how sure they are.
+"""Compare two policies by measures of their replays, with intervals.
 
-An interval says how much a measure moves when the blocks of time are drawn again at random, those with few arrivals and
-those with many, each as often as chance has it. Two replays of one history are drawn together, so that what they have
-in common does not blur what sets them apart.
+An interval tells how much a measure varies when the blocks of time are resampled (bootstrapped), each with its
+arrivals. Both replays of a history are resampled together, so that their common variation cancels out in the
+difference.
 """
 
 from __future__ import annotations
@@ -14,22 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.history.replay_result import PodCourse, ReplayResult
+from vgpu_scheduler.history.replay_result import ReplayedPod, ReplayResult
 from vgpu_scheduler.history.resampling import Blocks
 from vgpu_scheduler.history.statistics import integrals, quantiles
 
-__all__ = [
-    "LEVEL",
-    "MEASURES",
-    "Measure",
-    "MeasureComparison",
-    "bounds",
-    "compared",
-    "measured",
-]
-
 LEVEL: Final = 90
-"""Percent of the drawn values that are within an interval."""
+"""Percent of the resampled values within an interval."""
 _DRAWS: Final = 200
 _Values = NDArray[np.float64]
 _FALLS, _RISES = -1, 1
@@ -37,18 +27,18 @@ _FALLS, _RISES = -1, 1
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something that is measured.
+    """A measure of replays.
 
     Attributes
     ----------
     name
-        What scripts know it by.
+        The name for scripts.
     title
-        What people read.
+        The name for people.
     unit
-        ``%``, ``s``, or empty for a number of something.
+        ``%``, ``s``, or empty for a count.
     better
-        1 if more of it is better, -1 if less is.
+        1 if higher is better, -1 if lower is.
     """
 
     name: str
@@ -58,7 +48,7 @@ class Measure:
 
 
 MEASURES: Final = (
-    Measure("given", "cards given out", "%", _RISES),
+    Measure("given", "cards allocated", "%", _RISES),
     Measure("stranded", "free of cards in use", "%", _FALLS),
     Measure("whole", "whole cards free", "", _RISES),
     Measure("wait_mean", "wait, mean", "s", _FALLS),
@@ -74,7 +64,7 @@ _OF_GROUPS: Final = ("wait_mean", "wait_most", "never")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value, and what it would be in nearly all draws."""
+    """A value, and the interval of :data:`LEVEL` percent of its resampled values."""
 
     value: float
     low: float
@@ -83,18 +73,18 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """One measure of one group of pods under two policies.
+    """A measure of a group of pods under two policies.
 
     Attributes
     ----------
     group
-        Which pods, such as ``priority 100``; empty for all, and for measures of cards.
+        The group, such as ``priority 100``; empty for all pods, and for measures of cards.
     pods
-        How many these are; 0 for measures of cards.
+        The number of pods in the group; 0 for measures of cards.
     before, after
-        The measure under the policies of the log, and under the others.
+        The measure under the policies of the log, and under the other ones.
     difference
-        What it is more under the others.
+        ``after`` minus ``before``.
     """
 
     measure: Measure
@@ -106,12 +96,12 @@ class MeasureComparison:
 
     @property
     def verdict(self) -> int:
-        """1 where it is better under the others, -1 where it is worse, 0 where there is no telling."""
+        """1 if the other policies are better, -1 if they are worse, 0 if the interval includes no difference."""
         low, high = self.difference.low, self.difference.high
         return 0 if low <= 0.0 <= high else self.measure.better * (1 if low > 0.0 else -1)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the comparison as plain values."""
         intervals = {"before": self.before, "after": self.after, "difference": self.difference}
         told = {-1: "worse", 0: "open", 1: "better"}[self.verdict]
         return {
@@ -125,14 +115,14 @@ class MeasureComparison:
         }  # fmt: skip
 
 
-Group = Callable[[PodCourse], bool]
+Group = Callable[[ReplayedPod], bool]
 
 
-def groups_of(course: ReplayResult) -> dict[str, list[int]]:
-    """Return the numbers of the pods of each group: all, by priority, by namespace, by how many cards they ask for."""
-    found: dict[str, list[int]] = {"": list(range(len(course.pods)))}
+def groups_of(result: ReplayResult) -> dict[str, list[int]]:
+    """Return the indexes of the pods of each group: all, by priority, by namespace, by number of cards."""
+    found: dict[str, list[int]] = {"": list(range(len(result.pods)))}
     named: dict[tuple[int, Any, str], list[int]] = {}
-    for number, pod in enumerate(course.pods):
+    for number, pod in enumerate(result.pods):
         for key in (
             (0, -pod.priority, f"priority {pod.priority}"),
             (1, pod.namespace, f"namespace {pod.namespace}"),
@@ -143,34 +133,34 @@ def groups_of(course: ReplayResult) -> dict[str, list[int]]:
     for (kind, rank, name), numbers in named.items():
         by_kind.setdefault(kind, []).append((rank, name, numbers))
     for kind in sorted(by_kind):
-        if len(by_kind[kind]) > 1:  # else it is all of them
+        if len(by_kind[kind]) > 1:  # a single group would be all pods
             found |= {name: numbers for _, name, numbers in sorted(by_kind[kind], key=lambda each: each[:2])}
     return found
 
 
 class _Sample:
-    """A course in blocks, of which each may count several times."""
+    """The pods and cards of a replay by block, for measures with weighted blocks."""
 
-    def __init__(self, course: ReplayResult, blocks: Blocks) -> None:
+    def __init__(self, result: ReplayResult, blocks: Blocks) -> None:
         self._blocks = blocks
-        self.block = np.array([blocks.number(pod.arrived) for pod in course.pods], dtype=np.int64)
-        self.waited = np.array([pod.waited for pod in course.pods])
-        self.never = np.array([float(pod.started is None) for pod in course.pods])
-        self.cards = _by_block(course, blocks)
-        evicted = [blocks.number(each.at) for each in course.evictions]
+        self.block = np.array([blocks.number(pod.arrived) for pod in result.pods], dtype=np.int64)
+        self.waited = np.array([pod.waited for pod in result.pods])
+        self.never = np.array([float(pod.started is None) for pod in result.pods])
+        self.cards = _by_block(result, blocks)
+        evicted = [blocks.number(each.at) for each in result.evictions]
         self.evictions = np.bincount(np.array(evicted, dtype=np.int64), minlength=blocks.count).astype(np.float64)
 
     def of_all(self, weights: _Values) -> Iterator[tuple[str, float]]:
-        """Yield the measures that are not of pods."""
+        """Yield the measures that do not concern pods."""
         seconds = float(weights @ self.cards[0])
-        cards, given, stranded, whole = (float(weights @ column) for column in self.cards[1:])
-        yield "given", 100.0 * given / cards if cards else 0.0
-        yield "stranded", 100.0 * stranded / cards if cards else 0.0
-        yield "whole", whole / seconds if seconds else 0.0
+        cards, allocated, stranded_free, idle = (float(weights @ column) for column in self.cards[1:])
+        yield "given", 100.0 * allocated / cards if cards else 0.0
+        yield "stranded", 100.0 * stranded_free / cards if cards else 0.0
+        yield "whole", idle / seconds if seconds else 0.0
         yield "evictions", float(weights @ self.evictions)
 
     def of_pods(self, weights: _Values, order: NDArray[np.int64]) -> Iterator[tuple[str, float]]:
-        """Yield the measures of pods, whose numbers are in the order of how long they waited."""
+        """Yield the measures of pods, whose indexes are given in ascending order of their waits."""
         waited, counts = self.waited[order], weights[self.block[order]]
         pods = float(counts.sum())
         yield "wait_mean", float(counts @ waited) / pods if pods else 0.0
@@ -178,19 +168,19 @@ class _Sample:
         yield "never", float(counts @ self.never[order])
 
 
-def _by_block(course: ReplayResult, blocks: Blocks) -> tuple[_Values, ...]:
-    """Return, for each block, seconds, and card-seconds in service, given out, stranded and whole."""
+def _by_block(result: ReplayResult, blocks: Blocks) -> tuple[_Values, ...]:
+    """Return, for each block, its seconds, and the card-seconds in service, allocated, stranded and unused."""
     edges = blocks.began + blocks.seconds * np.arange(blocks.count + 1, dtype=np.float64)
-    edges[-1] = course.ended
-    series = course.series
-    columns = (np.ones_like(series.given), series.cards, series.given, series.stranded, series.whole)
+    edges[-1] = result.ended
+    series = result.series
+    columns = (np.ones_like(series.allocated), series.cards, series.allocated, series.stranded_free, series.idle)
     return tuple(integrals(series.times, column, edges) for column in columns)
 
 
-def measured(course: ReplayResult) -> Mapping[str, float]:
-    """Return the measures of a course, all its pods together."""
-    blocks = Blocks.of(course.began, course.ended)
-    sample, all_ = _Sample(course, blocks), np.ones(blocks.count)
+def measured(result: ReplayResult) -> Mapping[str, float]:
+    """Return the measures of a replay over all its pods."""
+    blocks = Blocks.of(result.began, result.ended)
+    sample, all_ = _Sample(result, blocks), np.ones(blocks.count)
     return dict([*sample.of_all(all_), *sample.of_pods(all_, np.argsort(sample.waited, kind="stable"))])
 
 
@@ -200,14 +190,14 @@ def compared(before: Sequence[ReplayResult], after: Sequence[ReplayResult], seed
     Parameters
     ----------
     before, after
-        The courses under either: that of the history, and those of the same resampled histories, if there are any.
+        The replays under each policy: that of the history, then those of the same resampled histories, if any.
     seed
-        What blocks are drawn by where there are no resampled histories.
+        The random seed for resampling blocks, used without resampled histories.
 
     Returns
     -------
     list
-        The measures of all pods and of the cards first; then those of groups.
+        The measures of all pods and of the cards, then those of groups.
     """
     first, second = before[0], after[0]
     blocks = Blocks.of(first.began, first.ended)
@@ -230,16 +220,16 @@ def compared(before: Sequence[ReplayResult], after: Sequence[ReplayResult], seed
     return found
 
 
-def _all_measures(course: ReplayResult) -> dict[tuple[str, str], float]:
-    blocks = Blocks.of(course.began, course.ended)
-    return next(_drawn(course, groups_of(course), [np.ones(blocks.count)]))
+def _all_measures(result: ReplayResult) -> dict[tuple[str, str], float]:
+    blocks = Blocks.of(result.began, result.ended)
+    return next(_drawn(result, groups_of(result), [np.ones(blocks.count)]))
 
 
 def _drawn(
-    course: ReplayResult, groups: Mapping[str, Sequence[int]], weights: Sequence[_Values]
+    result: ReplayResult, groups: Mapping[str, Sequence[int]], weights: Sequence[_Values]
 ) -> Iterator[dict[tuple[str, str], float]]:
-    """Yield the measures of all groups, for each of some draws of blocks."""
-    sample = _Sample(course, Blocks.of(course.began, course.ended))
+    """Yield the measures of all groups, for each set of weights of blocks."""
+    sample = _Sample(result, Blocks.of(result.began, result.ended))
     orders = {}
     for group, numbers in groups.items():
         theirs = np.array(numbers, dtype=np.int64)
@@ -252,14 +242,14 @@ def _drawn(
 
 
 def bounds(drawn: _Values) -> tuple[float, float]:
-    """Return between what :data:`LEVEL` percent of the drawn values lie."""
+    """Return the interval that contains :data:`LEVEL` percent of values."""
     outside = (100 - LEVEL) / 2
     low, high = np.percentile(drawn, (outside, 100 - outside))
     return float(low), float(high)
 
 
 def _interval(values: _Values) -> Interval:
-    """Return the first value with the interval that nearly all others are in; it is among them where it is alone."""
+    """Return the first value with the interval of the others, extended to include it."""
     others = values[1:] if values.size > 1 else values
     low, high = bounds(others)
     return Interval(float(values[0]), float(min(low, values[0])), float(max(high, values[0])))

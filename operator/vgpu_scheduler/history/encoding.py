@@ -1,4 +1,4 @@
-"""Events as rows of a table, and back: columns that can be asked about, and the object as MessagePack."""
+"""Encode events as table rows: columns for queries, and the object as MessagePack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, MissedEvents, Removed, Withdrawn
+from vgpu_scheduler.history.events import (
+    Arrived,
+    Changed,
+    Decided,
+    Departed,
+    HistoryEvent,
+    MissedEvents,
+    Removed,
+    Withdrawn,
+)
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     DisruptionBudget,
@@ -23,17 +32,16 @@ from vgpu_scheduler.kube import (
     Versioned,
     rfc3339,
 )
+from vgpu_scheduler.model import namespaced_name
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
 from vgpu_scheduler.state import STORAGE_KINDS
 
-__all__ = ["FIRST", "FORMAT", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
-
 FIRST: Final = frozenset({"first", "waiting"})
-"""Rows that say what was there in the beginning."""
+"""The event names of rows about the initial state."""
 _END_OF_TIME: Final = 253_402_300_800.0
-"""When the year 10000 begins."""
+"""The beginning of the year 10000."""
 FORMAT: Final = 1
-"""Of the rows: it rises with each change that an older reader would misunderstand."""
+"""The version of the row format; it increases with each change that older readers would misunderstand."""
 
 KINDS: Final[Mapping[str, type[Any]]] = {
     "Pod": Pod,
@@ -45,11 +53,11 @@ KINDS: Final[Mapping[str, type[Any]]] = {
     **STORAGE_KINDS,
     **dict.fromkeys(SELECTING_KINDS, SelectingObject),
 }
-"""What objects are, by kind; policies are written as they were, and others list the devices of nodes."""
+"""The types of objects by kind; policies are stored as written, and other kinds list the devices of nodes."""
 
 
 class LogError(ValueError):
-    """A log that cannot be read; the message names the file, and the row and field where there are such."""
+    """A log that cannot be read; the message names the file and, if possible, the row and field."""
 
 
 class Row(NamedTuple):
@@ -60,17 +68,17 @@ class Row(NamedTuple):
     at
         Seconds since the epoch.
     event
-        What happened: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``,
-        ``withdrawn``, ``missed``; ``waiting`` for a pod that waited to be placed in the beginning, ``first`` for
-        whatever else was there then, and ``seen`` for nothing, up to which all is written.
+        The event: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``, ``withdrawn``, ``missed``; or
+        ``waiting`` for a pod that is pending initially, ``first`` for any other initial object, and ``seen`` for no
+        event: it says that the log is complete up to this time.
     kind, name
-        Of the object: ``namespace/name``, or the name of one without a namespace.
+        The object's kind, and its ``namespace/name`` or, if cluster-scoped, its name.
     uid
-        Of the pod.
+        The UID of the pod.
     node
-        Where a pod was placed, or is.
+        The node where a pod was placed, or is.
     body
-        The object, or what else there is to say, as MessagePack.
+        The object, or further data, as MessagePack.
     """
 
     at: float
@@ -83,7 +91,7 @@ class Row(NamedTuple):
 
 
 class _Decision(msgspec.Struct, array_like=True):
-    """What a row of a decision says beside its columns."""
+    """The body of a row about a decision."""
 
     annotations: dict[str, str]
     by: str
@@ -91,7 +99,7 @@ class _Decision(msgspec.Struct, array_like=True):
 
 
 class _Gap(msgspec.Struct, array_like=True):
-    """What a row says where something is missing."""
+    """The body of a row about missing events."""
 
     events: int
     why: str
@@ -104,29 +112,28 @@ _policies: Final = msgspec.msgpack.Decoder(dict[str, Any])
 
 
 def is_time(at: float) -> bool:
-    """Tell whether it is a time of this era, in seconds since the epoch."""
+    """Tell whether a number is a time before the year 10000, in seconds since the epoch."""
     return 0.0 <= at < _END_OF_TIME
 
 
 def title_of(value: Versioned) -> str:
-    """Return ``namespace/name`` of an object, or the name of one without a namespace."""
-    namespace, name = getattr(value, "namespace", ""), getattr(value, "name", "")
-    return f"{namespace}/{name}" if namespace else str(name)
+    """Return the ``namespace/name`` of an object, or the name of a cluster-scoped one."""
+    return namespaced_name(getattr(value, "namespace", ""), str(getattr(value, "name", "")))
 
 
-def rows_of(events: Iterable[Event], *, first: bool = False) -> Iterator[Row]:
+def rows_of(events: Iterable[HistoryEvent], *, first: bool = False) -> Iterator[Row]:
     """Yield events as rows.
 
     Parameters
     ----------
     first
-        They are what is there in the beginning.
+        The events describe the initial state.
     """
     for event in events:
         yield _row(event, first=first)
 
 
-def _row(event: Event, *, first: bool) -> Row:
+def _row(event: HistoryEvent, *, first: bool) -> Row:
     if isinstance(event, Arrived):
         name = "waiting" if first else "arrived"
         return Row(event.at, name, "Pod", event.pod.key, event.pod.uid, "", _encode(event.pod))
@@ -162,19 +169,19 @@ def _policy(policy: PolicyResource) -> dict[str, Any]:
 
 
 class RowReader:
-    """Reads rows; pods that ask the same share one spec again, as they did when they were observed."""
+    """Decodes rows; pods with equal specs share one, as when they were observed."""
 
     def __init__(self) -> None:
         self._specs: dict[bytes, PodSpec] = {}
         self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {}
 
-    def event(self, row: Row) -> Event | None:
-        """Return what a row says; None for one that says only up to when all is written.
+    def event(self, row: Row) -> HistoryEvent | None:
+        """Return the event of a row; None for a ``seen`` row.
 
         Raises
         ------
         LogError
-            If it cannot be understood.
+            If the row cannot be decoded.
         """
         try:
             return self._event(row)
@@ -182,10 +189,10 @@ class RowReader:
             what = f"{row.event} {row.kind} {row.name or row.uid}".strip()
             raise LogError(f"{what}: {error}") from None
 
-    def _event(self, row: Row) -> Event | None:
+    def _event(self, row: Row) -> HistoryEvent | None:
         event, at = row.event, row.at
         if not is_time(at):
-            raise ValueError(f"at: {at} is no time")
+            raise ValueError(f"at: {at} is not a time")
         if event == "seen":
             return None
         if event in {"departed", "withdrawn"}:

@@ -1,4 +1,4 @@
-"""What happened to a cluster, as values in the order of time: what a log holds, and what can be replayed."""
+"""The events of a cluster's history, in order of time: the content of logs, and the input of replays."""
 
 from __future__ import annotations
 
@@ -7,30 +7,17 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.kube import Pod, Versioned
 
-__all__ = [
-    "Arrived",
-    "Changed",
-    "Decided",
-    "Departed",
-    "Event",
-    "History",
-    "MissedEvents",
-    "PodLifetime",
-    "Removed",
-    "Withdrawn",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A pod waits from now on to be placed by those whose history this is.
+    """A pod of this scheduler starts to wait for placement.
 
     Attributes
     ----------
     at
         Seconds since the epoch, as in all events.
     pod
-        The pod before anybody has placed it.
+        The pod without a placement.
     """
 
     at: float
@@ -39,7 +26,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """A pod has run to its end or is gone, whether it was placed or not."""
+    """A pod ended or was deleted, whether it was placed or not."""
 
     at: float
     uid: str
@@ -47,14 +34,14 @@ class Departed:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An object came or is another one now: a node, a policy, a quota; a waiting pod, or one of another scheduler.
+    """An object was added or changed: any object but a pod, a waiting pod, or a pod of another scheduler.
 
     Attributes
     ----------
     kind
-        The kind of the object in Kubernetes; the key of ``Engine.kinds``.
+        The Kubernetes kind of the object, which is a key of ``Engine.kinds``.
     value
-        The object as the engine takes it in.
+        The object as the engine observes it.
     """
 
     at: float
@@ -64,7 +51,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """An object is gone; pods depart instead.
+    """An object other than a pod was deleted; for pods see :class:`Departed`.
 
     Attributes
     ----------
@@ -79,18 +66,18 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A pod was given a place, or others had to end for it.
+    """A pod was placed, or preempts others.
 
     Attributes
     ----------
     node
-        Where it was placed; empty where it was not.
+        The node of the placement; empty without one.
     annotations
-        What was written on the pod for the node side.
+        The annotations written on the pod for the node side.
     by
-        Who decided: the name of the scheduler.
+        The name of the scheduler that decided.
     evicted
-        The UIDs of the pods that had to end for it.
+        The UIDs of its victims.
     """
 
     at: float
@@ -103,7 +90,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A pod waits again: what was decided of it was not carried out."""
+    """A decision about a pod was not carried out: the pod waits again."""
 
     at: float
     uid: str
@@ -111,14 +98,14 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class MissedEvents:
-    """Here something was not written down.
+    """Some events were not recorded here.
 
     Attributes
     ----------
     events
-        How many events are missing; 0 where nobody has counted them.
+        The number of missing events; 0 if unknown.
     why
-        The cause, a part of a sentence.
+        The cause, as part of a sentence.
     """
 
     at: float
@@ -126,27 +113,27 @@ class MissedEvents:
     why: str
 
 
-Event = Arrived | Departed | Changed | Removed | Decided | Withdrawn | MissedEvents
+HistoryEvent = Arrived | Departed | Changed | Removed | Decided | Withdrawn | MissedEvents
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What happened to a cluster.
+    """The history of a cluster.
 
     Attributes
     ----------
     began, ended
-        From when to when everything is known that happened, in seconds since the epoch.
+        The period in which all events are known, in seconds since the epoch.
     first
-        What was there in the beginning. Pods that are bound there stay where they are until they depart.
+        The initial state. Pods that are bound in it stay where they are until they depart.
     events
-        What happened then, in the order in which it was seen.
+        The events of the period, in order of observation.
     """
 
     began: float
     ended: float
     first: tuple[Changed | Arrived, ...]
-    events: tuple[Event, ...]
+    events: tuple[HistoryEvent, ...]
 
     @property
     def arrived(self) -> Iterator[Arrived]:
@@ -163,7 +150,7 @@ class History:
         """The gaps, in order."""
         return (event for event in self.events if isinstance(event, MissedEvents))
 
-    def stays(self) -> dict[str, PodLifetime]:
+    def pod_lifetimes(self) -> dict[str, PodLifetime]:
         """Return when each pod was placed, and when it departed, by UID."""
         placed: dict[str, float] = {}
         evicted: set[str] = set()
@@ -185,14 +172,14 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class PodLifetime:
-    """How long a pod was there.
+    """When a pod was placed and departed.
 
     Attributes
     ----------
     placed, departed
-        When it was placed and when it departed; None if that did not happen, or not within the history.
+        The times of its placement and departure; None if not within the history.
     evicted
-        Whether it had to end for another one.
+        Whether it was preempted.
     """
 
     placed: float | None = None
@@ -200,9 +187,9 @@ class PodLifetime:
     evicted: bool = False
 
     def ends(self, placed: float) -> float | None:
-        """Return when it departs if it is placed at another time; None if it stays to the end of the history.
+        """Return when the pod departs if it is placed at another time; None if it stays to the end of the history.
 
-        One that was placed stays as long as it did; one that was not departs when it did, for it gave up by then.
+        A pod that was placed runs as long as it did; any other departs when it did, since it gave up by then.
         """
         if self.departed is None:
             return None

@@ -1,7 +1,7 @@
-"""Names of namespaces and pods are hashed with a key: a name is the same wherever it stands, and nobody can read it.
+"""Hash names of namespaces and pods with a key, so that equal names stay equal but cannot be read.
 
-Names of nodes stay, for they decide between equals; so do labels and the names of other objects, which selectors and
-pods refer to. A pod with generic ephemeral volumes keeps its name: claims are called by it.
+Names of nodes are kept, since they break ties; so are labels and names of other objects, to which selectors and pods
+refer. A pod with generic ephemeral volumes keeps its name, since its claims are named after it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from vgpu_scheduler.history.events import Arrived, Changed, Event, Removed
+from vgpu_scheduler.history.events import Arrived, Changed, HistoryEvent, Removed
 from vgpu_scheduler.kube import (
     NAMESPACE_NAME,
     DisruptionBudget,
@@ -29,21 +29,19 @@ from vgpu_scheduler.kube import (
 )
 from vgpu_scheduler.policy import PolicyResource
 
-__all__ = ["Hasher"]
-
 _BYTES: Final = 8
 _Value = TypeVar("_Value")
 
 
 class Hasher:
-    """Hashes names.
+    """Hashes the names in events.
 
     Parameters
     ----------
     key
-        Without it nobody tells which name a hash is of.
+        The secret key, without which hashes cannot be assigned to names.
     kept
-        Namespaces whose names stay.
+        Namespaces whose names are not hashed.
     """
 
     def __init__(self, key: bytes, kept: Collection[str] = ()) -> None:
@@ -52,7 +50,7 @@ class Hasher:
         self._known: dict[str, str] = {}
         self._specs: dict[bytes, PodSpec] = {}
 
-    def events(self, events: Iterable[Event]) -> Iterator[Event]:
+    def events(self, events: Iterable[HistoryEvent]) -> Iterator[HistoryEvent]:
         """Yield events with hashed names."""
         for event in events:
             if isinstance(event, Arrived):
@@ -63,11 +61,11 @@ class Hasher:
                 yield event
 
     def name(self, name: str) -> str:
-        """Return what a name is called."""
+        """Return the hash of a name."""
         return blake2b(name.encode(), digest_size=_BYTES, key=self._key).hexdigest()
 
     def namespace(self, name: str) -> str:
-        """Return what a namespace is called; of an object without one nothing."""
+        """Return the hash of a namespace's name; an empty name stays empty."""
         if not name or name in self._kept:
             return name
         if name not in self._known:
@@ -129,7 +127,7 @@ class Hasher:
         return msgspec.structs.replace(term, pods=pods)
 
     def _selector(self, selector: LabelSelector | None) -> LabelSelector | None:
-        """Return a selector of namespaces that asks for their names as they are called."""
+        """Return a namespace selector with hashed names."""
         if selector is None:
             return None
         requirements = tuple(

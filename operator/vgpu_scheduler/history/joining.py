@@ -1,4 +1,4 @@
-"""The files of a log become one history: where one does not go on where the one before ended, what differs happened."""
+"""Join the files of a log into one history; across a gap, differences between states become events."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vgpu_scheduler.history.events import (
     Changed,
     Decided,
     Departed,
-    Event,
     History,
+    HistoryEvent,
     MissedEvents,
     Removed,
     Withdrawn,
@@ -22,11 +22,11 @@ from vgpu_scheduler.history.log import LogSegment
 from vgpu_scheduler.history.objects_at_time import ObjectsAtTime
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["joined"]
 
-
-def _differences(there: ObjectsAtTime, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
-    """Yield what must have happened if this is what is there now.
+def _differences(
+    there: ObjectsAtTime, first: Sequence[HistoryEvent], decided: Set[str], at: float
+) -> Iterator[HistoryEvent]:
+    """Yield the events that turn one state into the initial state of a file.
 
     Parameters
     ----------
@@ -52,7 +52,9 @@ def _differences(there: ObjectsAtTime, first: Sequence[Event], decided: Set[str]
                 yield event
 
 
-def _difference_of_pod(there: ObjectsAtTime, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
+def _difference_of_pod(
+    there: ObjectsAtTime, event: HistoryEvent, pod: Pod, decided: Set[str], at: float
+) -> Iterator[HistoryEvent]:
     before = there.pods.get(pod.uid)
     if before is None:
         yield event
@@ -62,63 +64,64 @@ def _difference_of_pod(there: ObjectsAtTime, event: Event, pod: Pod, decided: Se
         yield Withdrawn(at, pod.uid)
 
 
-def _is_of_pod(event: Event) -> bool:
+def _is_of_pod(event: HistoryEvent) -> bool:
     return isinstance(event, Arrived) or (isinstance(event, Changed) and isinstance(event.value, Pod))
 
 
-def _pod(event: Event) -> Pod:
+def _pod(event: HistoryEvent) -> Pod:
     found = event.pod if isinstance(event, Arrived) else getattr(event, "value", None)
     assert isinstance(found, Pod)
     return found
 
 
-def joined(parts: Sequence[LogSegment]) -> tuple[History, list[str]]:
-    """Return what all parts of a log say, and what is to be said of them.
+def joined(segments: Sequence[LogSegment]) -> tuple[History, list[str]]:
+    """Return the history of all files of a log, and sentences about problems.
 
     Parameters
     ----------
-    parts
-        At least one, in any order.
+    segments
+        The contents of the files; at least one, in any order.
 
     Returns
     -------
     history : History
-        From the beginning of the first to the end of the last.
+        The history from the beginning of the first file to the end of the last.
     problems : list of str
-        What is wrong with files, and what lacks between them, a sentence each.
+        Problems of files, and gaps between them, a sentence each.
     """
-    parts = sorted(parts, key=lambda part: (part.header.began, part.header.run, part.header.number))
-    problems = [part.problem for part in parts if part.problem]
-    there, events = ObjectsAtTime(), list[Event]()
-    first = parts[0]
+    segments = sorted(segments, key=lambda segment: (segment.header.began, segment.header.run, segment.header.number))
+    problems = [segment.problem for segment in segments if segment.problem]
+    there, events = ObjectsAtTime(), list[HistoryEvent]()
+    first = segments[0]
     for event in (*first.first, *first.events):
         there.take(event)
     events += first.events
-    for before, part in pairwise(parts):
-        news: list[Event] = []
-        if not _goes_on(before, part):
-            gap = part.header.began - before.ended
-            why = f"between {before.path.name} and {part.path.name}"
+    for before, segment in pairwise(segments):
+        news: list[HistoryEvent] = []
+        if not _goes_on(before, segment):
+            gap = segment.header.began - before.ended
+            why = f"between {before.path.name} and {segment.path.name}"
             problems.append(
-                f"{why} nothing was written for {gap:.0f} s: what differs then is taken to happen at the end"
+                f"{why} nothing was written for {gap:.0f} s: what changed meanwhile is assumed to have changed "
+                "at the end"
             )
-            at = part.header.began
-            decided = {event.uid for event in part.events if isinstance(event, Decided) and event.at <= at}
-            news = [MissedEvents(at, 0, why), *_differences(there, part.first, decided, at)]
-        for event in (*news, *part.events):
-            if _is_repeated(event, part) and _is_on(there, event):
-                continue  # each file begins with the decisions that were not carried out yet
+            at = segment.header.began
+            decided = {event.uid for event in segment.events if isinstance(event, Decided) and event.at <= at}
+            news = [MissedEvents(at, 0, why), *_differences(there, segment.first, decided, at)]
+        for event in (*news, *segment.events):
+            if _is_repeated(event, segment) and _is_on(there, event):
+                continue  # each file repeats, at its beginning, the decisions that are not carried out yet
             there.take(event)
             events.append(event)
-    problems += [_told(event) for event in events if isinstance(event, MissedEvents) and event.events]
-    began, ended = first.header.began, max(part.ended for part in parts)
+    problems += [_missed_events_message(event) for event in events if isinstance(event, MissedEvents) and event.events]
+    began, ended = first.header.began, max(segment.ended for segment in segments)
     beginning = tuple(event for event in first.first if isinstance(event, Arrived | Changed))
     return History(began, ended, beginning, tuple(events)), problems
 
 
-def _is_repeated(event: Event, part: LogSegment) -> TypeGuard[Decided]:
-    """Tell whether a file begins with a decision that an older one may have."""
-    return isinstance(event, Decided) and bool(event.node) and event.at <= part.header.began
+def _is_repeated(event: HistoryEvent, segment: LogSegment) -> TypeGuard[Decided]:
+    """Tell whether an event is a decision at the beginning of a file that an earlier file may have, too."""
+    return isinstance(event, Decided) and bool(event.node) and event.at <= segment.header.began
 
 
 def _is_on(there: ObjectsAtTime, decided: Decided) -> bool:
@@ -126,10 +129,10 @@ def _is_on(there: ObjectsAtTime, decided: Decided) -> bool:
     return pod is not None and pod.node_name == decided.node
 
 
-def _goes_on(before: LogSegment, part: LogSegment) -> bool:
-    one, other = before.header, part.header
+def _goes_on(before: LogSegment, segment: LogSegment) -> bool:
+    one, other = before.header, segment.header
     return one.run == other.run and one.number + 1 == other.number and not before.problem
 
 
-def _told(missed: MissedEvents) -> str:
+def _missed_events_message(missed: MissedEvents) -> str:
     return f"{missed.events} events are missing: {missed.why}"

@@ -1,11 +1,12 @@
-"""The log on disk: a stream of Arrow batches while it is written, a Parquet file once it is closed.
+"""The log on disk: a stream of Arrow batches while it is being written, a Parquet file once it is closed.
 
-A stream can be read up to where it was torn, a Parquet file cannot. Each file begins with all that was there, so that
-older ones can be deleted, and what one lacks ends with it.
+A truncated stream can be read up to its end, a Parquet file cannot. Each file begins with the full state, so that older
+files can be deleted, and so that a gap in one file ends with the next.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,55 +20,42 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from vgpu_scheduler.history.encoding import FIRST, FORMAT, LogError, Row, RowReader, is_time
-from vgpu_scheduler.history.events import Event
-
-__all__ = [
-    "CLOSED",
-    "NAME_TIME",
-    "OPEN",
-    "Header",
-    "LogFile",
-    "LogSegment",
-    "PyarrowMissingError",
-    "check_arrow",
-    "close_left_open",
-    "read_part",
-]
+from vgpu_scheduler.history.events import HistoryEvent
 
 CLOSED, OPEN = ".parquet", ".arrows"
-"""How the names of files end that are closed, and of those that are written to."""
+"""The suffixes of closed files, and of files that are being written."""
 _KEY: Final = b"vgpu-scheduler.history"
 _TMP: Final = ".tmp"
 NAME_TIME: Final = "%Y%m%dT%H%M%SZ"
-"""How the name of a file says when it begins."""
+"""The format of the beginning time in file names."""
 _GROUP_ROWS: Final = 100_000
-"""Rows of a row group of a closed file, at most as many as are in one batch more."""
+"""The number of rows from which a row group of a closed file is complete."""
 _GROUP_BYTES: Final = 64 * 2**20
-"""Bytes of one in memory, likewise."""
+"""The number of bytes in memory from which a row group is complete."""
 
 
 class PyarrowMissingError(Exception):
-    """The library that reads and writes the files is not installed."""
+    """The library for these files is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file says of itself.
+    """The metadata of a log file.
 
     Attributes
     ----------
     began
-        Since when it is written, in seconds since the epoch.
+        When the file begins, in seconds since the epoch.
     run, number
-        Whose files follow each other without a gap, and the how many-th of them this is.
+        The run, within which files follow each other without a gap, and the file's number in it.
     program
-        The version of the program that has written it.
+        The version of the program that wrote it.
     settings
-        Those that decide, as they are written in a file of settings.
+        The settings that affect decisions, as in a settings file.
     hashed
         Whether the names of pods and namespaces are hashed.
     format
-        See FORMAT.
+        The row format; see ``FORMAT``.
     """
 
     began: float
@@ -80,34 +68,34 @@ class Header:
 
     @property
     def name(self) -> str:
-        """The name of the file, without its ending: in the order of time."""
+        """The name of the file without suffix; names sort by time."""
         return f"{datetime.fromtimestamp(self.began, UTC):{NAME_TIME}}-{self.run}-{self.number:06d}"
 
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """What a file holds.
+    """The contents of a log file.
 
     Attributes
     ----------
     ended
-        Up to when it says what happened.
+        The time up to which the file is complete.
     first, events
-        What was there in the beginning, and what happened then.
+        The initial state, and the events after it.
     problem
-        What is wrong with the file, a sentence; empty if nothing is.
+        A sentence about a problem of the file; empty if there is none.
     """
 
     path: Path
     header: Header
     ended: float
-    first: Sequence[Event]
-    events: Sequence[Event]
+    first: Sequence[HistoryEvent]
+    events: Sequence[HistoryEvent]
     problem: str = ""
 
 
 def _arrow() -> Any:
-    """Return the library.
+    """Import pyarrow.
 
     Raises
     ------
@@ -118,12 +106,14 @@ def _arrow() -> Any:
         arrow = import_module("pyarrow")  # an optional extra, large, and used only here
         import_module("pyarrow.parquet")
     except ImportError as error:
-        raise PyarrowMissingError("logs need the package pyarrow: pip install 'vgpu-scheduler[history]'") from error
+        raise PyarrowMissingError(
+            "history logs need the package pyarrow: pip install 'vgpu-scheduler[history]'"
+        ) from error
     return arrow
 
 
 def check_arrow() -> None:
-    """Check that the library is installed.
+    """Check that pyarrow is installed.
 
     Raises
     ------
@@ -140,19 +130,19 @@ def _schema(arrow: Any, header: Header) -> Any:
 
 
 class LogFile:
-    """A file that is written to.
+    """A log file that is being written; it is locked meanwhile, so that no other process converts it.
 
     Parameters
     ----------
     directory
-        Where it is.
+        The directory of the file.
     header
-        What it says of itself.
+        The metadata of the file.
 
     Raises
     ------
     OSError
-        If it cannot be made.
+        If the file cannot be created.
     PyarrowMissingError
         If the library is not installed.
     """
@@ -165,6 +155,9 @@ class LogFile:
         self._schema = _schema(arrow, header)
         directory.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("xb")
+        if not _locked(self._file) or not _exists(self._file):
+            self.abandon()
+            raise BlockingIOError(f"{self.path}: another process converts it already")
         options = arrow.ipc.IpcWriteOptions(compression="zstd")
         try:
             self._stream = arrow.ipc.new_stream(self._file, self._schema, options=options)
@@ -174,16 +167,16 @@ class LogFile:
 
     @property
     def size(self) -> int:
-        """Bytes that it has."""
+        """The size in bytes."""
         return self._file.tell()
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Write rows as one batch, which is read as a whole or not at all.
+        """Write rows as one batch, which is read completely or not at all.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the file cannot be written.
         """
         columns = list(zip(*rows, strict=True))
         if columns:
@@ -192,74 +185,104 @@ class LogFile:
             self._file.flush()
 
     def finish(self) -> None:
-        """Write its end, and leave the stream as it is.
+        """Write the end of the stream, without converting it.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the file cannot be written.
         """
-        with suppress(ValueError):  # closed already
+        with suppress(ValueError):  # already closed
             self._stream.close()
         self._file.close()
 
     def close(self) -> Path:
-        """Close it, and make a Parquet file of it, which is smaller; return that.
+        """Close the file and convert it to Parquet, which is smaller; return the path of the result.
 
         Raises
         ------
         OSError
-            If it cannot be written; what was written is there still.
+            If that cannot be written; the stream then still exists.
         """
         self.finish()
         return _closed(self.path)
 
     def abandon(self) -> None:
-        """Write nothing more; what was written stays."""
+        """Stop writing; the file stays."""
         with suppress(OSError, ValueError):
             self._file.close()
 
     def discard(self) -> None:
-        """Delete it: nothing whole was written to it."""
+        """Delete the file, which has no complete batch."""
         self.abandon()
         with suppress(OSError):
             self.path.unlink()
 
 
-def _closed(path: Path) -> Path:
-    """Make a Parquet file of what is whole of a stream, and delete the stream.
+def _locked(file: BinaryIO) -> bool:
+    """Lock a file until it is closed; return False if a process that writes or converts it holds the lock.
 
-    Of a stream of which nothing is whole, no file is made.
+    On a file system without locks each process gets the lock.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _exists(file: BinaryIO) -> bool:
+    """Tell whether an open file still has a name: another process may delete it before it is locked."""
+    return os.fstat(file.fileno()).st_nlink > 0
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file to read it; for writing, too, if allowed: network file systems lock only such files."""
+    try:
+        return path.open("r+b")
+    except PermissionError:  # another user's
+        return path.open("rb")
+
+
+def _closed(path: Path) -> Path:
+    """Convert the complete batches of a stream to a Parquet file, and delete the stream.
+
+    If there is no complete batch, no file is made. A stream that another process writes or converts stays.
     """
     arrow = _arrow()
     target = path.with_suffix(CLOSED)
     unfinished = target.with_suffix(CLOSED + _TMP)
     written = 0
-    try:
-        with path.open("rb") as file, unfinished.open("wb") as output:
-            for stream in _stream_of(arrow, file):
-                with arrow.parquet.ParquetWriter(output, stream.schema, compression="zstd") as writer:
-                    for table in _large_tables(arrow, stream):
-                        writer.write_table(table, row_group_size=table.num_rows)
-                        written += table.num_rows
-            output.flush()
-            os.fsync(output.fileno())
-        if written:
-            unfinished.replace(target)
-        path.unlink()
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with _opened(path) as file:
+        if not _locked(file) or not _exists(file):
+            return target
+        try:
+            with unfinished.open("wb") as output:
+                for stream in _stream_of(arrow, file):
+                    with arrow.parquet.ParquetWriter(output, stream.schema, compression="zstd") as writer:
+                        for table in _large_tables(arrow, stream):
+                            writer.write_table(table, row_group_size=table.num_rows)
+                            written += table.num_rows
+                output.flush()
+                os.fsync(output.fileno())
+            if written:
+                unfinished.replace(target)
+            path.unlink()
+        finally:
+            unfinished.unlink(missing_ok=True)
     return target
 
 
 def _stream_of(arrow: Any, file: BinaryIO) -> Iterator[Any]:
-    """Yield the stream that a file holds; nothing where its schema was torn."""
+    """Yield the stream in a file; nothing if its schema is truncated."""
     with suppress(arrow.ArrowInvalid, OSError):
         yield arrow.ipc.open_stream(file)
 
 
 def _large_tables(arrow: Any, stream: Any) -> Iterator[Any]:
-    """Yield the batches of a stream together, so many that each becomes one row group of a good size."""
+    """Yield batches combined into tables, each of the size of one row group."""
     batches: list[Any] = []
     rows = size = 0
     for batch in _whole_batches(stream):
@@ -273,7 +296,7 @@ def _large_tables(arrow: Any, stream: Any) -> Iterator[Any]:
 
 
 def _whole_batches(stream: Any) -> Iterator[Any]:
-    """Yield the batches of a stream up to its end, or to where it was torn."""
+    """Yield the batches of a stream up to its end, or to where it is truncated."""
     arrow = _arrow()
     with suppress(StopIteration, arrow.ArrowInvalid, OSError):
         while True:
@@ -281,9 +304,9 @@ def _whole_batches(stream: Any) -> Iterator[Any]:
 
 
 def close_left_open(directory: Path) -> list[str]:
-    """Close the files of runs that have ended without that; return what went wrong, a sentence each.
+    """Close the files that nobody writes any more; return errors, a sentence each.
 
-    Closed files that hold nothing are deleted.
+    Closed files without rows are deleted.
     """
     problems = []
     for path in sorted(directory.glob(f"*{CLOSED}")):
@@ -293,21 +316,24 @@ def close_left_open(directory: Path) -> list[str]:
     for path in sorted(directory.glob(f"*{OPEN}")):
         try:
             _closed(path)
+        except FileNotFoundError:
+            continue  # another process has closed it meanwhile
         except (OSError, ValueError) as error:
             problems.append(f"{path}: {error}")
     for path in directory.glob(f"*{CLOSED}{_TMP}"):
         with suppress(OSError):
-            path.unlink()
+            if not path.with_suffix("").with_suffix(OPEN).exists():  # else it is being converted, or will be again
+                path.unlink()
     return problems
 
 
-def read_part(path: Path) -> LogSegment:
-    """Read a file of a log.
+def read_segment(path: Path) -> LogSegment:
+    """Read a log file.
 
     Raises
     ------
     LogError
-        If it is none, or cannot be understood; the message names file, row and field.
+        If it is not a log file, or cannot be understood; the message names file, row and field.
     PyarrowMissingError
         If the library is not installed.
     """
@@ -318,7 +344,7 @@ def read_part(path: Path) -> LogSegment:
         reason = "its end is missing" if path.suffix == CLOSED else f"{error}"
         raise LogError(f"{path}: it cannot be read: {reason}") from None
     header = _header(path, schema)
-    reader, first, events, ended, number = RowReader(), list[Event](), list[Event](), header.began, 0
+    reader, first, events, ended, number = RowReader(), list[HistoryEvent](), list[HistoryEvent](), header.began, 0
     for batch in batches:
         for name, column in zip(Row._fields, batch.columns, strict=True):
             if column.null_count:
@@ -336,7 +362,7 @@ def read_part(path: Path) -> LogSegment:
 
 
 def _batches(arrow: Any, path: Path) -> tuple[Sequence[Any], Any, str]:
-    """Return the batches of a file, its schema, and what is wrong with it."""
+    """Return the batches of a file, its schema, and a sentence about a problem."""
     if path.suffix != OPEN:
         table = arrow.parquet.read_table(path)
         return table.to_batches(), table.schema, ""
@@ -345,9 +371,9 @@ def _batches(arrow: Any, path: Path) -> tuple[Sequence[Any], Any, str]:
         stream = arrow.ipc.open_stream(file)
         try:
             for batch in stream:
-                batches.append(batch)  # noqa: PERF402 - what was read before it is torn counts
+                batches.append(batch)  # noqa: PERF402 - batches before a truncation are kept
         except (OSError, ValueError):
-            problem = f"{path} was torn: it is read up to there"
+            problem = f"{path} is truncated: it is read up to there"
     return batches, stream.schema, problem
 
 
@@ -355,7 +381,7 @@ def _header(path: Path, schema: Any) -> Header:
     raw = (schema.metadata or {}).get(_KEY)
     names = [each.name for each in schema]
     if raw is None or names != list(Row._fields):
-        raise LogError(f"{path}: it is no log of vgpu-scheduler")
+        raise LogError(f"{path}: it is not a history log of vgpu-scheduler")
     for field_ in schema:
         if field_.type != _schema(_arrow(), Header(0.0, "", 0)).field(field_.name).type:
             raise LogError(f"{path}: column {field_.name}: it is of type {field_.type}")
@@ -368,12 +394,12 @@ def _header(path: Path, schema: Any) -> Header:
     except msgspec.DecodeError as error:
         raise LogError(f"{path}: header: {error}") from None
     if not is_time(header.began):
-        raise LogError(f"{path}: header: began: {header.began} is no time")
+        raise LogError(f"{path}: header: began: {header.began} is not a time")
     return header
 
 
 class _Written(msgspec.Struct):
-    """By which program a header was written."""
+    """The fields of a header that tell its format and the program that wrote it."""
 
     format: int = 0
     program: str = ""

@@ -1,4 +1,4 @@
-"""What is there after some of the events of a history."""
+"""The state of a cluster after some events of a history."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from dataclasses import replace
 import msgspec
 
 from vgpu_scheduler.history.encoding import title_of
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, HistoryEvent, Removed, Withdrawn
 from vgpu_scheduler.history.virtual import POD, as_bound
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["ObjectsAtTime"]
-
 
 class ObjectsAtTime:
-    """The objects and pods that are there, as the events that were taken in left them.
+    """The objects and pods that exist after the events applied so far.
 
     Attributes
     ----------
     objects
-        What is no pod, by kind and title, as it changed last.
+        The last change of each object other than a pod, by kind and title.
     pods
-        By UID; those without a node wait.
+        The pods by UID; those without a node are waiting.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Changed] = {}
         self.pods: dict[str, Pod] = {}
 
-    def take(self, event: Event) -> None:
-        """Take in what happened."""
+    def take(self, event: HistoryEvent) -> None:
+        """Apply an event."""
         if isinstance(event, Arrived):
             self.pods[event.pod.uid] = event.pod
         elif isinstance(event, Departed):
@@ -46,7 +44,7 @@ class ObjectsAtTime:
                 self.objects[event.kind, title_of(event.value)] = event
 
     def first(self, began: float) -> tuple[Changed | Arrived, ...]:
-        """Return what is there, as that with which a history begins."""
+        """Return the state as the beginning of a history."""
         pods = (
             Changed(began, POD, pod) if pod.node_name else Arrived(began, pod.as_created())
             for pod in self.pods.values()
@@ -61,7 +59,7 @@ class ObjectsAtTime:
             self.pods[event.uid] = as_bound(pod, event)
 
     def _change(self, pod: Pod) -> None:
-        """Take in what a pod is now; that it was placed, and what it holds since, is not undone by an older state."""
+        """Apply a change of a pod; a stale version does not undo its placement."""
         before = self.pods.get(pod.uid)
         if before is not None and before.node_name and not pod.node_name:
             pod = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""What became of the pods of a history, and of the cards, step by step."""
+"""The result of a replay: the pods of a history, and the allocation of cards over time."""
 
 from __future__ import annotations
 
@@ -8,33 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PodCourse", "ReplayResult", "ReplayedEviction", "Series"]
-
 
 @dataclass(frozen=True, slots=True)
-class PodCourse:
-    """What became of one pod.
+class ReplayedPod:
+    """The replayed lifetime of one pod.
 
     Attributes
     ----------
     uid, pod
         The pod's UID and ``namespace/name``.
     namespace, priority
-        Of the pod.
+        The pod's namespace and priority.
     asked
-        How many cards it asks for, or for shares of how many.
+        The number of cards, or of shares of cards, that it asks for.
     arrived
-        When it began to wait.
+        When it started to wait.
     started
-        When it was placed first; None if it never was.
+        When it was first placed; None if never.
     node, cards
-        Where it was placed last, and the UUIDs of its cards there; empty if it never was.
+        Its last node, and the UUIDs of its cards there; empty if it was never placed.
     waited
-        Seconds that it waited in all, up to the end of the history: again after each eviction.
+        Its total waiting time in seconds, including waits after evictions, up to the end of the history.
     evictions
-        How often it had to end for another pod.
+        How often it was preempted.
     departed
-        When it ended, or gave up; None if it is still there in the end.
+        When it ended, or gave up; None if it still exists at the end.
     """
 
     uid: str
@@ -53,16 +51,16 @@ class PodCourse:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEviction:
-    """A pod had to end for another one.
+    """A preemption of one pod.
 
     Attributes
     ----------
     at
         Seconds since the epoch.
     pod, namespace, priority
-        Of the pod that had to end.
+        The victim, its namespace and its priority.
     preemptor
-        For whom, as ``namespace/name``.
+        The preemptor, as ``namespace/name``.
     """
 
     at: float
@@ -74,52 +72,52 @@ class ReplayedEviction:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """How the cards stood, from each time to the next one; arrays of the same length.
+    """The allocation of cards over time, as a step function; arrays of equal length.
 
     Attributes
     ----------
     times
-        Seconds since the epoch, rising.
+        The beginning of each step, in seconds since the epoch, ascending.
     cards
-        How many cards are in service; what is not counts in none of these.
-    given
-        What of them is given out, in cards.
-    stranded
-        What is free of cards that somebody uses, in cards: no pod gets it that asks for a whole card.
-    whole
-        How many cards nobody uses.
+        The number of cards in service; cards out of service count nowhere.
+    allocated
+        The allocated amount, in cards.
+    stranded_free
+        The free amount on partly used cards, in cards, which pods that ask for whole cards cannot use.
+    idle
+        The number of unused cards.
     """
 
     times: NDArray[np.float64]
     cards: NDArray[np.float64]
-    given: NDArray[np.float64]
-    stranded: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    allocated: NDArray[np.float64]
+    stranded_free: NDArray[np.float64]
+    idle: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a replay came to.
+    """The result of a replay.
 
     Attributes
     ----------
     began, ended
-        From when to when, in seconds since the epoch.
+        The period, in seconds since the epoch.
     pods
-        The pods that arrived, in that order; at the end those among them that ran from the beginning and came again.
+        The pods in order of arrival, then recreated ones of those that ran from the beginning.
     series
-        How the cards stood.
+        The allocation of cards.
     evictions
-        Who had to end for others, in the order of time.
+        The preempted pods, in order of time.
     lacked
-        What the history does not have, or an engine does not take in, as sentences with how often each is true.
+        What the history lacks, or the engine cannot observe, as sentences with the number of times each applies.
     work
-        How many moments there were at which something happened, and decisions.
+        The number of processed moments and decisions.
     """
 
     began: float
     ended: float
-    pods: Sequence[PodCourse]
+    pods: Sequence[ReplayedPod]
     series: Series
     evictions: Sequence[ReplayedEviction]
     lacked: Mapping[str, int]

@@ -1,12 +1,12 @@
-"""A history is replayed: its pods arrive as they did, and an engine on a virtual clock decides where they go.
+"""Replay a history: its pods arrive as they did, and an engine on a virtual clock places them.
 
-What is assumed:
+Assumptions:
 
-- A placed pod is bound at once, and stays as long as it did in the history, from when it is placed.
-- A pod that the history never placed departs when it did there, placed or not: by then it had given up.
-- Victims of a preemption are gone at once. One that has a controller comes again, and runs its whole time anew, unless
-  the history evicted it, too: what came for it arrives as it did there.
-- A pod that the history evicted departs when it did there, where nobody evicts it: what came for it does the rest.
+- A placed pod is bound at once, and runs from then on as long as it did in the history.
+- A pod that the history never placed departs when it did there, since it had given up by then, even if placed here.
+- Victims of a preemption are gone at once. A victim with a controller is recreated, and runs its whole time again,
+  unless the history evicted it, too: its replacement then arrives as recorded.
+- A pod that the history evicted, and the replay does not, departs when it did there; its recorded replacement runs on.
 """
 
 from __future__ import annotations
@@ -23,44 +23,42 @@ import msgspec
 
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.history.allocation_sampler import AllocationSampler
-from vgpu_scheduler.history.events import Arrived, Changed, Departed, Event, History, PodLifetime, Removed
-from vgpu_scheduler.history.replay_result import PodCourse, ReplayedEviction, ReplayResult
+from vgpu_scheduler.history.events import Arrived, Changed, Departed, History, HistoryEvent, PodLifetime, Removed
+from vgpu_scheduler.history.replay_result import ReplayedEviction, ReplayedPod, ReplayResult
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
 
-__all__ = ["replay"]
-
 _NOTHING: Final = PodLifetime()
 
 
 class _Step(NamedTuple):
-    """Something that happens: of what happens at one time, what the history has goes first, in its order."""
+    """An event of the replay; at equal times, recorded events come first, in their order."""
 
     at: float
     number: int
-    what: Event
+    what: HistoryEvent
 
 
 @dataclass(slots=True)
 class _Life:
-    """What becomes of one pod of the history.
+    """The state of one pod of the history.
 
     Attributes
     ----------
     pod
-        As it waits; one that came again has another UID.
-    course
-        What became of it so far.
+        The pod as it waits; a recreated pod has another UID.
+    replayed
+        Its lifetime so far.
     since
         Since when it waits; None while it does not.
     ends
-        When it ends where it was placed; None if it does not.
+        When its present placement ends; None if it does not.
     """
 
     pod: Pod
-    course: PodCourse
+    replayed: ReplayedPod
     since: float | None
     ends: float | None = None
 
@@ -74,32 +72,31 @@ def replay(
     asked: Collection[str] | None = None,
     most_work: float = inf,
 ) -> ReplayResult:
-    """Let the pods of a history arrive again, and return what becomes of them.
+    """Replay the arrivals of a history with an engine, and return the result.
 
     Parameters
     ----------
     options
-        What the engine is made from.
+        The options for the engine.
     policies
-        They are in force instead of those of the same kind and name, from the beginning to the end; see
-        :func:`with_policies`.
+        Policies that replace those of the same kind and name throughout; see :func:`with_policies`.
     on_step
-        Is called after each moment at which something happened, with the time and the engine.
+        Called after each moment with events, with the time and the engine.
     asked
-        The UIDs of the pods that alone are of interest: it ends when each of them has been placed. None for all.
+        UIDs of pods: the replay ends once all of them have been placed. None to replay everything.
     most_work
-        It ends after so many moments and decisions together.
+        The replay ends after this many moments and decisions.
 
     Returns
     -------
     ReplayResult
-        The same one each time.
+        The result, which is deterministic.
     """
     return _Replay(with_policies(history, policies), options, on_step).run(asked, most_work)
 
 
 def with_policies(history: History, policies: Sequence[PolicyResource]) -> History:
-    """Return a history in which these policies are in force throughout, instead of those of the same kind and name."""
+    """Return a history in which policies replace those of the same kind and name throughout."""
     if not policies:
         return history
     new = {key_of(policy): policy for policy in policies}
@@ -112,7 +109,7 @@ def with_policies(history: History, policies: Sequence[PolicyResource]) -> Histo
     )
 
 
-def _is_about(event: Event, policies: dict[PolicyKey, PolicyResource]) -> bool:
+def _is_about(event: HistoryEvent, policies: dict[PolicyKey, PolicyResource]) -> bool:
     if not isinstance(event, Changed | Removed) or event.kind not in PLURALS:
         return False
     return isinstance(event.value, PolicyResource) and key_of(event.value) in policies
@@ -127,12 +124,12 @@ class _Replay:
         self._cluster = VirtualCluster(options)
         self._engine = self._cluster.engine
         self._gauge = AllocationSampler(self._engine.state, self._engine.dialects)
-        self._stays = history.stays()
+        self._lifetimes = history.pod_lifetimes()
         self._lives: dict[str, _Life] = {}  # by the UID in the history
-        self._first_uids: dict[str, str] = {}  # of pods that came again
+        self._first_uids: dict[str, str] = {}  # original UIDs of recreated pods
         self._evictions: list[ReplayedEviction] = []
         self._spared: list[str] = []
-        """Whom the history evicted, and who goes now unless somebody gets its room first."""
+        """Pods that the history evicted: they end now, unless a preemption in the replay evicts them first."""
         self._errors: Counter[str] = Counter()
         self._placed: set[str] = set()
         self._work = 0
@@ -142,7 +139,7 @@ class _Replay:
         heapq.heapify(self._steps)
 
     def run(self, asked: Collection[str] | None, most_work: float) -> ReplayResult:
-        """Let everything happen to the end of the history, or until all that were asked about have been placed."""
+        """Process events to the end of the history, or until all requested pods have been placed."""
         steps, ended, began = self._steps, self._history.ended, self._history.began
         waiting = None if asked is None else set(asked)
         due = inf
@@ -169,14 +166,14 @@ class _Replay:
             began, ended, pods, series, tuple(self._evictions), dict(sorted(lacked.items())), self._work
         )
 
-    def _ended(self, life: _Life) -> PodCourse:
-        """Return the course of a pod, with what it has waited in the end."""
+    def _ended(self, life: _Life) -> ReplayedPod:
+        """Return the lifetime of a pod, including a wait that lasts to the end."""
         since = life.since
-        return life.course if since is None else _waited(life.course, self._history.ended - since)
+        return life.replayed if since is None else _waited(life.replayed, self._history.ended - since)
 
-    # What happens ----------------------------------------------------------------------------------------------------
+    # Events -----------------------------------------------------------------------------------------------------------
 
-    def _do(self, event: Event, now: float) -> None:
+    def _do(self, event: HistoryEvent, now: float) -> None:
         if isinstance(event, Arrived):
             self._arrive(event.pod.as_created(), now)
         elif isinstance(event, Departed):
@@ -189,8 +186,8 @@ class _Replay:
     def _arrive(self, pod: Pod, now: float) -> None:
         self._cluster.observe(POD, pod, now)
         asked = self._cluster.asked(pod)
-        course = PodCourse(pod.uid, pod.key, pod.namespace, pod.priority, asked, now)
-        self._lives[pod.uid] = _Life(pod, course, now)
+        replayed = ReplayedPod(pod.uid, pod.key, pod.namespace, pod.priority, asked, now)
+        self._lives[pod.uid] = _Life(pod, replayed, now)
 
     def _change(self, event: Changed, now: float) -> None:
         pod = event.value
@@ -202,39 +199,39 @@ class _Replay:
             self._arrive(pod.as_created(), now)
         elif life is None:
             self._cluster.observe(POD, pod, now)
-        elif life.since is not None and life.pod.uid == pod.uid:  # else it is as it was placed
+        elif life.since is not None and life.pod.uid == pod.uid:  # a placed pod no longer changes
             life.pod = pod.as_created()
             self._cluster.observe(POD, life.pod, now)
 
     def _depart(self, uid: str, now: float) -> None:
-        """Let a pod go if it is its time: what went in the history may have come later here."""
+        """End a pod if its time has come: it may have been placed later than in the history."""
         life = self._lives.get(self._first_uids.get(uid, uid))
         if life is None:
             self._cluster.depart(uid, now)
             return
-        stay, is_its_own = self._stays.get(life.course.uid, _NOTHING), uid == life.pod.uid
-        if stay.evicted:
-            self._spared.append(life.course.uid)
-        elif (stay.placed is None and uid == life.course.uid) or (is_its_own and life.ends == now):
+        lifetime, is_its_own = self._lifetimes.get(life.replayed.uid, _NOTHING), uid == life.pod.uid
+        if lifetime.evicted:
+            self._spared.append(life.replayed.uid)
+        elif (lifetime.placed is None and uid == life.replayed.uid) or (is_its_own and life.ends == now):
             self._end(life, now)
 
     def _end(self, life: _Life, now: float) -> None:
-        """Let a pod go, unless it has gone."""
-        if life.course.departed is not None:
+        """End a pod, unless it has ended."""
+        if life.replayed.departed is not None:
             return
         self._cluster.depart(life.pod.uid, now)
         waited = 0.0 if life.since is None else now - life.since
-        life.course, life.since, life.ends = replace(_waited(life.course, waited), departed=now), None, None
+        life.replayed, life.since, life.ends = replace(_waited(life.replayed, waited), departed=now), None, None
 
     # Decisions -------------------------------------------------------------------------------------------------------
 
     def _decide(self, now: float) -> float:
-        """Decide all pods that are active; return when the next one is, at infinity if none will be."""
+        """Try all active pods; return when the next one becomes active, infinity if none will."""
         while decisions := self._engine.attempt_group(now):
             self._work += 1
             for decision in decisions:
                 self._carry_out(decision, now)
-        due = self._engine.queue.tick(now)
+        due = self._engine.queue.flush_due(now)
         return inf if due is None else due
 
     def _carry_out(self, decision: Decision, now: float) -> None:
@@ -247,48 +244,48 @@ class _Replay:
                 self._evict(victim.uid, decision.pod, now)
 
     def _place(self, decision: Decision, now: float) -> None:
-        """Bind a pod, and note when it goes."""
+        """Bind a pod, and schedule its end."""
         assert decision.placement is not None
         life = self._lives[self._first_uids.get(decision.uid, decision.uid)]
         self._cluster.bind(life.pod, decision, now)
-        placement, course = decision.placement, life.course
+        placement, replayed = decision.placement, life.replayed
         cards = tuple(card.uuid for container in placement.containers for card in container)
         waited = 0.0 if life.since is None else now - life.since
-        started = now if course.started is None else course.started
-        life.course = replace(_waited(course, waited), started=started, node=placement.node, cards=cards)
+        started = now if replayed.started is None else replayed.started
+        life.replayed = replace(_waited(replayed, waited), started=started, node=placement.node, cards=cards)
         life.since = None
-        self._placed.add(course.uid)
-        stay = self._stays.get(course.uid, _NOTHING)
-        life.ends = None if stay.placed is None or stay.evicted else stay.ends(now)
+        self._placed.add(replayed.uid)
+        lifetime = self._lifetimes.get(replayed.uid, _NOTHING)
+        life.ends = None if lifetime.placed is None or lifetime.evicted else lifetime.ends(now)
         if life.ends is not None:
             heapq.heappush(self._steps, _Step(life.ends, next(self._numbers), Departed(life.ends, life.pod.uid)))
 
     def _evict(self, uid: str, preemptor: str, now: float) -> None:
-        """Let a pod go for another one; it comes again where somebody makes it anew."""
+        """Evict a pod for another one; it is recreated if it has a controller."""
         victim = self._cluster.evict(uid, now)
         if victim is None:
             return
         first = self._first_uids.get(uid, uid)
         self._evictions.append(ReplayedEviction(now, victim.key, victim.namespace, victim.priority, preemptor))
-        stay, life = self._stays.get(first, _NOTHING), self._lives.get(first)
-        comes_again = victim.owner and not stay.evicted
-        if life is None and comes_again:  # it ran already when the history began
+        lifetime, life = self._lifetimes.get(first, _NOTHING), self._lives.get(first)
+        comes_again = victim.owner and not lifetime.evicted
+        if life is None and comes_again:  # it was bound when the history began
             began = self._history.began if victim.start_time is None else float(victim.start_time)
-            self._stays[first] = replace(stay, placed=began)
+            self._lifetimes[first] = replace(lifetime, placed=began)
             asked = self._cluster.asked(victim)
-            course = PodCourse(first, victim.key, victim.namespace, victim.priority, asked, began, started=began)
-            life = self._lives[first] = _Life(victim.as_created(), course, None)
+            replayed = ReplayedPod(first, victim.key, victim.namespace, victim.priority, asked, began, started=began)
+            life = self._lives[first] = _Life(victim.as_created(), replayed, None)
         if life is None:
             return
-        evictions = life.course.evictions + 1
-        life.course, life.ends = replace(life.course, evictions=evictions), None
+        evictions = life.replayed.evictions + 1
+        life.replayed, life.ends = replace(life.replayed, evictions=evictions), None
         if not comes_again:
-            life.course = replace(life.course, departed=now)
+            life.replayed = replace(life.replayed, departed=now)
             return
         life.pod, life.since = msgspec.structs.replace(life.pod, uid=f"{first}+{evictions}"), now
         self._first_uids[life.pod.uid] = first
         self._cluster.observe(POD, life.pod, now)
 
 
-def _waited(course: PodCourse, seconds: float) -> PodCourse:
-    return replace(course, waited=course.waited + seconds)
+def _waited(replayed: ReplayedPod, seconds: float) -> ReplayedPod:
+    return replace(replayed, waited=replayed.waited + seconds)

@@ -1,4 +1,4 @@
-"""Other histories that might have been: blocks of time whose arrivals are drawn again, from those that there were."""
+"""Resample histories: blocks of time get the arrivals of other blocks, drawn at random."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Withdrawn
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, History, HistoryEvent, Withdrawn
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["Blocks", "resampled"]
-
 LEAST_BLOCKS: Final = 12
-"""Into so many blocks a history is divided at least: of fewer there is little to draw."""
+"""The least number of blocks of a history; with fewer there is too little to draw from."""
 _LONGEST: Final = 3600.0
-"""Seconds of the longest block."""
+"""The longest block in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A time divided into blocks of the same length; what is in one stays together.
+    """A period divided into blocks of equal length, which are drawn as a whole.
 
     Attributes
     ----------
     began, seconds
-        When the first begins, and how long each is.
+        The beginning of the first block, and the length of each.
     count
-        How many there are.
+        The number of blocks.
     """
 
     began: float
@@ -40,33 +38,33 @@ class Blocks:
 
     @classmethod
     def of(cls, began: float, ended: float) -> Blocks:
-        """Return the blocks of a time: of an hour, and of less where there would be too few."""
+        """Divide a period into blocks of an hour, or shorter ones if there would be too few."""
         whole = max(ended - began, 1.0)
         count = max(LEAST_BLOCKS, round(whole / _LONGEST))
         return cls(began, whole / count, count)
 
     def number(self, at: float) -> int:
-        """Return the block that a time is in."""
+        """Return the index of the block with a time."""
         return min(max(int((at - self.began) / self.seconds), 0), self.count - 1)
 
     def drawn(self, seed: int) -> NDArray[np.int64]:
-        """Return which block is drawn for each, at random."""
+        """Draw a block, with replacement, for each block."""
         return np.random.default_rng(seed).integers(self.count, size=self.count)
 
 
 def resampled(history: History, seed: int) -> History:
-    """Return a history in which each block of time has the arrivals of a block that is drawn at random.
+    """Return a history in which each block of time has the arrivals of a block drawn at random.
 
-    A pod that is drawn twice is two pods. Each stays as long as it did, and has what was decided of it. All else
-    happens as it did.
+    A pod that is drawn twice becomes two pods. Each pod keeps its duration and the decisions about it. All other events
+    stay.
     """
     blocks = Blocks.of(history.began, history.ended)
     arrivals: defaultdict[int, list[Arrived]] = defaultdict(list)
     for arrival in history.arrived:
         arrivals[blocks.number(arrival.at)].append(arrival)
     arrived = {arrival.pod.uid for each in arrivals.values() for arrival in each}
-    theirs: defaultdict[str, list[Event]] = defaultdict(list)
-    others: list[Event] = []
+    theirs: defaultdict[str, list[HistoryEvent]] = defaultdict(list)
+    others: list[HistoryEvent] = []
     for event in history.events:
         if not isinstance(event, Arrived):
             uid = _about(event)
@@ -78,15 +76,17 @@ def resampled(history: History, seed: int) -> History:
     return replace(history, events=tuple(event for event in events if event.at <= history.ended))
 
 
-def _about(event: Event) -> str:
-    """Return the UID of the pod that an event is about, empty if it is about none."""
+def _about(event: HistoryEvent) -> str:
+    """Return the UID of the pod that an event concerns; empty if it concerns none."""
     if isinstance(event, Departed | Decided | Withdrawn):
         return event.uid
     return event.value.uid if isinstance(event, Changed) and isinstance(event.value, Pod) else ""
 
 
-def _moved(arrivals: Sequence[Arrived], theirs: dict[str, list[Event]], seconds: float, suffix: str) -> Iterator[Event]:
-    """Yield the arrivals of a block at another time, as other pods, with all that happened to them."""
+def _moved(
+    arrivals: Sequence[Arrived], theirs: dict[str, list[HistoryEvent]], seconds: float, suffix: str
+) -> Iterator[HistoryEvent]:
+    """Yield the arrivals of a block, and all events of these pods, moved in time and under new names."""
     for arrival in arrivals:
         pod = _renamed(arrival.pod, suffix)
         yield Arrived(arrival.at + seconds, pod)

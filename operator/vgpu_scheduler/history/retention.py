@@ -1,4 +1,4 @@
-"""How much of a log is kept, by what its files cover: names and sizes of closed files tell that."""
+"""Limit the size of a log by deleting old files; names and sizes of files suffice to decide which."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from vgpu_scheduler.history.log import CLOSED, NAME_TIME
-
-__all__ = ["Retention", "prune"]
+from vgpu_scheduler.history.log import CLOSED, NAME_TIME, OPEN
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of a log is kept.
+    """The limits of a log.
 
     Attributes
     ----------
     files
-        How many files that were closed because they were old or large enough.
+        The number of full files to keep.
     hours, megabytes
-        When they are. Other files, of runs that ended early, count by the part of either that they have.
+        The age and the size at which a file is full and closed. Files of runs that ended early count as a fraction.
     """
 
     files: int
@@ -30,15 +28,18 @@ class Retention:
 
 
 def prune(directory: Path, retention: Retention) -> None:
-    """Delete the oldest closed files, so that no more are left than these.
+    """Delete the oldest files beyond the limit, also those that could not be converted.
+
+    Call it while no file is open: the newest file counts as full.
 
     Raises
     ------
     OSError
-        If one cannot be deleted.
+        If a file cannot be deleted.
     """
     newer, after = 0.0, None
-    for path in sorted(directory.glob(f"*{CLOSED}"), reverse=True):
+    files = (path for path in directory.glob("*") if path.suffix in {CLOSED, OPEN})
+    for path in sorted(files, reverse=True):
         if newer >= retention.files:
             path.unlink(missing_ok=True)
         else:
@@ -47,12 +48,12 @@ def prune(directory: Path, retention: Retention) -> None:
 
 
 def _weight(path: Path, after: Path | None, retention: Retention) -> float:
-    """Return for how much a file counts of one that was closed because it was old or large enough.
+    """Return the fraction of a full file that a file counts for, by age or size.
 
     Parameters
     ----------
     after
-        The one that follows it; None for the last, which counts as a whole one.
+        The file that follows it; None for the last file, which counts as full.
     """
     one, other = _Named.of(path), None if after is None else _Named.of(after)
     if one is None or other is None or (one.run, one.number + 1) == (other.run, other.number):
@@ -63,7 +64,7 @@ def _weight(path: Path, after: Path | None, retention: Retention) -> float:
 
 
 class _Named(NamedTuple):
-    """What the name of a file says."""
+    """The parts of a log file's name."""
 
     began: datetime
     run: str
@@ -71,7 +72,7 @@ class _Named(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> _Named | None:
-        """Return what a name says, None if it is no name of a log's file."""
+        """Parse a name; None if it is not that of a log file."""
         time, _, rest = path.stem.partition("-")
         run, _, number = rest.rpartition("-")
         try:

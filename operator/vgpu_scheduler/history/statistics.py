@@ -1,4 +1,4 @@
-"""What values come to: those that a part of them does not exceed, and sums over time."""
+"""Weighted quantiles, and integrals of step functions."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["integrals", "quantiles"]
-
 _Values = NDArray[np.float64]
 
 
 def quantiles(values: _Values, parts: Iterable[float], counts: _Values | None = None) -> list[float]:
-    """Return for each part the smallest value that so large a part of all does not exceed; 0 where there are none.
+    """Return, for each fraction, the smallest value that at least this fraction does not exceed; 0 without values.
 
     Parameters
     ----------
     values
-        In rising order.
+        In ascending order.
     counts
-        How often each counts; once each if it is not given.
+        The weight of each value; 1 by default.
     """
     reached = np.cumsum(np.ones(values.size) if counts is None else counts)
     if not values.size or not reached[-1]:
@@ -30,7 +28,7 @@ def quantiles(values: _Values, parts: Iterable[float], counts: _Values | None = 
 
 
 def integrals(times: _Values, values: _Values, edges: _Values) -> _Values:
-    """Return the sums over time between edges, of what has each value from its time to the next, and then the last."""
+    """Return the integrals between edges of a step function with these values; the last value continues."""
     if not times.size:
         return np.zeros(edges.size - 1)
     ends = np.append(times, max(float(edges[-1]), float(times[-1])))

@@ -1,7 +1,7 @@
-"""What of objects is kept: what deciding reads, and nothing else.
+"""Trim objects to what decisions read.
 
-Values have few fields as it is: no environment, no commands, no managed fields. What is left is annotations, in which
-anything may be written: those of the ecosystems that are read here are kept, and no others.
+Values have few fields anyway: no environment, commands or managed fields. Annotations may contain anything, so only
+those of known ecosystems are kept.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ import msgspec
 from vgpu_scheduler.dialects import Dialects, is_sign_of_life
 from vgpu_scheduler.kube import Node, NodeInventory, Pod, Versioned
 
-__all__ = ["Trimmer"]
-
 _DOMAINS: Final = frozenset({
     "hami.io", "koordinator.sh", "scheduling.k8s.io", "vgpu-scheduler.io", "volcano.sh", "x-k8s.io",
 })  # fmt: skip
-"""Of annotations that say how pods are placed and belong together, wherever they are read."""
+"""The domains of annotations about placement and groups, in any dialect."""
 _SINGLE: Final = frozenset({"kubernetes.io/config.mirror"})
 _RECORDS: Final = frozenset({"vgpu-scheduler.io/decision"})
-"""What is written to be shown: it decides nothing, and names policies."""
+"""Annotations that only inform: no decision reads them, and they name policies."""
 _MOST_NAMES: Final = 4096
-"""Of annotations of which it is remembered whether they are read: anybody may make up more."""
+"""The most annotation names that are cached, since users may invent any number."""
 
 
 class Trimmer:
@@ -33,7 +31,7 @@ class Trimmer:
     Parameters
     ----------
     dialects
-        Whose annotations are read.
+        The dialects whose annotations are kept.
     """
 
     def __init__(self, dialects: Dialects) -> None:
@@ -44,7 +42,7 @@ class Trimmer:
         self._read: dict[str, bool] = {}
 
     def trimmed(self, value: Versioned) -> Versioned:
-        """Return an object without what no decision reads."""
+        """Return an object without the fields that no decision reads."""
         if isinstance(value, Pod):
             annotations = self._annotations(value.annotations)
             return msgspec.structs.replace(value, annotations=annotations, scheduled_condition=None)

@@ -1,7 +1,7 @@
-"""Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest.
+"""The sources of observations: kopf handlers for waiting pods, nodes and policies, and watches of all other kinds.
 
-What runs kopf is not exported, and so not imported by commands that list and watch alone: it is in ``kopf_source``,
-``policies``, ``admission`` and ``supervised``.
+Modules that import kopf are not exported, so that commands that only list and watch do not import it: these are
+``kopf_source``, ``kopf_json``, ``kopf_storage``, ``policies``, ``admission`` and ``supervised``.
 """
 
 from vgpu_scheduler.intake.final_states import FinalStateReader
@@ -15,17 +15,18 @@ from vgpu_scheduler.intake.kinds import (
     PODS,
     POLICIES,
     QUOTAS,
+    RESYNCED_KINDS,
     SELECTING,
     STORAGE,
-    SWEPT,
     VOLUME_CLAIMS,
     VOLUMES,
+    Absence,
     Kind,
     PodSelection,
     inventory_kind,
     pod_selections,
 )
-from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, list_pods, read_one
+from vgpu_scheduler.intake.lister import Listing, get_one, list_all, list_changed, list_pods
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
@@ -40,11 +41,12 @@ __all__ = [
     "POD_GROUPS",
     "POLICIES",
     "QUOTAS",
+    "RESYNCED_KINDS",
     "SELECTING",
     "STORAGE",
-    "SWEPT",
     "VOLUMES",
     "VOLUME_CLAIMS",
+    "Absence",
     "FinalStateReader",
     "Kind",
     "Listing",
@@ -52,10 +54,10 @@ __all__ = [
     "Observer",
     "PodSelection",
     "StorageStreams",
+    "get_one",
     "inventory_kind",
     "list_all",
     "list_changed",
     "list_pods",
     "pod_selections",
-    "read_one",
 ]

@@ -1,11 +1,9 @@
 """The admission webhook, through a kopf operator of its own.
 
-kopf serves it: it looks the resource up, calls the handler, and makes a JSON patch of what that changed. It answers as
-soon as it has discovered pods, on every replica. Certificates come from files, which are read again when
-they change: kopf then opens its port anew, so that for a moment nobody answers, which the webhook's configuration
-(``failurePolicy: Ignore``) turns into pods that are let in as they are.
-
-Whatever goes wrong in here lets the pod in: nothing depends on the webhook.
+kopf serves it: kopf looks up the resource, calls the handler, and makes a JSON patch of the changes. Every replica
+answers as soon as it has discovered the resource of pods. Certificates come from files. When the files change, kopf
+reopens its port; the webhook is unavailable for a moment, and because of ``failurePolicy: Ignore`` pods are then
+admitted unchanged. Any error in here admits the pod: scheduling does not depend on the webhook.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ from vgpu_scheduler.model import PodClaims
 log = logging.getLogger(__name__)
 
 PATH = "webhook"
-"""Where the API server asks, as HAMi's webhook is asked."""
+"""The path of the webhook, the same as that of HAMi's."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionEndpoint:
-    """Where the webhook listens.
+    """The port and certificates of the webhook.
 
     Attributes
     ----------
@@ -41,9 +39,9 @@ class AdmissionEndpoint:
     cert_file, key_file
         Its certificate and key.
     ca_file
-        Who asks must have a certificate of this authority; None lets anybody ask.
+        The authority that must have signed the callers' certificates; None accepts any caller.
     reload_interval
-        Seconds between two looks at the files.
+        Seconds between two checks whether the files changed.
     """
 
     port: int
@@ -55,7 +53,7 @@ class AdmissionEndpoint:
 
 @dataclass(slots=True)
 class AdmissionStats:
-    """How often what came out."""
+    """Reviews by their result."""
 
     results: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("unchanged", "changed", "denied", "failed"), 0)
@@ -63,7 +61,7 @@ class AdmissionStats:
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """Tell whether a record is another than kopf's error for a pod that is not let in, which is an answer."""
+    """Filter out kopf's error record for a denied pod: a denial is a normal answer."""
     return not record.getMessage().startswith(f"Webhook {PATH!r} failed permanently")
 
 
@@ -73,13 +71,13 @@ class AdmissionServer(SupervisedKopf):
     Parameters
     ----------
     credentials
-        How the API server is reached, to discover what pods are.
+        How to reach the API server, to discover the resource of pods.
     endpoint
-        Where it listens.
+        Where to listen.
     rules
-        What is done to pods.
+        The rules of the review.
     over_quota
-        Tells whether claims go beyond what is left to a namespace.
+        Returns which quotas of a namespace claims exceed; see :data:`vgpu_scheduler.admission.review.OverQuota`.
     after_spawn, restarted
         See :class:`SupervisedKopf`.
     """
@@ -89,7 +87,7 @@ class AdmissionServer(SupervisedKopf):
         credentials: Credentials,
         endpoint: AdmissionEndpoint,
         rules: AdmissionRules,
-        over_quota: Callable[[str, PodClaims], bool],
+        over_quota: Callable[[str, PodClaims], str | None],
         *,
         after_spawn: Callable[[], None],
         restarted: Callable[[], None],
@@ -104,7 +102,7 @@ class AdmissionServer(SupervisedKopf):
         logging.getLogger("kopf.objects").addFilter(_is_no_refusal)
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
-        settings.scanning.disabled = True  # pods are always there: nothing that comes and goes has to be watched
+        settings.scanning.disabled = True  # the resource of pods always exists: no need to watch for definitions
         endpoint = self._endpoint
         verify: dict[str, Any] = {}
         if endpoint.ca_file is not None:
@@ -113,7 +111,7 @@ class AdmissionServer(SupervisedKopf):
             port=endpoint.port,
             certfile=str(endpoint.cert_file),
             pkeyfile=str(endpoint.key_file),
-            cafile=str(endpoint.ca_file) if endpoint.ca_file else None,  # only to notice that it changed
+            cafile=str(endpoint.ca_file) if endpoint.ca_file else None,  # only so that its changes are noticed
             file_check_interval=endpoint.reload_interval,
             **verify,
         )
@@ -134,12 +132,12 @@ class AdmissionServer(SupervisedKopf):
     def _review(self, pod: dict[str, Any], namespace: str) -> Verdict:
         try:
             verdict = review(pod, namespace, self._rules, self._over_quota)
-        except Exception:  # a mistake in here must keep nobody from creating pods
+        except Exception:  # an error in here must not keep anybody from creating pods
             log.exception("a pod in namespace %s could not be reviewed", namespace)
             self.stats.results["failed"] += 1
             return Verdict(pod)
         if verdict.pod is None:
-            log.info("a pod in namespace %s is not let in: %s", namespace, verdict.message)
+            log.info("a pod in namespace %s is refused: %s", namespace, verdict.message)
         result = "denied" if verdict.pod is None else "changed" if verdict.changed else "unchanged"
         self.stats.results[result] += 1
         return verdict

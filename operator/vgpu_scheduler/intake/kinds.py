@@ -1,9 +1,10 @@
-"""What is observed: the kinds of objects, where they are served and how one is read; and selections of pods."""
+"""What is observed: the kinds of objects, with their paths and decoders, and selections of pods."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -38,36 +39,57 @@ from vgpu_scheduler.kube import (
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
 
-__all__ = ["BOUND_PODS", "UNBOUND", "PodSelection", "pod_selections"]
-
-
 _Value = TypeVar("_Value", bound=Versioned)
+
+
+class Absence(Enum):
+    """What follows if the objects of a kind cannot be listed.
+
+    A kind that a CustomResourceDefinition defines may not be served; then it has no objects.
+    """
+
+    ALL_WAIT = "no pod is placed"
+    ALL_WAIT_IF_DEFINED = "no pod is placed, unless no CustomResourceDefinition defines the kind"
+    SOME_WAIT = "pods that refer to such objects are not placed"
+    SOME_WAIT_IF_DEFINED = (
+        "pods that refer to such objects are not placed; most clusters have no CustomResourceDefinition of the kind"
+    )
+
+    @property
+    def may_be_undefined(self) -> bool:
+        """Whether the API server may not serve the kind."""
+        return self in {Absence.ALL_WAIT_IF_DEFINED, Absence.SOME_WAIT_IF_DEFINED}
+
+    @property
+    def stops_all(self) -> bool:
+        """Whether resyncs wait for the list of the kind."""
+        return self in {Absence.ALL_WAIT, Absence.ALL_WAIT_IF_DEFINED}
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[_Value]):
-    """One kind of objects.
+    """A kind of objects.
 
     Attributes
     ----------
     name
-        As in ``kind``; the engine knows it by this.
+        As in ``kind``; also its name in the engine.
     path
-        Where all objects of the kind are listed and watched.
+        The path at which all objects of the kind are listed and watched.
     decode
-        Reads one; raises :class:`DecodeError`.
-    defined
-        Whether a CustomResourceDefinition makes it known: without that there are no such objects.
+        Decodes one object; raises :class:`DecodeError`.
+    absence
+        What follows if its objects cannot be listed.
     """
 
     name: str
     path: str
     decode: Decode[_Value]
-    defined: bool = False
+    absence: Absence = Absence.ALL_WAIT
 
 
 def _decode_policy(kind: str, obj: Encoded) -> PolicyResource:
-    """Read a policy; items of lists do not name their kind."""
+    """Decode a policy; items of lists do not name their kind."""
     found = _decoded(kind, obj)
     metadata = found.get("metadata")
     names = (metadata.get("namespace"), metadata.get("name")) if isinstance(metadata, Mapping) else ()
@@ -89,12 +111,12 @@ def _decoded(kind: str, obj: Encoded) -> Mapping[str, Any]:
 
 def _policies(kind: str) -> Kind[PolicyResource]:
     path = f"/apis/{GROUP}/{VERSION}/{PLURALS[kind]}"
-    return Kind(kind, path, partial(_decode_policy, kind), defined=True)
+    return Kind(kind, path, partial(_decode_policy, kind), Absence.ALL_WAIT_IF_DEFINED)
 
 
 def inventory_kind(name: str, path: str) -> Kind[NodeInventory]:
-    """Return a kind of objects that list the devices of nodes; somebody else's definition makes it known."""
-    return Kind(name, path, partial(decode_inventory, name), defined=True)
+    """Return a kind whose objects list the devices of nodes; another project's CRD defines it."""
+    return Kind(name, path, partial(decode_inventory, name), Absence.ALL_WAIT_IF_DEFINED)
 
 
 PODS: Kind[Pod] = Kind("Pod", "/api/v1/pods", decode_pod)
@@ -105,8 +127,8 @@ CLUSTER_POLICIES = _policies(CLUSTER_KIND)
 POLICIES = _policies(NAMESPACED_KIND)
 
 _STORAGE = "/apis/storage.k8s.io/v1"
-VOLUME_CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_volume_claim)
-VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume)
+VOLUME_CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_volume_claim, Absence.SOME_WAIT)
+VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume, Absence.SOME_WAIT)
 _STORAGE_KINDS = {
     "StorageClass": "storageclasses",
     "CSIDriver": "csidrivers",
@@ -115,7 +137,10 @@ _STORAGE_KINDS = {
     "VolumeAttachment": "volumeattachments",
 }
 STORAGE: tuple[Kind[Any], ...] = (
-    *(Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name]) for name, plural in _STORAGE_KINDS.items()),
+    *(
+        Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name], Absence.SOME_WAIT)
+        for name, plural in _STORAGE_KINDS.items()
+    ),
     VOLUMES,
     VOLUME_CLAIMS,
 )
@@ -125,19 +150,19 @@ SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
     Kind(name, f"{group}/{name.lower()}s", partial(decode_selecting, name))
     for name, group in zip(SELECTING_KINDS, ("/api/v1", "/api/v1", "/apis/apps/v1", "/apis/apps/v1"), strict=True)
 )
-"""The kinds whose selectors say which pods the system's spread keeps apart; watched only where that is on."""
+"""The kinds whose selectors define which pods the default topology spread covers; watched only if it is enabled."""
 
 BUDGETS: Kind[DisruptionBudget] = Kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", decode_budget)
-"""The disruption budgets; watched only where pods may be evicted."""
+"""The disruption budgets; watched only if preemption is enabled."""
 
 POD_GROUPS: tuple[Kind[PodGroup], ...] = tuple(
-    Kind(kind.name, kind.path, kind.decode, defined=True) for kind in POD_GROUP_KINDS
+    Kind(kind.name, kind.path, kind.decode, Absence.SOME_WAIT_IF_DEFINED) for kind in POD_GROUP_KINDS
 )
 """The kinds of objects that describe groups of pods."""
 
-SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
-"""All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it
-is known, and the locks of nodes name pods."""
+RESYNCED_KINDS: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
+"""All kinds, in the order in which consistent lists are processed: policies, namespaces and quotas come before the
+pods to decide, and pods before the nodes whose locks name them."""
 
 
 UNBOUND: Final = "spec.nodeName="
@@ -151,12 +176,12 @@ class PodSelection:
     Attributes
     ----------
     name
-        What logs and tasks call it.
+        The selection's name in logs and tasks.
     fields
         The field selector.
     bound
-        Whether it has all bound pods. A pod leaves these when it is deleted, and any other selection when it is bound
-        or deleted, or when it is no longer nominated.
+        Whether the selection has all bound pods. A pod leaves that one when it is deleted, and any other selection
+        when it is bound or deleted, or when it is no longer nominated.
     """
 
     name: str
@@ -169,14 +194,14 @@ BOUND_PODS: Final = PodSelection("bound", "spec.nodeName!=", bound=True)
 
 
 def pod_selections(scheduler_names: Collection[str], coexist_with: Collection[str]) -> tuple[PodSelection, ...]:
-    """Return the selections that show all pods that hold something; no pod is in two of them, nor in one of kopf's.
+    """Return the selections of all pods that hold something; they overlap neither each other nor kopf's selections.
 
     Parameters
     ----------
     scheduler_names
-        Ours: kopf shows their unbound pods.
+        Our scheduler names; kopf watches their unbound pods.
     coexist_with
-        The schedulers that announce what they will bind.
+        The schedulers that announce their placements before they bind.
     """
     others = sorted(set(coexist_with) - set(scheduler_names))
     shown = [f"spec.schedulerName!={name}" for name in sorted({*scheduler_names, *others})]

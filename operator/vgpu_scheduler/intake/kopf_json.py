@@ -1,7 +1,7 @@
-"""How kopf reads JSON, for which it has no setting: objects of any depth, and nothing of what is known already.
+"""Replaces how kopf reads JSON, for which it has no setting: any nesting depth, and no changes that are known already.
 
-With the standard library's limit one deep object ends a watch. And of a change that another stream has shown, kopf
-would make several tasks and copies before it asks whether anybody wants it.
+With the standard library's recursion limit, one deeply nested object ends a watch. For a change that another stream has
+shown already, kopf would make several tasks and copies before it asks whether the handler wants it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from kopf._cogs.clients import api
 
 from vgpu_scheduler.kube import ObjectIdentity, loads
 
-__all__ = ["read_any_depth", "skip_known"]
-
 IsKnown = Callable[[str, ObjectIdentity], bool]
 """Tells whether an object of a kind is known in its version."""
 _is_known: ContextVar[IsKnown] = ContextVar("is_known")
-"""Of each kopf operator, for there may be several in a process."""
+"""One per kopf operator, because several may run in a process."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -41,35 +39,43 @@ class _Event(msgspec.Struct):
     object: _Changed
 
 
-_events: Final = msgspec.json.Decoder(_Event, strict=False)  # versions are numbers in texts
+_events: Final = msgspec.json.Decoder(_Event, strict=False)  # resource versions are numbers in strings
 
 
 def skip_known(is_known: IsKnown) -> None:
-    """Have kopf skip changes of objects that are known, in this context and in the tasks that are made in it."""
+    """Have kopf skip changes of known objects, in this context and in tasks created from it."""
     _is_known.set(is_known)
 
 
+def _known_change(line: str) -> _Changed | None:
+    """Return the changed object of a line whose version is known already; None for any other line."""
+    is_known = _is_known.get(None)
+    if is_known is None or not line.startswith('{"type":"MODIFIED"'):
+        return None
+    try:
+        changed = _events.decode(line).object
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None  # the line is then read as a whole, which reports the error
+    meta = changed.metadata
+    identity = ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+    return changed if is_known(changed.kind, identity) else None
+
+
 class _Json:
-    """What kopf uses of the module ``json`` to read the lines of a watch."""
+    """The part of the module ``json`` that kopf uses to read the lines of a watch."""
 
     @staticmethod
     def loads(line: str) -> Any:
-        """Read a line; a change that is known becomes a bookmark, of which kopf only keeps the version."""
-        is_known = _is_known.get(None)
-        if is_known is not None and line.startswith('{"type":"MODIFIED"'):
-            try:
-                changed = _events.decode(line).object
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                return loads(line)  # what is wrong with it is said there
-            meta = changed.metadata
-            if is_known(changed.kind, ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)):
-                metadata = {"resourceVersion": str(meta.resource_version)}
-                return {"type": "BOOKMARK", "object": {"kind": changed.kind, "metadata": metadata}}
-        return loads(line)
+        """Read a line; a known change becomes a bookmark, of which kopf keeps only the resource version."""
+        changed = _known_change(line)
+        if changed is None:
+            return loads(line)
+        metadata = {"resourceVersion": str(changed.metadata.resource_version)}
+        return {"type": "BOOKMARK", "object": {"kind": changed.kind, "metadata": metadata}}
 
 
 def read_any_depth() -> None:
-    """Have kopf read objects of any depth: the lines of watches, and lists, which aiohttp decodes for it."""
+    """Have kopf read objects of any depth, both in lines of watches and in lists, which aiohttp decodes."""
     watches: Any = api
     watches.json = _Json
     lists: Any = aiohttp.ClientResponse.json

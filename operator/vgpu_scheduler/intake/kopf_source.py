@@ -1,4 +1,4 @@
-"""The pods that wait for us, and the nodes, through kopf."""
+"""Our waiting pods, and the nodes, through kopf."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vgpu_scheduler.intake.watching import EventHandler
 
 
 class KopfSource(SupervisedKopf):
-    """Watches the unscheduled pods of one scheduler name, and the nodes if asked to.
+    """Watches the unbound pods of one scheduler name, and optionally the nodes.
 
-    A pod leaves the selection when it is bound or deleted. kopf reports it as deleted then, with the object from
-    before: all that says is that it no longer waits. What became of it is told by the stream of bound pods.
+    A pod leaves the selection when it is bound or deleted. kopf reports both as a deletion, with the object from before
+    the change, so the event only means that the pod no longer waits. The stream of bound pods tells what became of it.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class KopfSource(SupervisedKopf):
     observer
         Where observations go.
     scheduler_name
-        Selected by the server: ``spec.schedulerName``. Field selectors know no "or", so each name has its own source.
+        The ``spec.schedulerName`` to select. Field selectors have no "or", so each name has its own source.
     nodes
-        Watch the nodes, too.
+        Whether to watch the nodes, too.
     lost_track, after_spawn
         See :class:`SupervisedKopf`.
     """

@@ -1,4 +1,4 @@
-"""Consistent lists of any kind, page by page: of whole objects, or of what changed since an earlier list."""
+"""Consistent lists of any kind, page by page: of whole objects, or of the changes since an earlier list."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _Value = TypeVar("_Value", bound=Versioned)
 _Listed = TypeVar("_Listed", bound=Versioned)
 
 _MOST_READ = 100
-"""How many objects are read one by one, one after the other; beyond that the whole list is quicker."""
+"""The most objects that are read one by one; beyond that a full list is quicker."""
 
 
 @dataclass(slots=True)
 class Listing(Generic[_Value]):
-    """What a list showed.
+    """The result of a list.
 
     Attributes
     ----------
     version
-        The list's resource version; None where there is no such kind at all.
+        The list's resource version; None if the API server does not serve the kind.
     unreadable
-        ``namespace/name`` of the objects that could not be read: they are there, although they are not among the
-        objects. Empty where even that could not be read.
+        ``namespace/name`` of the objects that exist but could not be decoded; an empty string for one whose name
+        could not be decoded either.
     since
-        The version of the list that was the last one taken in when this one was asked for; None if nobody noted it.
+        The version of the last list that was processed when this one was requested; None if not noted.
     unchanged
-        The objects that are there in the version in which they are known; they are not among the objects.
+        The objects whose current version is known already; they are not among ``objects``.
     present
-        Objects that are there and were not to be read; they are not among the objects.
+        Objects that exist but were not read because the caller did not want them; they are not among ``objects``.
     """
 
     objects: list[_Value] = field(default_factory=list)
@@ -59,18 +59,18 @@ class Listing(Generic[_Value]):
     present: list[ObjectIdentity] = field(default_factory=list)
 
     def skip(self, error: DecodeError) -> None:
-        """Leave out an object that cannot be read: the others go on."""
+        """Note an object that cannot be decoded, and continue with the others."""
         log.warning("%s", error)
         self.unreadable.add(error.key)
 
 
 async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None, fields: str = "") -> Listing[_Value]:
-    """Return all objects of a kind, or those of a selection, consistently: never from a cache.
+    """Return all objects of a kind or a selection, from a consistent list (never from the watch cache).
 
     Parameters
     ----------
     since
-        The version of the list that was taken in last: several may be under way, and which is newer must show.
+        The version of the last list that was processed: lists may overlap, and their order must be known.
     fields
         A field selector; empty for all objects.
 
@@ -80,7 +80,7 @@ async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None,
         If a page cannot be read.
     """
     found: Listing[_Value] = Listing(since=since)
-    async with aclosing(_pages(api, kind, found, lambda obj: read(kind, obj), fields=fields)) as pages:
+    async with aclosing(_pages(api, kind, found, lambda obj: decode_as(kind, obj), fields=fields)) as pages:
         async for page in pages:
             if page is None:
                 found.objects = []
@@ -102,19 +102,19 @@ async def list_changed(
     *,
     unknown: bool = True,
 ) -> Listing[_Value]:
-    """Return all objects of a kind, consistently, but read only those that are not known in their present version.
+    """Return all objects of a kind from a consistent list, but read only objects whose current version is not known.
 
-    Metadata alone is listed: it costs the API server and this program less than whole objects. Where many changed,
-    or single objects may not be read, whole objects are listed after all.
+    It lists metadata only, which costs the API server and this program less than whole objects. If many objects
+    changed, or single objects may not be read, it lists whole objects instead.
 
     Parameters
     ----------
     known
-        In which version an object is known.
+        Returns the version in which an object is known, 0 if it is not.
     since, fields
         As in :func:`list_all`.
     unknown
-        Whether objects are read that are not known at all.
+        Whether to read objects that are not known at all.
 
     Raises
     ------
@@ -141,16 +141,16 @@ async def list_changed(
 
 
 async def list_pods(api: ApiClient, known: Known, since: int | None = None, *, unknown: bool = True) -> Listing[Pod]:
-    """Return which pods there are, and read those that are not known in their present version.
+    """Return all pods, but read only pods whose current version is not known.
 
-    The unbound ones are listed first: a pod that was known by then, and is in neither list, is gone.
+    Unbound pods are listed first: a pod that was known by then and is in neither list is gone.
 
     Parameters
     ----------
     known, since
         As in :func:`list_changed`.
     unknown
-        Whether unbound pods that are not known at all are read, too.
+        Whether to read unbound pods that are not known at all.
 
     Raises
     ------
@@ -169,33 +169,33 @@ async def list_pods(api: ApiClient, known: Known, since: int | None = None, *, u
     )
 
 
-async def read_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str) -> _Value | None:
-    """Return an object as it is now, None if it is not there.
+async def get_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str) -> _Value | None:
+    """Return the current state of an object; None if it does not exist.
 
     Parameters
     ----------
     namespace
-        Empty for an object without one.
+        Empty for cluster-scoped objects.
 
     Raises
     ------
     ApiError, ApiUnreachableError
-        If it may not be read, or there is no answer.
+        If the API server refuses the read or does not answer.
     DecodeError
-        If it cannot be read.
+        If the object cannot be decoded.
     """
     response = await api.request("GET", object_path(kind.path, namespace, name))
     if response.status == HTTPStatus.NOT_FOUND:
         return None
     if not response.ok:
         raise ApiError(response)
-    return read(kind, response.body)
+    return decode_as(kind, response.body)
 
 
 async def _add_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> bool:
-    """Add an object to a listing as it is now, if it is still there; False if it may not be read."""
+    """Read an object, and add it to a listing if it still exists; return False if reading it is forbidden."""
     try:
-        current = await read_one(api, kind, identity.namespace, identity.name)
+        current = await get_one(api, kind, identity.namespace, identity.name)
     except ApiError as error:
         if error.response.status == HTTPStatus.FORBIDDEN:
             return False
@@ -216,7 +216,7 @@ async def _pages(
     form: str = "application/json",
     fields: str = "",
 ) -> AsyncGenerator[list[_Listed] | None, None]:
-    """Yield the objects of each page of one consistent list, and None where it begins anew; note its version."""
+    """Yield the objects of each page of one consistent list, and None when the list restarts; note its version."""
     try:
         async with aclosing(list_pages(api, kind.path, form, fields)) as pages:
             async for listed in pages:
@@ -228,22 +228,22 @@ async def _pages(
                 if not page.continue_token:
                     found.version = int(page.resource_version or 0)
     except ApiError as error:
-        if error.response.status != HTTPStatus.NOT_FOUND or not kind.defined:
+        if error.response.status != HTTPStatus.NOT_FOUND or not kind.absence.may_be_undefined:
             raise
 
 
-def read(kind: Kind[_Value], obj: Encoded) -> _Value:
-    """Read one object.
+def decode_as(kind: Kind[_Value], obj: Encoded) -> _Value:
+    """Decode one object.
 
     Raises
     ------
     DecodeError
-        If it cannot be read, whatever the reason: one object must not end a watch or a list.
+        If decoding fails for any reason: one object must not end a watch or a list.
     """
     try:
         return kind.decode(obj)
     except DecodeError:
         raise
     except Exception as error:
-        log.exception("a %s could not be read", kind.name)
+        log.exception("a %s could not be decoded", kind.name)
         raise DecodeError(kind.name, "", "", internal_error(error)) from error

@@ -1,4 +1,4 @@
-"""The one place that all observations pass through, whatever watch, stream or list they come from."""
+"""The observer: every observation passes through it, whether it comes from a watch, a stream or a list."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Sweep
+from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Resync
 from vgpu_scheduler.intake.kinds import NODES, Kind
-from vgpu_scheduler.intake.lister import Listing, read
+from vgpu_scheduler.intake.lister import Listing, decode_as
 from vgpu_scheduler.kube import (
     DecodeError,
     Encoded,
@@ -31,59 +31,59 @@ _Value = TypeVar("_Value", bound=Versioned)
 
 @dataclass(slots=True)
 class IntakeStats:
-    """What came in, for metrics."""
+    """Counts of what was observed, for metrics."""
 
     observed: Counter[str] = field(default_factory=Counter)
     """Observations by kind."""
     undecodable: int = 0
     problems: Counter[tuple[str, EventReason]] = field(default_factory=Counter)
-    """Problems by the kind of the object and the reason of their event."""
+    """Problems by the object's kind and the event's reason."""
     restarts: int = 0
     relists: int = 0
-    swept: int = 0
+    missed_deletions: int = 0
     drift: int = 0
-    """Nodes whose ledger differed from its rebuild at the last sweep, and could not be repaired."""
+    """Nodes whose ledger differed from its rebuild at the last audit and could not be repaired."""
     repaired: int = 0
     """Mistakes in the ledger that were repaired."""
 
     def restarted(self) -> None:
-        """Count that kopf had to be started again."""
+        """Count a restart of kopf."""
         self.restarts += 1
 
 
 class Listener(Protocol):
-    """Is told of what was taken in, and looks at nothing itself."""
+    """Is told of all observations."""
 
     def seen(self, kind: str, value: Versioned) -> None:
-        """Take in an object that was observed."""
+        """Note that an object was observed."""
 
     def object_gone(self, kind: str, value: Versioned) -> None:
-        """Take in that an object is gone."""
+        """Note that an object is gone."""
 
     def pod_gone(self, uid: str) -> None:
-        """Take in that a pod is gone."""
+        """Note that a pod is gone."""
 
 
 @dataclass(slots=True)
 class Observer:
-    """Hands observations to the engine and tells those who wait for them.
+    """Hands observations to the engine, and wakes tasks that wait for them.
 
-    An object that the engine cannot take in is reported and left out; all others go on.
+    An object that the engine cannot process is reported and skipped.
 
     Parameters
     ----------
     engine
-        What is known and what is decided from it.
+        The engine: cluster state and scheduling decisions.
     monotonic
-        Seconds since some point in the past.
+        Returns seconds of a monotonic clock.
     signals
-        Where those who wait for observations listen.
+        The signals that wake waiting tasks.
     report
-        Told of objects that could not be understood.
+        Called with each problem found in an object.
     at_once
-        Objects of a list between two looks at everything else: a large cluster must not stop the loop.
+        The most objects of a list to process before yielding to other tasks.
     listener
-        Told of all observations; None for nobody.
+        Told of all observations; None for no listener.
     """
 
     engine: Engine
@@ -95,14 +95,14 @@ class Observer:
     stats: IntakeStats = field(default_factory=IntakeStats)
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
-        """Take in an object."""
+        """Observe an object."""
         self._take(kind, found, self.engine.kinds[kind.name].observe)
         if self.listener is not None:
             self.listener.seen(kind.name, found)
         self.signals.decide_again()
 
     def seen_unchanged(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
-        """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
+        """Record that an object exists in a version; return False if that version is new and has to be decoded."""
         return self._confirm(kind, self.engine.kinds[kind.name].identify(identity), identity.resource_version)
 
     def _confirm(self, kind: Kind[Any], key: Hashable, version: int) -> bool:
@@ -113,12 +113,13 @@ class Observer:
         return True
 
     def observe_answer(self, kind: Kind[_Value], answer: Encoded) -> None:
-        """Take in an object that the answer to a request shows; one that cannot be read is left out.
+        """Observe an object that the API server returned in an answer; skip it if it cannot be decoded.
 
-        One that is known in that version wakes nobody: who waits and reads it meanwhile would wake itself each time.
+        A version that is known already wakes no waiting task: a task that re-reads an object while it waits would
+        otherwise wake itself with each read.
         """
         try:
-            found = read(kind, answer)
+            found = decode_as(kind, answer)
         except DecodeError as error:
             self.undecodable(error)
             return
@@ -126,21 +127,21 @@ class Observer:
             self.observe(kind, found)
 
     def undecodable(self, error: DecodeError) -> None:
-        """Count an object that cannot be read, and log why; it is left out."""
+        """Count an object that cannot be decoded, and log why."""
         self.stats.undecodable += 1
         log.warning("%s", error)
 
     def take_event(
         self, kind: Kind[_Value], how: str | None, found: _Value, left: Callable[[_Value], None] | None = None
     ) -> None:
-        """Take in what an event of a watch shows.
+        """Observe the object of a watch event.
 
         Parameters
         ----------
         how
-            The type of the event; None if it is of an initial listing.
+            The type of the event; None if the event belongs to an initial listing.
         left
-            Told of what left the watched selection; without it, such an object is deleted.
+            Called with objects that left the watched selection; without it, such objects count as deleted.
         """
         if how != "DELETED":
             self.observe(kind, found)
@@ -150,7 +151,7 @@ class Observer:
             left(found)
 
     def deleted_by_watch(self, kind: Kind[_Value], found: _Value) -> None:
-        """Take in that an object is deleted; ``found`` is its last state."""
+        """Observe that an object was deleted; ``found`` is its last state."""
 
         def remove(found: _Value, now: float) -> tuple[Problem, ...]:
             self.engine.kinds[kind.name].remove(found, found.resource_version, now)
@@ -162,15 +163,17 @@ class Observer:
         self.signals.decide_again()
 
     def left_selection(self, pod: Versioned) -> None:
-        """Take in that a pod left the selection of unbound pods that it was in, as of its resource version.
+        """Observe that a pod left its selection of unbound pods, as of its resource version.
 
-        It was bound, is gone or counts no more, which the stream of bound pods tells; the object is from before that.
+        The pod was bound or deleted, or no longer qualifies; the stream of bound pods tells which. The object that
+        the watch shows is from before the change.
         """
-        self.engine.leave_selection(pod.uid, pod.resource_version, self.monotonic())
-        self.signals.decide_again()  # the turn of another one of its class may have come
+        self.engine.unscheduled_pods.leave_selection(pod.uid, pod.resource_version, self.monotonic())
+        self.signals.selection_left(pod.uid)
+        self.signals.decide_again()  # the next pod of its unschedulable class may be tried now
 
     def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
-        """Take in that the stream of bound pods has shown all that were bound; see the engine's method."""
+        """Observe that the stream of bound pods is complete up to a version; see the engine's method."""
         gone = self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
         if self.listener is not None:
             for uid in gone:
@@ -178,46 +181,46 @@ class Observer:
         self.signals.decide_again()
 
     def absent_in_read(self, pod: Pod) -> None:
-        """Take in that a pod is not there any more, as a read says."""
+        """Observe that a read found a pod gone."""
         self.engine.remove_pod(pod.uid, self.monotonic())
         if self.listener is not None:
             self.listener.pod_gone(pod.uid)
         self.signals.decide_again()
 
     async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Take in the objects of a list that says nothing of those that it does not have."""
+        """Observe the objects of a list; objects that it lacks are not removed."""
         for number, found in enumerate(listing.objects, 1):
             self.observe(kind, found)
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         self.stats.undecodable += len(listing.unreadable)
 
-    async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Bring the objects of a kind in line with a consistent list of all of them, unless a newer one came before."""
-        sweep: Sweep[_Value] | None = self.engine.lists.sweep(kind.name, listing.version, listing.since)
-        if sweep is None:
+    async def resync(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
+        """Resync a kind with a consistent list of all its objects, unless a newer list was processed before."""
+        resync: Resync[_Value] | None = self.engine.lists.resync(kind.name, listing.version, listing.since)
+        if resync is None:
             return
         for number, identity in enumerate(listing.unchanged, 1):
-            sweep.seen_unchanged(identity, self.monotonic())
+            resync.seen_unchanged(identity, self.monotonic())
             if kind.name == NODES.name:
                 self.signals.node_changed(
                     identity.name
-                )  # one that is closed is looked at now and then, whatever happens
+                )  # a closed node is checked periodically even if nothing about it changes
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for identity in listing.present:
-            sweep.note(identity)
+            resync.note(identity)
         for number, found in enumerate(listing.objects, 1):
-            self._take(kind, found, sweep.take)
+            self._take(kind, found, resync.take)
             if self.listener is not None:
                 self.listener.seen(kind.name, found)
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
-        for found in sweep.missing(listing.unreadable):
-            self._take(kind, found, sweep.remove)
+        for found in resync.missing(listing.unreadable):
+            self._take(kind, found, resync.remove)
             if self.listener is not None:
                 self.listener.object_gone(kind.name, found)
-            self.stats.swept += 1
+            self.stats.missed_deletions += 1
         self.stats.undecodable += len(listing.unreadable)
         self.signals.decide_again()
 
@@ -225,9 +228,9 @@ class Observer:
         self.stats.observed[kind.name] += 1
         try:
             problems = take(found, self.monotonic())
-        except Exception as error:  # one object must not end a watch or a sweep
+        except Exception as error:  # one object must not end a watch or a resync
             title = self.engine.kinds[kind.name].title(found)
-            log.exception("%s %s could not be taken in", kind.name, title)
+            log.exception("%s %s could not be processed", kind.name, title)
             namespace, _, name = title.rpartition("/")
             text = internal_error(error)
             problems = (Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, text),)
@@ -237,7 +240,7 @@ class Observer:
         self._tell(found)
 
     def _tell(self, found: object) -> None:
-        """Tell those who wait at a node."""
+        """Wake the tasks that wait for this node, volume or claim."""
         if isinstance(found, Node):
             self.signals.node_changed(found.name)
         elif isinstance(found, Pod) and found.node_name:

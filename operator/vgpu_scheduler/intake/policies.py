@@ -1,8 +1,8 @@
-"""Policy resources, namespaces and their quotas, through a kopf operator of their own.
+"""Policies, namespaces and quotas, through a kopf operator of their own.
 
-It is separate from those of pods and nodes because it has to look at CustomResourceDefinitions: with kopf's scanning
-disabled, deleting one ends the operator, and one that is applied later is never seen. Without the definitions there are
-no policies, and scheduling goes on.
+It is separate from the operators for pods and nodes because it has to watch CustomResourceDefinitions: with kopf's
+scanning disabled, deleting a definition ends the operator, and kopf never sees one that is created later. Without the
+definitions there are no policies, and scheduling goes on.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from vgpu_scheduler.policy import GROUP, PLURALS, VERSION
 
 _DEFINITIONS = frozenset(f"{plural}.{GROUP}" for plural in PLURALS.values())
 _SERVED_WITHIN = 3.0
-"""Seconds after which the API server serves what is defined, and no longer what was."""
+"""Seconds until the API server has adapted to a created or deleted definition."""
 
 
 class PolicySource(SupervisedKopf):
-    """Watches the policy resources, the namespaces and the quotas.
+    """Watches policies, namespaces and quotas.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class PolicySource(SupervisedKopf):
             if event["type"] is None or event["object"]["metadata"]["name"] not in _DEFINITIONS:
                 return
             if event["type"] == "DELETED":
-                self._lost_track()  # kopf stops watching what has no definition, maybe before it saw its objects go
+                self._lost_track()  # kopf stops watching an undefined kind, maybe before it saw its objects deleted
             if self._timer is not None:
                 self._timer.cancel()
-            # kopf looks for what is defined when it is told of it, which may be before the API server serves that.
+            # kopf discovers resources when the definition's event arrives; the API server may not serve them yet.
             self._timer = asyncio.get_running_loop().call_later(_SERVED_WITHIN, self.begin_anew)

@@ -1,4 +1,4 @@
-"""Storage objects are watched while a pod that waits for volumes needs them, and only then."""
+"""Streams of storage objects, which run only while a waiting pod needs volumes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from vgpu_scheduler.intake.stream import ObjectStream
 log = logging.getLogger(__name__)
 
 _LINGER = 600.0
-"""Seconds that the objects are watched after the last pod that needed them: the next one often comes soon."""
+"""Seconds to keep watching after the last pod that needed the objects: the next one often comes soon."""
 _POLL_INTERVAL = 5.0
-"""Seconds between looks whether they are still needed, or whether the API server lets them be read now."""
+"""Seconds between two checks whether the objects are still needed, and whether the API server allows reading them."""
 
 
 class StorageStreams:
-    """Watches the storage objects while waiting pods name claims or disks.
+    """Watches the storage objects while waiting pods use volume claims or disks.
 
     Parameters
     ----------
     api, observer
-        Where they come from and go to.
+        The source and the target of observations.
     lost_track
         Called when deletions may have been missed.
     linger
-        Seconds that they are watched after the last pod that needed them.
+        Seconds to keep watching after the last pod that needed the objects.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class StorageStreams:
 
     @property
     def kinds(self) -> Sequence[Kind[Any]]:
-        """The kinds that are watched now and could be listed; what may not be read must not be asked for elsewhere."""
+        """The kinds that are watched and listed now; kinds that may not be read are left out."""
         return [stream.kind for stream in self._streams if stream.listed.is_set() and not stream.refusal]
 
     def _look(self) -> None:
-        """Start the watches if the pod that was just observed needs storage objects."""
+        """Start the watches if a waiting pod needs storage objects."""
         if self._engine.storage.needed:
             self._needed.set()
 
     async def run(self) -> None:
-        """Watch whenever they are needed, until cancelled."""
+        """Watch whenever storage objects are needed, until cancelled."""
         while True:
             await self._needed.wait()
             await self._watch()
 
     async def _watch(self) -> None:
-        """Watch until nobody has needed them for a while."""
+        """Watch until no pod has needed the objects for a while."""
         streams = [ObjectStream(self._api, kind, self._observer, self._lost_track) for kind in STORAGE]
         tasks = [asyncio.create_task(stream.run(), name=f"stream-{stream.kind.name}") for stream in streams]
         self._streams = streams
@@ -76,11 +76,11 @@ class StorageStreams:
         finally:
             self._streams = ()
             self._needed.clear()
-            self._engine.storage.unknown()
+            self._engine.storage.mark_unsynced()
             await end_tasks(tasks)
 
     def _tell(self, streams: Sequence[ObjectStream[Any]]) -> None:
-        """Say whether all objects are known, and if not so what may not be read, if that is why."""
+        """Tell the engine whether all storage objects are known, and if not, which kind may not be read."""
         storage = self._engine.storage
         refused = next((stream for stream in streams if stream.refusal), None)
         problem = f"{refused.kind.name} objects cannot be read: {refused.refusal}" if refused else ""
@@ -88,13 +88,13 @@ class StorageStreams:
         if (known, problem) == (storage.synced, storage.unreadable):
             return
         if known:
-            storage.known()
+            storage.mark_synced()
         else:
-            storage.unknown(problem)
+            storage.mark_unsynced(problem)
         self._observer.signals.decide_again()
 
     async def _pause(self, streams: Sequence[ObjectStream[Any]]) -> None:
-        """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""
+        """Wait until one more kind is listed, or, once all are, until they are needed; 5 seconds at most."""
         self._needed.clear()
         awaited = next((stream.listed for stream in streams if not stream.listed.is_set()), self._needed)
         await wait_for_event(awaited, _POLL_INTERVAL)

@@ -1,7 +1,7 @@
-"""One light, read-only stream of all objects of a kind: only what counts is decoded.
+"""A light, read-only stream of all objects of a kind, which decodes only the fields that are used.
 
-An API server ends the watches of clients that fall behind; the stream then resumes from the last resource version. Only
-when that is too old it lists again.
+An API server ends the watches of clients that fall behind; the stream then resumes from its last resource version. It
+lists again only if that version is too old.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
-from vgpu_scheduler.intake.lister import list_all, read
+from vgpu_scheduler.intake.lister import decode_as, list_all
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Versioned, decode_event, decode_identity
+from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Pod, Versioned, decode_event, decode_identity
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _Value = TypeVar("_Value", bound=Versioned)
 
 _DELETED = b'{"type":"DELETED"'
 _LOOK_AGAIN = 10.0
-"""Seconds between two looks whether somebody has defined a kind."""
+"""Seconds between two checks whether the API server serves a kind by now."""
 
 
 class ObjectStream(Generic[_Value]):
@@ -36,21 +36,21 @@ class ObjectStream(Generic[_Value]):
     kind
         The kind.
     observer
-        Where they go.
+        Where observations go.
     lost_track
         Called when deletions may have been missed.
     since
-        The version of a consistent list that was taken in already, which is followed from there; 0 to list first.
+        The version of a consistent list that was processed already, to watch from; 0 to list first.
     selection
-        Which pods are listed and watched; all objects of the kind without it.
+        The pods to list and watch; None for all objects of the kind.
 
     Attributes
     ----------
     listed
-        Set once all objects of the kind were taken in.
+        Set once all objects of the kind were observed.
     refusal
-        Why the API server does not let them be listed or watched, empty unless it said so last. What is known may be
-        out of date until they are listed anew.
+        Why the API server refuses to list or watch the objects; empty if it did not refuse last time. While refused,
+        what is known may be stale until the next list.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class ObjectStream(Generic[_Value]):
         self.kind = kind
         self._selection = selection
         self._unreadable: set[str] = set()
-        """``namespace/name`` of what could not be read, which may be a pod that was bound; empty where not even that
-        could: sweeps tell then who is gone."""
+        """``namespace/name`` of the pods that could not be decoded and may be bound. It contains an empty string if a
+        name could not be decoded either; then only resyncs tell which pods are gone."""
         self._observer = observer
         self._left = None if selection is None or selection.bound else observer.left_selection
         self._lost_track = lost_track
@@ -87,19 +87,19 @@ class ObjectStream(Generic[_Value]):
             try:
                 if not version:
                     version = await self._list()
-                if not version and self.kind.defined:
-                    await asyncio.sleep(_LOOK_AGAIN)  # nobody has defined the kind: there is nothing to watch yet
+                if not version and self.kind.absence.may_be_undefined:
+                    await asyncio.sleep(_LOOK_AGAIN)  # no CRD defines the kind yet: there is nothing to watch
                     continue
                 seen = self._events
                 version = await self._watch(version)
                 if self._events != seen:
                     backoff.reset()
                     continue
-                await backoff.sleep()  # a server that ends each watch at once must not be asked all the time
+                await backoff.sleep()  # do not reconnect in a tight loop to a server that ends each watch at once
             except ApiError as error:
                 if not version or error.response.status == HTTPStatus.FORBIDDEN:
                     self.refusal = str(error)
-                undefined = error.response.status == HTTPStatus.NOT_FOUND and self.kind.defined
+                undefined = error.response.status == HTTPStatus.NOT_FOUND and self.kind.absence.may_be_undefined
                 if error.response.status == HTTPStatus.GONE or undefined:
                     version = ""
                 log.warning("stream of %s: %s", self.kind.path, error)
@@ -107,8 +107,8 @@ class ObjectStream(Generic[_Value]):
             except ApiUnreachableError as error:
                 log.warning("stream of %s: %s", self.kind.path, error)
                 await backoff.sleep()
-            except Exception:  # whatever it is, these objects must go on to count
-                log.exception("stream of %s broke off and begins anew", self.kind.path)
+            except Exception:  # whatever fails, these objects must keep being observed
+                log.exception("stream of %s failed and is restarted", self.kind.path)
                 version = ""
                 await backoff.sleep()
 
@@ -116,14 +116,14 @@ class ObjectStream(Generic[_Value]):
         selection = self._selection
         if selection is None:
             listing = await list_all(self._api, self.kind, self._observer.engine.lists.listed(self.kind.name))
-            await self._observer.sweep(self.kind, listing)
-        else:  # of those that were in it before a sweep tells what they became
+            await self._observer.resync(self.kind, listing)
+        else:  # only a resync tells what became of the pods that left the selection
             listing = await list_all(self._api, self.kind, fields=selection.fields)
             await self._observer.observe_all(self.kind, listing)
             self._unreadable = set(listing.unreadable)
             self._show_up_to(str(listing.version or 0))
         version = str(listing.version or "")
-        if self.listed.is_set() and (version or self._served):  # of what nobody has defined nothing is missed
+        if self.listed.is_set() and (version or self._served):  # a kind that was not served has no missed deletions
             self._observer.stats.relists += 1
             self._lost_track()
         self._served = bool(version)
@@ -132,12 +132,12 @@ class ObjectStream(Generic[_Value]):
         return version
 
     async def _watch(self, version: str) -> str:
-        """Follow the stream to its end; return where to resume, or an empty text if that is too old."""
+        """Follow the watch to its end; return the version to resume from, or an empty text if that is too old."""
         fields = "" if self._selection is None else self._selection.fields
         try:
             async with watch(self._api, self.kind.path, version, fields) as lines:
                 if self.refusal:
-                    return ""  # it may be watched again; what was missed is listed
+                    return ""  # the watch is allowed again: list what was missed
                 async for line in lines:
                     try:
                         event = decode_event(line, self._read if line.startswith(_DELETED) else self._read_news)
@@ -157,6 +157,8 @@ class ObjectStream(Generic[_Value]):
                     version = event.resource_version or version
                     self._events += 1
                     if event.object is not None and not isinstance(event.object, ObjectIdentity):
+                        if self._unreadable and isinstance(event.object, Pod):
+                            self._unreadable.discard(event.object.key)
                         self._observer.take_event(self.kind, event.type, event.object, self._left)
                     self._show_up_to(version)
         except ApiUnreachableError as error:
@@ -165,22 +167,22 @@ class ObjectStream(Generic[_Value]):
         return version
 
     def _read(self, obj: Encoded) -> _Value:
-        return read(self.kind, obj)
+        return decode_as(self.kind, obj)
 
     def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
-        """Read an object, but for one that is known already: answers to our writes and lists may come first.
+        """Decode an object unless its version is known already from an answer to a write or from a list.
 
-        With a selection, every object is read and shown even if it is known: whoever waits until *all* bound pods are
-        shown counts on each.
+        With a selection every object is decoded and observed: :meth:`Observer.bound_shown_up_to` relies on all bound
+        pods having been observed.
         """
         if self._selection is None:
-            with suppress(DecodeError):  # what is wrong with it is said when it is read
+            with suppress(DecodeError):  # decoding the whole object below reports the error
                 identity = decode_identity(obj)
                 if self._observer.seen_unchanged(self.kind, identity):
                     return identity
-        return read(self.kind, obj)
+        return decode_as(self.kind, obj)
 
     def _show_up_to(self, version: str) -> None:
-        """Tell how far the bound pods have been shown, unless one may have been left out."""
+        """Report up to which version all bound pods were observed, unless one of them may have been left out."""
         if self._selection is not None and self._selection.bound and "" not in self._unreadable:
             self._observer.bound_shown_up_to(int(version), self._unreadable)

@@ -1,9 +1,9 @@
-"""kopf, supervised.
+"""A supervised kopf operator.
 
-Only ``on.event`` handlers, which write nothing: kopf's other handlers leave annotations and finalizers on the objects
-that they watch, and these are users' objects. Some watch errors end kopf (an HTTP 410, a broken line, errors inside the
-stream), and what was deleted while it was not watching it never reports. So it is started again, and a sweep is asked
-for. Several operators live in one process: each has its own registry, login and settings, and is kept from cancelling
+It uses only ``on.event`` handlers: kopf's other handlers write annotations and finalizers to the watched objects, and
+these belong to users. Some watch errors end kopf (an HTTP 410, a broken line, errors inside the stream), and kopf never
+reports what was deleted while it was not watching. The supervisor therefore restarts kopf and requests a resync.
+Several operators run in one process: each has its own registry, login and settings, and is prevented from cancelling
 tasks that it did not start.
 """
 
@@ -12,18 +12,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterator
-from contextlib import asynccontextmanager
-from contextvars import ContextVar, copy_context
+from collections.abc import Callable, Collection, Iterator
+from contextvars import copy_context
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import kopf
 from kopf._cogs.structs.credentials import Vault
 from kopf._core.engines.peering import Identity
 
-from vgpu_scheduler.apiclient import Credentials, end_tasks
+from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth, skip_known
+from vgpu_scheduler.intake.kopf_storage import NoDiffBase, NoProgress
+from vgpu_scheduler.intake.task_scope import task_scope
 from vgpu_scheduler.intake.watching import EventHandler
 from vgpu_scheduler.kube import ObjectIdentity
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _PREFIX = "kopf.vgpu-scheduler.io"
 _PAGE = 250
-"""Objects of a list that kopf has decoded at a time: each takes some tens of kB until its handler has run."""
+"""Objects per page of kopf's lists: each takes some tens of kB until its handler has run."""
 _RESTART_DELAY = 1.0
 _LONGEST_RESTART_DELAY = 30.0
 _WATCH_GRACE_PERIOD = 5.0
@@ -39,7 +39,7 @@ _WATCH_GRACE_PERIOD = 5.0
 
 
 class _Everything(Collection[Any]):
-    """A collection that contains whatever is asked for: kopf must not cancel tasks that it did not start."""
+    """A collection that contains everything: as the tasks to ignore, it keeps kopf from cancelling others' tasks."""
 
     def __contains__(self, item: object) -> bool:
         return True
@@ -52,7 +52,7 @@ class _Everything(Collection[Any]):
 
 
 class _Endless:
-    """Delays between reconnections that never run out; kopf ends when they do."""
+    """Delays between reconnections that never run out; kopf would end when they do."""
 
     def __iter__(self) -> Iterator[float]:
         yield from (0.2, 0.5, 1, 2, 5)
@@ -60,54 +60,21 @@ class _Endless:
             yield 10
 
 
-class _NoDiffBase(kopf.DiffBaseStorage):
-    """kopf's memory of objects' last state, for handlers that we do not have: computing it costs most of an event."""
-
-    def build(self, *, body: Any, extra_fields: Any = None) -> Any:
-        del body, extra_fields
-        return {}
-
-    def fetch(self, *, body: Any) -> Any:
-        del body
-
-    def store(self, *, body: Any, patch: Any, essence: Any) -> None:
-        """Store nothing."""
-
-
-class _NoProgress(kopf.ProgressStorage):
-    """kopf's memory of handlers under way, for handlers that we do not have."""
-
-    def fetch(self, *, key: Any, body: Any) -> Any:
-        del key, body
-
-    def store(self, *, key: Any, record: Any, body: Any, patch: Any) -> None:
-        """Store nothing."""
-
-    def purge(self, *, key: Any, body: Any, patch: Any) -> None:
-        """Purge nothing."""
-
-    def touch(self, *, body: Any, patch: Any, value: Any) -> None:
-        """Touch nothing."""
-
-    def clear(self, *, essence: Any) -> Any:
-        return essence
-
-
 class SupervisedKopf(ABC):
-    """A kopf operator that is started again whenever it ends.
+    """A kopf operator that is restarted whenever it ends.
 
     Parameters
     ----------
     credentials
-        How the API server is reached.
+        The address of the API server and how to authenticate.
     name
-        What logs call it.
+        The operator's name in logs.
     lost_track
         Called when deletions may have been missed.
     after_spawn
-        Called after kopf was started: it takes the signal handlers of the process.
+        Called after each start of kopf, because kopf replaces the signal handlers of the process.
     restarted
-        Called whenever it had to be started again.
+        Called after each end of kopf, before the restart.
     """
 
     def __init__(
@@ -129,27 +96,27 @@ class SupervisedKopf(ABC):
         self._handlers: dict[str, EventHandler[Any]] = {}
 
     def _watch(self, registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
-        """Have a handler take in what is news of a resource, from its initial listing on."""
+        """Register a handler for the events of a resource that are news, from the initial listing on."""
         handler.begin()
         self._handlers[handler.kind] = handler
 
-        @kopf.on.event(*resource, registry=registry, when=lambda event, **_: handler.is_news(event))
+        @kopf.on.event(*resource, registry=registry, when=lambda event, **_: handler.is_new_version(event))
         async def on_event(event: Any, **_: Any) -> None:
-            self._outside.run(handler, event)  # what it starts does not end with kopf
+            self._outside.run(handler, event)  # tasks that it starts must not end with kopf
 
     @abstractmethod
     def _register(self, registry: kopf.OperatorRegistry) -> None:
         """Register the handlers."""
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:  # noqa: B027 - most have nothing to change
-        """Change settings where this operator needs it."""
+        """Change kopf's settings; subclasses override it."""
 
     def begin_anew(self) -> None:
-        """End kopf, so that it is started again: it discovers what there is only when it starts, or is told of it."""
+        """End kopf, so that it is restarted: it discovers resources only at its start, or when told of a definition."""
         self._over.set()
 
     async def run(self) -> None:
-        """Run kopf, and run it again whenever it ends, until cancelled."""
+        """Run kopf, and restart it whenever it ends, until cancelled."""
         delay = _RESTART_DELAY
         while True:
             began = asyncio.get_running_loop().time()
@@ -158,25 +125,26 @@ class SupervisedKopf(ABC):
                 log.warning("kopf for %s ended, and is started again", self._name)
             except asyncio.CancelledError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever ends it, it is started again
-                told = getattr(error, "message", "") or error  # kopf's errors carry the whole answer
-                log.warning("kopf for %s ended, and is started again: %s: %s", self._name, type(error).__name__, told)
+            except Exception as error:  # noqa: BLE001 - kopf is restarted whatever ends it
+                reason = getattr(error, "message", "") or error  # kopf's errors carry the whole answer
+                log.warning("kopf for %s ended, and is started again: %s: %s", self._name, type(error).__name__, reason)
             self._restarted()
-            self._lost_track()
+            self._lost_track()  # kopf reports no deletion that it did not see
             lasted = asyncio.get_running_loop().time() - began
             delay = _RESTART_DELAY if lasted > _LONGEST_RESTART_DELAY else min(delay * 2, _LONGEST_RESTART_DELAY)
             await asyncio.sleep(delay)
 
     async def _run_once(self) -> None:
+        """Run kopf until it ends, and end all of its tasks and sessions."""
         read_any_depth()
-        skip_known(self._is_known)
+        skip_known(self._is_known)  # before kopf starts its tasks, which inherit it
         registry = kopf.OperatorRegistry()
         self._login(registry)
         self._register(registry)
         self._over = asyncio.Event()
         sessions = Vault()
         try:
-            # When one watch fails, kopf leaves the others to the end of its process.
+            # When one watch fails, kopf leaves the tasks of the others running.
             async with task_scope(_WATCH_GRACE_PERIOD):
                 tasks = await kopf.spawn_tasks(
                     registry=registry,
@@ -190,10 +158,10 @@ class SupervisedKopf(ABC):
                 self._after_spawn()
                 await kopf.run_tasks(tasks, ignored=_Everything())
         finally:
-            await sessions.close()  # again: those others may have opened one after kopf had closed its own
+            await sessions.close()  # a second time: a task may have opened a session after kopf closed its own
 
     def _is_known(self, kind: str, identity: ObjectIdentity) -> bool:
-        """Tell whether an object is known in its version; that it is there as it is known is taken in."""
+        """Tell whether the object's version is known already; if so, record that the object still exists."""
         handler = self._handlers.get(kind)
         return handler is not None and handler.seen_unchanged(identity)
 
@@ -217,49 +185,8 @@ class SupervisedKopf(ABC):
         settings.watching.chunk_size = _PAGE
         settings.networking.error_backoffs = _Endless()
         settings.persistence.finalizer = f"{_PREFIX}/finalizer"
-        settings.persistence.diffbase_storage = _NoDiffBase()
-        settings.persistence.progress_storage = _NoProgress()
+        settings.persistence.diffbase_storage = NoDiffBase()
+        settings.persistence.progress_storage = NoProgress()
         settings.process.ultimate_exiting_timeout = None
         self._configure(settings)
         return settings
-
-
-_Tasks = WeakKeyDictionary[asyncio.Task[Any], None]
-"""Tasks in the order in which they were started."""
-_SCOPE: ContextVar[_Tasks | None] = ContextVar("task scope", default=None)
-
-
-@asynccontextmanager
-async def task_scope(grace_period: float) -> AsyncIterator[None]:
-    """End, with a block, all tasks that were started in it, directly or by one of them.
-
-    They are ended one after the other, the oldest first: it may need those that it has started to tidy up.
-
-    Parameters
-    ----------
-    grace_period
-        Seconds that they may take to tidy up before they are cancelled again.
-    """
-    asyncio.get_running_loop().set_task_factory(_start)
-    tasks: _Tasks = WeakKeyDictionary()
-    token = _SCOPE.set(tasks)
-    try:
-        yield
-    finally:
-        _SCOPE.reset(token)
-        for task in list(tasks):
-            await end_tasks([task], grace_period)
-
-
-def _start(
-    loop: asyncio.AbstractEventLoop,
-    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
-    /,
-    **options: Any,
-) -> asyncio.Task[Any]:
-    """Start a task as the loop does, in the scope of who starts it."""
-    task = asyncio.Task(coroutine, loop=loop, **options)
-    scope = _SCOPE.get()
-    if scope is not None:
-        scope[task] = None
-    return task

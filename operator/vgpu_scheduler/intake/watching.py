@@ -1,4 +1,4 @@
-"""kopf's event handlers: they translate and observe, nothing else."""
+"""kopf's event handlers, which only decode and observe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.intake.kinds import Kind
-from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.lister import decode_as
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError, ObjectIdentity, Versioned, decode_identity
 
@@ -14,7 +14,7 @@ _Value = TypeVar("_Value", bound=Versioned)
 
 
 class EventHandler(Generic[_Value]):
-    """What a kopf handler does with the events of one kind; no exception reaches kopf, which would try it again.
+    """Handles the kopf events of one kind; it raises nothing, because kopf would retry the event.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class EventHandler(Generic[_Value]):
     lost_track
         Called when deletions may have been missed.
     left
-        Told of what left the watched selection; without it, such an object is deleted.
+        Called with objects that left the watched selection; without it, such objects count as deleted.
     """
 
     def __init__(
@@ -48,38 +48,38 @@ class EventHandler(Generic[_Value]):
         return self._kind.name
 
     def begin(self) -> None:
-        """Note that kopf starts, with an initial listing that says nothing of what vanished before it."""
+        """Note that kopf starts: its initial listing does not tell what was deleted before it."""
         self._was_away = bool(self._known)
         self._known.clear()
 
-    def is_news(self, event: Any) -> bool:
-        """Tell whether an event shows what is not known; that an object is there as it is known is taken in.
+    def is_new_version(self, event: Any) -> bool:
+        """Tell whether an event is news; if not, record that the object still exists.
 
-        kopf asks this before it makes anything of an event, which costs it more than all that is done here.
+        kopf asks this before it processes an event, and processing costs more than this check.
         """
         if event["type"] == "DELETED":
             return True
         try:
             identity = decode_identity(event["object"])
-        except DecodeError:  # what is wrong with it is said when it is read
+        except DecodeError:  # decoding the whole object reports the error
             return True
         return not self.seen_unchanged(identity, event["type"])
 
     def seen_unchanged(self, identity: ObjectIdentity, how: str | None = "MODIFIED") -> bool:
-        """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
+        """Record that an object exists in a version; return False if that version is new and has to be decoded."""
         try:
             known = self._observer.seen_unchanged(self._kind, identity)
-        except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read
+        except Exception:  # noqa: BLE001 - decoding the whole object reports the error
             return False
         if known:
             self._note(how, identity.uid)
         return known
 
     def __call__(self, event: Any) -> None:
-        """Take in one event as kopf hands it out."""
+        """Process one event of kopf."""
         how, obj = event["type"], event["object"]
         try:
-            found = read(self._kind, obj)
+            found = decode_as(self._kind, obj)
         except DecodeError as error:
             self._observer.undecodable(error)
             if how == "DELETED":
@@ -92,8 +92,8 @@ class EventHandler(Generic[_Value]):
         self._observer.take_event(self._kind, how, found, self._left)
 
     def _note(self, how: str | None, uid: str) -> None:
-        """Note that an object is there, and whether that is told by a second initial listing."""
+        """Note that an object exists; if it is part of a repeated initial listing, report possibly missed deletions."""
         if how is None and (self._was_away or uid in self._known):
             self._was_away = False
-            self._lost_track()  # whatever vanished before it was never reported
+            self._lost_track()  # deletions before the listing were never reported
         self._known.add(uid)

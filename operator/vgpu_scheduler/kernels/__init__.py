@@ -1,14 +1,14 @@
 """Numba kernels over the device matrix: Fit, card order and node score, and the choice of the best node.
 
 Kernels take columns (numpy arrays) and write into columns that the caller owns; they allocate nothing per node. Each
-has a naive twin in ``tests/naive`` that says the same in plain Python.
+has a naive twin in ``tests/naive`` that computes the same in plain Python.
 """
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
 from vgpu_scheduler.kernels.choose.joint import JointTerms
 from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTables, PartitionTerms, partition_mask
 from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NUMA_NODE, SWITCH, ScopeTerms
-from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, DimensionRole, role_row
 from vgpu_scheduler.kernels.deviceshare import (
     NO_SHARE,
     ShareAsk,
@@ -68,8 +68,14 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_TABLE,
     NO_VENDOR,
 )
-from vgpu_scheduler.kernels.share_request import ChoiceScratch, ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch
-from vgpu_scheduler.kernels.shares import fit_choosy_shares, fit_shares
+from vgpu_scheduler.kernels.share_request import (
+    ChoiceScratch,
+    ChoiceTerms,
+    ConstrainedShareRequest,
+    ShareRequest,
+    ShareScratch,
+)
+from vgpu_scheduler.kernels.shares import fit_constrained_shares, fit_shares
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
@@ -137,9 +143,10 @@ __all__ = [
     "Check",
     "ChoiceScratch",
     "ChoiceTerms",
-    "ChoosyRequest",
     "ClaimRules",
+    "ConstrainedShareRequest",
     "DeviceColumns",
+    "DimensionRole",
     "EvictionCosts",
     "FitResult",
     "JointTerms",
@@ -151,7 +158,6 @@ __all__ = [
     "PodRequests",
     "PricedScratch",
     "Request",
-    "Role",
     "ScopeTerms",
     "Scratch",
     "Selection",
@@ -169,7 +175,7 @@ __all__ = [
     "cheapest_at_least",
     "deviceshare_nodes",
     "explain_devices",
-    "fit_choosy_shares",
+    "fit_constrained_shares",
     "fit_nodes",
     "fit_shares",
     "fragmentation_nodes",

@@ -1,7 +1,7 @@
-"""Compiles parts of a fit ahead of the whole, so that two processes can share the work.
+"""Compiles parts of a fit ahead of time, so that two processes can share the work.
 
-A kernel is compiled with all that it calls, and most of what is compiled is called from :func:`fit_nodes`. Its two
-halves are about equally large. What one process has compiled, the other finds in the directory that both use.
+A kernel is compiled with everything that it calls, and :func:`fit_nodes` calls most kernels. Its two halves are about
+equally large. Each process finds in the shared cache directory what the other has compiled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NUMBER = 0
 
 
 def compile_choosing(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
-    """Compile what chooses among candidates, for such arguments as :func:`fit_nodes` is called with."""
+    """Compile the kernels that choose among candidates, for the argument types of :func:`fit_nodes`."""
     _compile(choose, columns, request, scratch, _claim(scratch, result), _NUMBER)
 
 
 def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
-    """Compile what finds, books and scores candidates, for such arguments as :func:`fit_nodes` is called with."""
+    """Compile the kernels that find, book and score candidates, for the argument types of :func:`fit_nodes`."""
     here = _claim(scratch, result)
     _compile(offer_card, columns, request, scratch, here, _NUMBER, _NUMBER)
     _compile(open_container, columns, request, scratch, here)

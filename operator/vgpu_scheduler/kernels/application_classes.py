@@ -1,30 +1,33 @@
-"""Cards whose occupants have application classes and qualities of service: MetaX's shares (sGPU).
+"""Rules for cards whose occupants have application classes and qualities of service: MetaX's shares (sGPU).
 
-Online occupants answer at once, offline ones work in the background, and both may share a card; occupants without a
-class keep to themselves. What is used of some dimensions of a card tells how many occupants of each class it has, and
-how many ask for each quality. Only other pods count, as the ledger has them: a pod is of one class, and agrees with
-itself.
+Online occupants are latency-sensitive, offline ones work in the background, and both may share a card. Occupants
+without a class share cards only with each other. Some dimensions of a card count its occupants of each class, and
+those that ask for each quality. Only other pods in the ledger count, because all claims of a pod have the same class.
 """
 
 from __future__ import annotations
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
-from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, Role
+from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, DimensionRole
 from vgpu_scheduler.kernels.request import OTHER_MODE, WHOLE, Request, claimed_cores
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_REASON
 
 _CHECK_QUALITY = int(Check.QUALITY)
-_WITHOUT_CLASS, _ONLINE, _OFFLINE = int(Role.WITHOUT_CLASS), int(Role.ONLINE), int(Role.OFFLINE)
-_FIRST_QUALITY, _END_QUALITY = int(Role.FIRST_QUALITY), int(Role.END_QUALITY)
+_WITHOUT_CLASS, _ONLINE, _OFFLINE = (
+    int(DimensionRole.WITHOUT_CLASS),
+    int(DimensionRole.ONLINE),
+    int(DimensionRole.OFFLINE),
+)
+_FIRST_QUALITY, _END_QUALITY = int(DimensionRole.FIRST_QUALITY), int(DimensionRole.END_QUALITY)
 _PER_ONLINE, _PER_OFFLINE, _PER_OTHER = 20, 2, 100
-"""How much each occupant of a card takes from an online pod, on HAMi's scale."""
+"""How much contention each occupant of a card causes for an online pod, on HAMi's scale."""
 
 
 @kernel
 def refuses_occupant(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
-    """Return why the other occupants of a card do not go together with a claim, ``NO_REASON`` if they do."""
+    """Return why a claim cannot share a card with its occupants, ``NO_REASON`` if it can."""
     used, role = columns.used[device], columns.roles[columns.schema[device]]
     if role[_WITHOUT_CLASS] < 0:
         return NO_REASON
@@ -43,10 +46,10 @@ def refuses_occupant(columns: DeviceColumns, request: Request, claim: int, devic
 
 @kernel
 def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
-    """Tell whether a card in use gives another quality of service than the claim asks for.
+    """Tell whether a card in use has another quality of service than the claim asks for.
 
-    It gives what those occupants ask for that do not run yet; else what the plugin says, which learns of them once they
-    do.
+    Its quality is what occupants that are not running yet ask for; without such occupants it is what the device plugin
+    reports, which only knows running ones.
     """
     role = columns.roles[columns.schema[device]]
     asked, another = 0, 0
@@ -60,7 +63,7 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
 
 @kernel
 def contention(columns: DeviceColumns, device: int) -> int:
-    """Return how much the occupants of a card take from an online pod."""
+    """Return how much contention the occupants of a card cause for an online pod."""
     used, role = columns.used[device], columns.roles[columns.schema[device]]
     if role[_WITHOUT_CLASS] < 0:
         return 0

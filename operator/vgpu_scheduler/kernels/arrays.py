@@ -1,4 +1,4 @@
-"""Copies that allocate nothing: numba makes a temporary copy where one array is assigned to a part of another."""
+"""Copies without allocation: numba makes a temporary copy when an array is assigned to a slice of another."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from vgpu_scheduler.kernels.cache import kernel
 
 @kernel
 def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Write the numbers of an array to the beginning of another, both of one dimension."""
+    """Copy a one-dimensional array to the beginning of another."""
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
 @kernel
 def copy_rows(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Write the rows of a table to the beginning of another; their columns are as many."""
+    """Copy the rows of a table to the beginning of another with as many columns."""
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]
@@ -26,7 +26,7 @@ def copy_rows(source: NDArray[Any], target: NDArray[Any]) -> None:
 
 @kernel
 def count_of(values: NDArray[Any], number: int) -> int:
-    """Return how often an array has a number."""
+    """Return how often a number occurs in an array."""
     found = 0
     for i in range(values.shape[0]):
         found += int(values[i] == number)

@@ -1,6 +1,6 @@
-"""Volcano's binpack: how full a node is after the pod, as a weighted mean over resources.
+"""Volcano's binpack score: how full a node is with the pod, as a weighted mean over resources.
 
-The formula is Volcano's. Amounts are added up as integers and divided once, in 64-bit floats, as Volcano does.
+As in Volcano, amounts are summed as integers and divided once, in 64-bit floats.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import PodDemand
-from vgpu_scheduler.model import ContainerKind
+from vgpu_scheduler.model import ContainerType
 
-_INIT = int(ContainerKind.INIT)
+_INIT = int(ContainerType.INIT)
 _FULL = 100.0
 
 
 class WeighedResources(NamedTuple):
-    """Resources with a weight, ``R`` of them: each is counted on the node, or on its devices, or on neither."""
+    """``R`` resources with weights; each is counted on the node, on its devices, or not at all."""
 
     weight: NDArray[np.float64]  # (R,)
     column: NDArray[np.int64]  # (R,) line of the node table, or NO_LINE
-    asked: NDArray[np.int64]  # (R,) what the pod requests of it, in the unit of that line
-    vendor: NDArray[np.int32]  # (R,) whose devices stand for it, or NO_VENDOR
-    dimension: NDArray[np.int64]  # (R,) which amount of them
+    asked: NDArray[np.int64]  # (R,) the pod's request, in the unit of that line
+    vendor: NDArray[np.int32]  # (R,) vendor of the devices that provide it, or NO_VENDOR
+    dimension: NDArray[np.int64]  # (R,) dimension of these devices
     percent: NDArray[np.bool_]  # (R,) counted in percent of each device instead of in the unit of the dimension
 
 
 class _OnDevices(NamedTuple):
-    """One resource as the devices of a node have it."""
+    """One resource of the devices of a node."""
 
-    vendor: int  # whose devices
-    dimension: int  # which amount of them
+    vendor: int  # vendor of the devices
+    dimension: int  # dimension of the devices
     percent: bool  # counted in percent of each device instead of in the unit of the dimension
-    total: int  # over all of them
-    cards: int  # how many there are
+    total: int  # over all devices
+    cards: int  # number of devices
 
 
 @kernel
 def _per_device(demand: PodDemand, claim: int, resource: _OnDevices) -> int:
-    """Return what one device of a claim takes.
+    """Return the amount that one device of a claim takes.
 
-    Amounts become percent, and percent amounts, by the average card: which one it will be is not known yet.
+    Amounts and percentages are converted by the average card, because the card is not chosen yet.
     """
     total, cards = resource.total, resource.cards
     amount: int = demand.amounts[claim, resource.dimension]
@@ -60,7 +60,7 @@ def _per_device(demand: PodDemand, claim: int, resource: _OnDevices) -> int:
 
 @kernel
 def _peak(demand: PodDemand, resource: _OnDevices) -> int:
-    """Return the most that the pod takes at any time: the init containers one by one, or all others together."""
+    """Return the peak request of the pod: init containers one by one, or all other containers together."""
     most = 0
     running = 0
     own = 0
@@ -83,7 +83,7 @@ def _peak(demand: PodDemand, resource: _OnDevices) -> int:
 def _on_devices(
     columns: DeviceColumns, demand: PodDemand, row: int, resources: WeighedResources, r: int
 ) -> tuple[int, int, int]:
-    """Return capacity, usage and the pod's request of resource ``r`` over the devices of a node that stand for it."""
+    """Return capacity, usage and the pod's request of resource ``r`` over the devices of a node that provide it."""
     vendor, dimension = resources.vendor[r], resources.dimension[r]
     total = 0
     used = 0
@@ -122,10 +122,10 @@ def binpack_nodes(
     columns
         The device matrix.
     resources
-        The weighted resources. One that a node offers is counted there, else on the node's devices if they stand for
-        it, else the node has none of it.
+        The weighted resources. A resource is counted on the node if the node offers it, else on the devices that
+        provide it, else the node has none of it.
     demand
-        What the pod claims of devices.
+        The device claims of the pod.
     rows
         Node rows, shape (n,).
     score
@@ -146,7 +146,7 @@ def binpack_nodes(
                 continue
             weight = resources.weight[r]
             weights += weight
-            if capacity == 0 or weight == 0.0:  # before the test of the overflow
+            if capacity == 0 or weight == 0.0:  # skipped before the check for overflow, as in Volcano
                 continue
             if asked > capacity - taken:
                 total = 0.0

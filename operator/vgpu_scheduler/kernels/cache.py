@@ -1,14 +1,13 @@
-"""Where numba keeps the compiled kernels: one directory for each state of their sources.
+"""The cache directory of numba's compiled kernels: one directory per version of their sources.
 
-Numba compares a compiled function with the file that holds the function. It does not notice that a function that the
-first one calls, or a constant, has changed in another file, and would go on to run the old code after an upgrade. So
-the name of the directory is a digest of all files that kernels are compiled from, and nothing else is compared: where
-these files lie makes no difference, so that all copies of the same sources share what was compiled once. Directories of
-other digests are left alone: another version may be running from them.
+Numba checks a cached function only against its own source file. It would run old code after a called function or a
+constant in another file has changed. So the directory name is a digest of all files that kernels are compiled from,
+and nothing else is compared: all copies of the same sources share one cache, wherever they are installed. Directories
+of other digests are kept, because another version may be running from them.
 
-An image brings a directory beside the kernels, compiled for any processor of its architecture
-(``NUMBA_CPU_NAME=generic``). Numba wants to write where it reads, and a root file system that is read-only does not let
-it; so what was brought is copied first.
+A container image has a precompiled directory beside the kernels, for any processor of its architecture
+(``NUMBA_CPU_NAME=generic``). It is copied first, because numba needs a writable cache and the root file system may be
+read-only.
 """
 
 from __future__ import annotations
@@ -33,41 +32,40 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KERNELS = Path(__file__).parent
 _SOURCES = (_KERNELS, _KERNELS.parent / "model")
-"""Kernels call each other, and are compiled with constants of the model (reasons, kinds of containers)."""
+"""The digested folders: kernels are compiled with each other and with constants of the model."""
 _BROUGHT = _KERNELS / "compiled"
-"""Where an image has what was compiled when it was built."""
+"""The precompiled directory of a container image."""
 _ENTRY: dict[str, Any] = {"cache": True, "_nrt": False, "no_cfunc_wrapper": True}
 _INNER: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True}
 _INLINED: dict[str, Any] = {**_INNER, "cache": False, "inline": "always"}
 _CONFIG: dict[str, Any] = vars(config)
 _PRIVATE: list[TemporaryDirectory[str]] = []
-"""Directories that go when the process ends."""
+"""Temporary directories that are removed when the process ends."""
 
 
 def kernel(function: Function) -> Function:
-    """Have numba compile a function that other kernels call, and keep the result.
+    """Compile and cache a function that only other kernels call.
 
-    Kernels allocate nothing, so they need no count of references to arrays either. Without it they are several times as
-    fast and compile in two thirds of the time, and one that does allocate does not compile. What makes arguments out of
-    Python's objects takes as long to compile as the function itself, so only :func:`entry_kernel` has it: Python cannot
-    call the others.
+    Kernels allocate nothing, so they need no reference counting of arrays. Without it they are several times as fast
+    and compile in two thirds of the time, and a kernel that does allocate fails to compile. The wrapper that converts
+    Python arguments takes as long to compile as the function itself, so only :func:`entry_kernel` has one: Python
+    cannot call other kernels.
     """
     return cast("Function", _uncallable(njit(**_INNER)(function)))
 
 
 def inlined_kernel(function: Function) -> Function:
-    """Have numba compile a function as a part of the one kernel that calls it.
+    """Inline a function into the one kernel that calls it.
 
-    A kernel is optimised together with all that it calls, and so again at each level of calls. One level less saves
-    seconds for what calls most of the others. Each level also hands on all arrays that the kernels below it need, word
-    by word: where a call does little, as for one claim on one node, that takes a third of the time. Elsewhere it gains
-    nothing.
+    A kernel is optimised together with everything that it calls, again at each call level, so one level less saves
+    seconds of compilation for functions near the top. Each call also passes every word of all array arguments, which
+    takes a third of the time of small calls such as the fit of one claim on one node. Elsewhere it gains nothing.
     """
     return cast("Function", _uncallable(njit(**_INLINED)(function)))
 
 
 def _uncallable(compiled: Any) -> Any:
-    """Keep Python from calling a kernel that has no way in for it."""
+    """Make a kernel without a Python wrapper raise when Python calls it."""
     if not _CONFIG["DISABLE_JIT"]:
         compiled.__class__ = _inner(type(compiled))  # type: ignore[arg-type]
     return compiled
@@ -75,7 +73,7 @@ def _uncallable(compiled: Any) -> Any:
 
 @cache
 def _inner(dispatcher: type[Any]) -> type[Any]:
-    """Return a class of dispatchers that refuse to be called: without a way in, the process would crash."""
+    """Return a dispatcher class that raises when it is called: without a wrapper the process would crash."""
 
     def refuse(self: Any, *_: object, **__: object) -> None:
         raise TypeError(f"{self.py_func.__name__} is called by kernels only; entry_kernel is for what Python calls")
@@ -84,12 +82,12 @@ def _inner(dispatcher: type[Any]) -> type[Any]:
 
 
 def entry_kernel(function: Function) -> Function:
-    """Have numba compile a function that Python calls, too, when it is first called with such arguments."""
+    """Compile and cache a function that Python may call, on the first call with each set of argument types."""
     return cast("Function", njit(**_ENTRY)(function))
 
 
 class SourceDigestLocator(UserProvidedCacheLocator):
-    """Tells numba where a kernel is kept: by its file within the package, in the directory of these sources."""
+    """Locates a kernel's cache by its file within the package, in the directory of the current sources."""
 
     def __init__(self, function: object, file: str) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]
@@ -101,7 +99,7 @@ class SourceDigestLocator(UserProvidedCacheLocator):
 
     @classmethod
     def from_function(cls, function: object, file: str) -> Self | None:
-        """Return where a kernel is kept; None for a function of another package."""
+        """Return the locator for a kernel; None for a function of another package."""
         if not Path(file).is_relative_to(_KERNELS):
             return None
         found: Self | None = super().from_function(function, file)  # type: ignore[no-untyped-call]
@@ -109,7 +107,7 @@ class SourceDigestLocator(UserProvidedCacheLocator):
 
 
 def is_compiled() -> bool:
-    """Tell whether all kernels of these sources were compiled for this processor, by whichever process."""
+    """Tell whether any process has compiled all kernels of these sources for this processor."""
     return bool(_CONFIG["DISABLE_JIT"]) or _mark().exists()
 
 
@@ -120,15 +118,15 @@ def note_compiled() -> None:
 
 
 def compiles_first() -> bool:
-    """Tell, once, that this process compiles kernels of which later ones find what it compiled.
+    """Return True in the first process that compiles kernels into a persistent cache, and only once.
 
-    A process that places no pods in all ways there are does not compile all of them, so that this is noted by itself.
+    This has a marker of its own, because a process that does not use all kernels never calls :func:`note_compiled`.
     """
     if is_compiled() or _PRIVATE:
         return False
     try:
         _mark().with_name(f"begun-{_mark().name}").touch(exist_ok=False)
-    except OSError:  # there is one, or none can be made
+    except OSError:  # the marker exists, or cannot be written
         return False
     return True
 
@@ -144,10 +142,10 @@ def _mark() -> Path:
 
 
 def _choose_directory() -> None:
-    """Have numba keep what it compiles in the directory of these sources.
+    """Set numba's cache directory to that of the current sources.
 
-    It is made in the first of these places that can be written to: ``NUMBA_CACHE_DIR``, the user's cache directory, and
-    the folder of the kernels. Where none can, each process compiles into a directory of its own.
+    It is created in the first writable of these places: ``NUMBA_CACHE_DIR``, the user's cache directory, the folder of
+    the kernels. If none is writable, each process compiles into a temporary directory of its own.
     """
     if _CONFIG["DISABLE_JIT"]:
         return
@@ -165,7 +163,7 @@ def _choose_directory() -> None:
 
 
 def digest_of(folders: Iterable[Path]) -> str:
-    """Return a digest of the names and contents of all Python files in some folders and those inside them."""
+    """Return a digest of the names and contents of all Python files in some folders, recursively."""
     digest = sha256()
     for folder in folders:
         for file in sorted(folder.rglob("*.py")):
@@ -192,4 +190,4 @@ def _is_writable(directory: Path) -> bool:
         return False
 
 
-_choose_directory()  # where a function's code is kept is settled when it is decorated
+_choose_directory()  # before any kernel is decorated, because the decorator fixes its cache location

@@ -1,4 +1,4 @@
-"""How good a choice of cards is beside the load of its node: what HAMi adds to the node's score for some vendors."""
+"""Scores for the choice of cards, which HAMi adds to the node's load score for some vendors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch, is_last_
 def add_choice_score(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, choice_score: NDArray[np.float32]
 ) -> None:
-    """Add the score of the cards of a claim, and with the last one on a vendor that of how many the pod takes.
+    """Add the score of a claim's chosen cards and, after the last claim on a vendor, the link score for their number.
 
     Parameters
     ----------
     columns, request, scratch
         The device matrix, the pod, and its picks.
     here
-        A claim that has its cards.
+        A claim whose cards are chosen.
     choice_score
-        For policies that pack and that spread, shape (2,); more is better.
+        Receives the scores for policies that pack and that spread, shape (2,); more is better.
     """
     if request.rules.choice_weight[here.claim] > 0:
         score = request.rules.choice_weight[here.claim] * score_choice(columns, request, scratch, here)
@@ -38,7 +38,7 @@ def add_choice_score(
 def _add_link_score(
     columns: DeviceColumns, request: Request, here: CardClaim, choice_score: NDArray[np.float32]
 ) -> None:
-    """Add what the node's cards say of taking as many as the pod does, over all its containers."""
+    """Add the registered link score for the number of cards that the pod takes over all its containers."""
     vendor = request.claims.vendor[here.claim]
     number = 0
     for other in range(request.claims.container.shape[0]):

@@ -1,4 +1,4 @@
-"""One claim on one node, in three steps: the cards that pass are collected, some of them chosen, and those booked."""
+"""Fit of one claim on one node in three steps: collect candidates, choose among them, book the chosen ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.kernels.sentinels import NO_PIECE
 
 @inlined_kernel
 def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> bool:
-    """Give a claim cards of a node, and book them; False where too few pass, with the reasons in ``here.counts``."""
+    """Choose and book cards of a node for a claim; return False, with reasons in ``here.counts``, if too few fit."""
     wanted = request.claims.wanted[here.claim]
     found = collect(columns, request, scratch, here)
     kept = choose(columns, request, scratch, here, found)
@@ -33,10 +33,9 @@ def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 def _choose_within_quota(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int, kept: int
 ) -> int:
-    """Hold chosen cards, each of which is within the quotas, against them together; return how many are left.
+    """Check the chosen cards, each of which is within the quotas, against these together; return how many are kept.
 
-    If they are too much, the first candidates are taken that are not: which cards are chosen is a preference, unless
-    others would tear apart what belongs together.
+    If they exceed the quotas, the first candidates that do not are taken instead, unless the way of choosing is strict.
     """
     wanted = request.claims.wanted[here.claim]
     if keep_within_quota(columns, request, scratch, here, wanted) == wanted:
@@ -53,7 +52,7 @@ def _choose_within_quota(
 
 @kernel
 def book(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
-    """Add the chosen candidates to what is used of their cards, and to what the pod holds under quotas."""
+    """Add the chosen candidates to the usage of their cards and to the quota counters of the pod."""
     claim, candidates = here.claim, scratch.candidates
     for i in range(request.claims.wanted[claim]):
         number = scratch.chosen[i]

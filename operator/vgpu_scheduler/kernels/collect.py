@@ -1,4 +1,4 @@
-"""The first step of a fit: which cards of a node a claim could have, and what it would get of each.
+"""The first step of a fit: collect the cards of a node that a claim could get, and the amounts of each.
 
 The order of the checks and the reason counters are HAMi 2.10's.
 """
@@ -26,7 +26,7 @@ from vgpu_scheduler.kernels.request import (
 )
 from vgpu_scheduler.kernels.rules import Check, Selection
 from vgpu_scheduler.kernels.sentinels import NO_NUMA_NODE, NO_PIECE, NO_REASON, NOT_COUNTED, ZERO
-from vgpu_scheduler.model import ContainerKind
+from vgpu_scheduler.model import ContainerType
 
 _NUMA = int(Check.NUMA)
 _SLOTS = int(Check.SLOTS)
@@ -42,20 +42,20 @@ _EQUAL_SHARES = int(Check.EQUAL_SHARES)
 _ONE_PIECE = int(Check.ONE_PIECE)
 _PERCENT = int(Check.PERCENT)
 _FIRST, _LINKED = int(Selection.FIRST), int(Selection.LINKED)
-_INIT = int(ContainerKind.INIT)
+_INIT = int(ContainerType.INIT)
 
 
 @inlined_kernel
 def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> int:
-    """Try the cards of a node, the last of the order first, and write down what each that passes would give.
+    """Try the cards of a node in reverse order, and write a candidate for each card that passes.
 
-    The walk ends when the claim has enough, unless the cards are chosen from all that pass. Where the cards of a claim
-    must be on one NUMA node, only those of one are candidates at the end.
+    It stops when the claim has enough, unless the cards are chosen from all candidates. If the cards of a claim must be
+    on one NUMA node, the candidates at the end are of one NUMA node.
 
     Returns
     -------
     int
-        How many entries of ``scratch.candidates`` were written; ``here.counts`` says why the other cards fell out.
+        The number of candidates written; ``here.counts`` has the reasons of the rejected cards.
     """
     claim = here.claim
     every = needs_every_card(request, claim)
@@ -72,7 +72,7 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Ca
         if reason == NO_REASON and bound and columns.numa[device] != numa:
             if _is_numa_node_enough(columns, request, scratch, here, found):
                 break
-            if not request.order.topology:  # as documented: candidates of other nodes are no picks
+            if not request.order.topology:  # as documented: candidates of other NUMA nodes are rejected
                 here.counts[reasons.OTHER_NUMA] += found
             if limited:
                 open_claim(columns, request, scratch, here)
@@ -89,13 +89,13 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Ca
 
 @kernel
 def needs_every_card(request: Request, claim: int) -> bool:
-    """Tell whether the cards of a claim are chosen from all that pass, not from the first ones."""
+    """Tell whether the cards of a claim are chosen from all candidates, not from the first ones."""
     return request.order.topology or request.rules.selection[claim] != _FIRST
 
 
 @kernel
 def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
-    """Return why a card is out of the question, whatever is left of it."""
+    """Return why a card is rejected independent of its free amounts."""
     classes = request.rules.checks[claim] & _CLASSES != 0
     if not (columns.healthy[device] and columns.explained[device]):
         return reasons.UNHEALTHY if classes else reasons.NOT_HEALTHY
@@ -112,7 +112,7 @@ def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, de
 def _is_numa_node_enough(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int
 ) -> bool:
-    """Tell whether the candidates of one NUMA node are enough, and go together where they must."""
+    """Tell whether the candidates of one NUMA node are enough, and can be taken together if the selection is strict."""
     if found < request.claims.wanted[here.claim]:
         return False
     selection = request.rules.selection[here.claim]
@@ -130,9 +130,9 @@ def _is_numa_node_enough(
 def offer_card(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int, found: int
 ) -> tuple[int, int]:
-    """Check what is left of a card, and write down what it would give.
+    """Check what is free of a card, and write its candidates.
 
-    Returns how many candidates there are then, and why there are no more of it.
+    Returns the new number of candidates, and the reason why the card has no more.
     """
     claim, partitioned = here.claim, columns.partitioned[device]
     limited, one_piece = request.quota_left.shape[0] > 0, request.rules.checks[claim] & _ONE_PIECE != 0
@@ -145,7 +145,7 @@ def offer_card(
         offer = _piece_of(columns, request, scratch, here, device)
     if limited:
         open_card(columns, scratch, here, device)
-    # Of cards that are given out in pieces each piece is held against the quotas, below.
+    # For cards that are given out in pieces, each piece is checked against the quotas below.
     if limited and not partitioned and not is_within_quota(columns, request, scratch, here, offer):
         reason = reasons.QUOTA
     elif one_piece and offer.piece == NO_PIECE:
@@ -166,7 +166,7 @@ def offer_card(
 def _count_within_quota(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer
 ) -> int:
-    """Count what a card would give as picked, if quotas allow it beside the picks before; else return the reason."""
+    """Count an offer as picked if quotas allow it in addition to the earlier picks; else return the reason."""
     if not is_within_quota(columns, request, scratch, here, offer):
         return reasons.QUOTA
     count_pick(scratch)
@@ -181,7 +181,7 @@ def _share_of(columns: DeviceColumns, request: Request, claim: int, device: int)
 
 @kernel
 def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int) -> Offer:
-    """Return the piece of a card that a claim would get beside what is ``taken`` of it, if any is free."""
+    """Return the piece of a card that a claim would get in addition to what is ``taken`` of it, if any is free."""
     piece = piece_for(columns, request, here, device, scratch.taken)
     if piece == NO_PIECE:
         return Offer(device, NO_PIECE, 0, 0)
@@ -191,7 +191,7 @@ def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 
 @kernel
 def _why_not_shared(columns: DeviceColumns, request: Request, here: CardClaim, device: int) -> int:
-    """Return why a card takes no other occupant, or not this one."""
+    """Return why a card accepts no further occupant, or not this claim."""
     position, checks = device - here.base, request.rules.checks[here.claim]
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_UUID:
         return reasons.OTHER_UUID
@@ -206,7 +206,7 @@ def _why_not_shared(columns: DeviceColumns, request: Request, here: CardClaim, d
 
 @kernel
 def _is_group_used(columns: DeviceColumns, here: CardClaim, device: int) -> bool:
-    """Tell whether anybody uses a card of the same group of a node."""
+    """Tell whether a card of the same group is in use."""
     group, vendor = columns.group[device], columns.vendor[device]
     if group < 0:
         return False
@@ -219,7 +219,7 @@ def _is_group_used(columns: DeviceColumns, here: CardClaim, device: int) -> bool
 
 @kernel
 def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> int:
-    """Return what a card has too little of, or why it does not go with its occupants or the pod's other cards."""
+    """Return which amount is insufficient on a card, or why it does not suit its occupants or the pod's other cards."""
     checks, total = request.rules.checks[here.claim], columns.total[offer.device]
     used = here.used[offer.device - here.base]
     cores = WHOLE if checks & _PERCENT else total[CORES]
@@ -238,7 +238,7 @@ def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, her
 
 @kernel
 def _why_not_beside(request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> int:
-    """Return why a card does not go together with its occupants, or with what the pod's other containers get."""
+    """Return why an offer does not suit a card's occupants, or the cards of the pod's other containers."""
     checks, used = request.rules.checks[here.claim], here.used[offer.device - here.base]
     if checks & _EQUAL_SHARES and used[SLOTS] > 0:
         if used[MEMORY] // used[SLOTS] != offer.memory:
@@ -252,7 +252,7 @@ def _why_not_beside(request: Request, scratch: Scratch, here: CardClaim, offer: 
 
 @kernel
 def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
-    """Tell whether a container that runs beside this one got another card of the vendor."""
+    """Tell whether a container that runs at the same time got another card of the vendor."""
     for other in range(claim):
         if request.claims.vendor[other] != request.claims.vendor[claim] or request.claims.kind[other] == _INIT:
             continue
@@ -266,9 +266,9 @@ def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -
 def _offer_pieces(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, device: int, found: int
 ) -> tuple[int, int]:
-    """Write a card down once for each piece that it could give, as long as there is use for them.
+    """Write one candidate for each piece of a card that could be given out, as long as more are needed.
 
-    Returns how many candidates there are then, and why there are no more of it.
+    Returns the new number of candidates, and the reason why the card has no more.
     """
     every = needs_every_card(request, here.claim)
     most = scratch.chosen.shape[0] if every else request.claims.wanted[here.claim]

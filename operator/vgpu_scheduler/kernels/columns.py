@@ -1,4 +1,4 @@
-"""The device matrix as kernels read it, and which of its dimensions means what."""
+"""The device matrix as kernels read it, and the meaning of its dimensions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vgpu_scheduler.kernels.sentinels import NO_ROLE
 from vgpu_scheduler.model import DimensionRoles
 
 SLOTS, MEMORY, CORES = 0, 1, 2
-"""The dimensions that all devices of HAMi have. Those after them mean what the schema of their device says."""
+"""The dimensions of all HAMi devices. The schema of a device defines the dimensions after them."""
 
 
-class Role(IntEnum):
-    """The columns of ``DeviceColumns.roles``: which dimensions a schema names; see :class:`model.DimensionRoles`."""
+class DimensionRole(IntEnum):
+    """The columns of ``DeviceColumns.roles``: the dimensions of a schema by role; see :class:`model.DimensionRoles`."""
 
     PLACEMENTS = 0
     """``NO_ROLE`` where the devices are not given out in pieces."""
@@ -30,7 +30,7 @@ class Role(IntEnum):
 
 
 def role_row(schema: DimensionRoles) -> tuple[int, ...]:
-    """Return the roles of a schema, in the order of :class:`Role`; ``NO_ROLE`` for one that it has not."""
+    """Return the dimensions of a schema in the order of :class:`DimensionRole`; ``NO_ROLE`` for missing roles."""
     placements = NO_ROLE if schema.placements is None else schema.placements
     slices, qualities = schema.slices, schema.qualities
     classes = tuple(schema.classes) or (NO_ROLE, NO_ROLE, NO_ROLE)
@@ -55,18 +55,18 @@ class DeviceColumns(NamedTuple):
     healthy: NDArray[np.bool_]  # (D,)
     cordoned: NDArray[np.bool_]  # (D,)
     partitioned: NDArray[np.bool_]  # (D,) given out in pieces only
-    explained: NDArray[np.bool_]  # (D,) all that is in use has a place: see kernels.pieces
+    explained: NDArray[np.bool_]  # (D,) all usage can be attributed to places: see kernels.pieces
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
     group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other; NO_GROUP
-    link_score: NDArray[np.float32]  # (D, 4) of taking as many cards as the card's index says, and one: packing,
-    # spreading; the same of more cards than there are
-    pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, or NO_PAIRS
+    link_score: NDArray[np.float32]  # (D, 4) score of taking (index + 1) cards: packing, spreading; then the same
+    # for taking more cards than there are
+    pair_first: NDArray[np.int64]  # (N,) begin of the pair scores of the node row, or NO_PAIRS
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
-    pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
-    roles: NDArray[np.int64]  # (schemas, roles) see Role
+    pieces: NDArray[np.int64]  # (S, K) the amounts booked for a piece
+    roles: NDArray[np.int64]  # (schemas, roles) see DimensionRole
 
     def in_service(self, numbers: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.bool_]:
-        """Tell of devices by their numbers which may be given to pods; not for kernels."""
+        """Tell which device numbers may be given to pods; not for kernels."""
         usable: NDArray[np.bool_] = self.healthy[numbers] & ~self.cordoned[numbers]
         return usable

@@ -1,7 +1,6 @@
-"""Koordinator's DeviceShare score: how much of a set of devices is allocated once one instance of a pod is there.
+"""Koordinator's DeviceShare score: how much of a set of devices is allocated once one instance of a pod is placed.
 
-The formula is Koordinator's; one card and all cards of a node are the same to it. All of it is 64-bit integers, and
-every division truncates.
+The same formula scores one card or all cards of a node. It uses 64-bit integers, and every division truncates.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ from vgpu_scheduler.kernels.columns import DeviceColumns
 
 
 class ShareTerms(NamedTuple):
-    """A strategy and the resources that it weighs, ``R`` of them; those that stand for no device are left out."""
+    """A strategy and its ``R`` weighted resources; resources of no known device are left out."""
 
     most: bool  # MostAllocated instead of LeastAllocated
     weight: NDArray[np.int64]  # (R,)
-    vendor: NDArray[np.int32]  # (R,) whose devices
-    dimension: NDArray[np.int64]  # (R,) which amount of them
-    percent: NDArray[np.bool_]  # (R,) a device has 100 of it, whatever it has of the dimension
+    vendor: NDArray[np.int32]  # (R,) vendor of the devices
+    dimension: NDArray[np.int64]  # (R,) dimension of the devices
+    percent: NDArray[np.bool_]  # (R,) counted in percent: each device has 100
 
 
 class ShareDemand(NamedTuple):
-    """What one instance of a pod asks of a device: ``V`` vendors, ``K`` dimensions."""
+    """What one instance of a pod requests per device: ``V`` vendors, ``K`` dimensions."""
 
     vendor: NDArray[np.int32]  # (V,)
-    amounts: NDArray[np.int64]  # (V, K); 0 where percent may say it
+    amounts: NDArray[np.int64]  # (V, K); if 0, see percent
     percent: NDArray[np.int64]  # (V, K)
 
 
 class ShareAsk(NamedTuple):
-    """What one instance of a pod asks of a device of one vendor: ``K`` dimensions."""
+    """What one instance of a pod requests of a device of one vendor: ``K`` dimensions."""
 
     vendor: int
-    amounts: NDArray[np.int64]  # (K,); 0 where percent may say it
+    amounts: NDArray[np.int64]  # (K,); if 0, see percent
     percent: NDArray[np.int64]  # (K,)
 
 
@@ -48,17 +47,17 @@ NO_SHARE = ShareTerms(
     dimension=np.zeros(0, dtype=np.int64),
     percent=np.zeros(0, dtype=np.bool_),
 )
-"""Terms that weigh nothing: every score is 0."""
+"""Terms without resources: every score is 0."""
 
-_MOST_AMOUNT = 1 << 44  # a claim beyond this fits nowhere; held below it, no product leaves int64
+_MOST_AMOUNT = 1 << 44  # larger claims fit nowhere; the limit keeps products within int64
 
 
 @kernel
 def _asked_percent(asked: ShareAsk, dimension: int, whole: int, cards: int) -> int:
-    """Return what one instance asks of a resource that is counted in percent.
+    """Return the request of one instance for a resource that is counted in percent.
 
-    An amount is brought to percent of the average card, of one card when there is one. Of a resource that is counted
-    otherwise no percentage is asked, as with Koordinator, where a request in one unit is not seen in the other.
+    An amount is converted to percent of the average card. There is no conversion the other way: as in Koordinator, a
+    request in percent does not count for a resource in another unit.
     """
     amount = min(asked.amounts[dimension], _MOST_AMOUNT)
     if amount > 0:
@@ -68,20 +67,20 @@ def _asked_percent(asked: ShareAsk, dimension: int, whole: int, cards: int) -> i
 
 @entry_kernel
 def share_score(columns: DeviceColumns, first: int, used: NDArray[np.int64], terms: ShareTerms, asked: ShareAsk) -> int:
-    """Score some neighbouring devices of one vendor as if they were one, 0 to 100.
+    """Score contiguous devices of one vendor as if they were one device, 0 to 100.
 
     Parameters
     ----------
     columns
         The device matrix.
     first
-        The number of the first device; unhealthy ones, and those of other vendors, have nothing.
+        The number of the first device; unhealthy devices and devices of other vendors are skipped.
     used
-        What is used of each, shape (devices, K).
+        Usage of each device, shape (devices, K).
     terms
         Strategy and weights.
     asked
-        What one instance asks, and of which vendor.
+        The request of one instance, and its vendor.
     """
     vendor = asked.vendor
     score = 0
@@ -108,9 +107,9 @@ def share_score(columns: DeviceColumns, first: int, used: NDArray[np.int64], ter
             else:
                 total += has
                 free += left
-        if total == 0:  # such a resource is skipped with its weight
+        if total == 0:  # the resource and its weight do not count
             continue
-        allocated = total  # more is free than there is: it counts as full, without the request
+        allocated = total  # more free than capacity (inconsistent) counts as full, without the request
         if free <= total:
             allocated = total - free
             if terms.percent[r]:
@@ -145,16 +144,16 @@ def deviceshare_nodes(
     rows: NDArray[np.int64],
     score: NDArray[np.float64],
 ) -> None:
-    """Score nodes for a pod: one score per device type that it asks for, added up (more than 100 for several types).
+    """Score nodes for a pod: the sum of one score per device type that it requests (may exceed 100).
 
-    A type of which nothing is free adds 0, as in Koordinator, which leaves such devices out before it scores.
+    A type with nothing free adds 0, as in Koordinator, which leaves such devices out before scoring.
 
     Parameters
     ----------
     columns
         The device matrix.
     terms, demand
-        Strategy and weights; what one instance of the pod asks for.
+        Strategy and weights; the request of one instance of the pod.
     rows
         Node rows, shape (n,).
     score

@@ -1,4 +1,4 @@
-"""How much of a node's cards a pod would leave stranded, and how badly it fits the cards that it takes."""
+"""The fragmentation score: how many cards a pod would strand on a node, and how badly it fits its cards."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.request import PodDemand, asked_of
 from vgpu_scheduler.kernels.sentinels import NO_CARD
-from vgpu_scheduler.model import WHOLE, ContainerKind
+from vgpu_scheduler.model import WHOLE, ContainerType
 
-_INIT = int(ContainerKind.INIT)
+_INIT = int(ContainerType.INIT)
 _MIDDLE, _POINTS, _MOST = 50.0, 5.0, 100.0
-_NUDGE = 1e-9  # so that equal costs that were added up in another order are equal points
+_NUDGE = 1e-9  # absorbs rounding, so that equal costs summed in another order give equal points
 
 
 class CardScratch(NamedTuple):
@@ -25,11 +25,11 @@ class CardScratch(NamedTuple):
     used: NDArray[np.int64]  # (M, K)
     left: NDArray[np.float64]  # (M,) 0 to 1
     taken: NDArray[np.bool_]  # (M,) by the pod
-    passed: NDArray[np.bool_]  # (M,) not for the claim at hand
+    passed: NDArray[np.bool_]  # (M,) already taken by the current claim
 
 
 class NodeCpu(NamedTuple):
-    """What the pod requests of cpu, and what the node rows offer and have given out, milli."""
+    """Cpu in milli: the pod's request, and allocatable and used amounts of the node rows."""
 
     asked: int
     offered: NDArray[np.int64]  # (N,)
@@ -38,9 +38,9 @@ class NodeCpu(NamedTuple):
 
 @kernel
 def _left(slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
-    """Return what is left of a card, 0 to 1: the least of its free shares.
+    """Return the free part of a card, 0 to 1: the least over its dimensions.
 
-    It takes numbers, not columns: to pass an array costs more than to compute with it.
+    It takes numbers, not columns, because passing an array costs more than the computation.
     """
     if slots <= 0:
         return 0.0
@@ -54,12 +54,12 @@ def _left(slots: int, memory: int, most_memory: int, cores: int, most_cores: int
 
 @kernel
 def write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
-    """Write what is left of each card of a node, and return the sum."""
+    """Write the free part of each card of a node, and return the sum."""
     total, used = columns.total, scratch.used
     together = 0.0
     for position in range(used.shape[0]):
         device = base + position
-        left = 0.0  # of a card that nobody may be given
+        left = 0.0  # for cards out of service
         if columns.healthy[device] and not columns.cordoned[device]:
             left = _left(
                 total[device, SLOTS] - used[position, SLOTS],
@@ -75,7 +75,7 @@ def write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float
 
 @kernel
 def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int, scratch: CardScratch) -> int:
-    """Book the card of which the claim would leave least, the last of equals; return its position, or ``NO_CARD``."""
+    """Book the card that the claim fits tightest, the last of ties; return its position, or ``NO_CARD``."""
     total, used = columns.total, scratch.used
     best = NO_CARD
     least_memory = least_cores = 0
@@ -108,7 +108,7 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
 
 @kernel
 def take_cards(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
-    """Book the pod's claims, each on the cards that it fits best; those of init containers are given back."""
+    """Book the pod's claims, each on its best-fitting cards; skip init containers, whose cards are given back."""
     scratch.taken[:] = False
     for claim in range(demand.container.shape[0]):
         if demand.kind[claim] == _INIT:
@@ -121,7 +121,7 @@ def take_cards(columns: DeviceColumns, demand: PodDemand, base: int, scratch: Ca
 
 @kernel
 def stranded_cards(cards_left: float, cpu_left: float, per_card: float) -> float:
-    """Return how many cards are left beyond those that the cpu is left for."""
+    """Return how many free cards exceed what the free cpu can serve."""
     served = max(cpu_left, 0.0) / per_card if per_card > 0.0 else 0.0
     return max(cards_left - served, 0.0)
 
@@ -140,11 +140,11 @@ def fragmentation_nodes(
     Parameters
     ----------
     cpu
-        What the pod requests, and what nodes have.
+        The cpu request of the pod, and the cpu of the nodes.
     columns
         The device matrix.
     demand
-        What the pod claims of devices.
+        The device claims of the pod.
     rows
         Node rows, shape (n,).
     scratch

@@ -1,8 +1,8 @@
 """HAMi's two-level scoring and Fit, for many nodes in one call.
 
-Rules and their source: the checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.collect`); the
-card score counts the claim itself on every card of the vendor; the node score is the load before the pod.
-Scores are 32-bit floats, computed in HAMi's order of operations, so that ties fall where HAMi's fall.
+The checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.collect`). The card score counts the
+claim itself on every card of the vendor; the node score is the load before the pod.
+Scores are 32-bit floats, computed in HAMi's order of operations, so that the same scores tie as in HAMi.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from vgpu_scheduler.kernels.request import (
 )
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_LOAD, NO_REASON
-from vgpu_scheduler.model import ContainerKind
+from vgpu_scheduler.model import ContainerType
 
-_INIT = int(ContainerKind.INIT)
+_INIT = int(ContainerType.INIT)
 _MODE, _ONE_PIECE = int(Check.MODE), int(Check.ONE_PIECE)
 _RUNNING, _OWN = 0, 1
-"""The rows of the work space: of what runs, and of an init container beside it."""
+"""The rows of the work space: running containers, and an init container beside them."""
 
 
 @kernel
@@ -48,7 +48,7 @@ def _node_score(columns: DeviceColumns, row: int) -> np.float32:
 
 @kernel
 def _load(columns: DeviceColumns, row: int, dimension: int) -> np.float32:
-    """Return which part of a dimension is used, over all cards of a node; ``NO_LOAD`` where they have nothing of it."""
+    """Return the used part of a dimension over all cards of a node; ``NO_LOAD`` if they have nothing of it."""
     used, total = 0, 0
     for device in range(columns.first[row], columns.last[row]):
         used += columns.used[device, dimension]
@@ -58,11 +58,11 @@ def _load(columns: DeviceColumns, row: int, dimension: int) -> np.float32:
 
 @kernel
 def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base: int, cards: int) -> None:
-    """Begin with the cards of a node as they are."""
+    """Initialise the work space with the current usage of a node's cards."""
     running = scratch.used[_RUNNING]
     for position in range(cards):
         scratch.order[_RUNNING, position] = position
-        # What comes after the cores is read of partitioned cards only.
+        # Dimensions after the cores are only read for partitioned cards.
         dimensions = running.shape[1] if columns.partitioned[base + position] else CORES + 1
         for dimension in range(dimensions):
             running[position, dimension] = columns.used[base + position, dimension]
@@ -72,7 +72,7 @@ def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base:
 
 @kernel
 def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
-    """Score the cards for a container; init containers run one after the other, each beside what runs only."""
+    """Score the cards for a container; an init container only sees the usage of the running containers."""
     if request.claims.kind[here.claim] == _INIT:
         cards = here.used.shape[0]
         copy_rows(scratch.used[_RUNNING, :cards], here.used)
@@ -86,7 +86,7 @@ def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, h
 
 @kernel
 def why_not_on_node(columns: DeviceColumns, request: Request, here: CardClaim) -> int:
-    """Return why no cards of a node are looked at one by one; write how many of the vendor there are."""
+    """Return why a node is rejected before its cards are tried one by one; write its number of cards of the vendor."""
     claim, one_piece = here.claim, request.rules.checks[here.claim] & _ONE_PIECE != 0
     theirs, first, divided, offered = 0, NO_CARD, False, False
     for device in range(here.base, here.base + here.used.shape[0]):
@@ -117,7 +117,7 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
     _open_node(columns, request, scratch, base, cards)
     container = NO_CONTAINER
     for claim in range(request.claims.container.shape[0]):
-        counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
+        counts[:] = 0  # report only the reasons of the claim that does not fit
         space = _OWN if request.claims.kind[claim] == _INIT else _RUNNING
         order, used = scratch.order[space, :cards], scratch.used[space, :cards]
         here = CardClaim(claim, row, base, order, used, counts, result.cards[row : row + 1])
@@ -156,7 +156,7 @@ def fit_nodes(
         Node rows, shape (n,).
     result
         Written at each row of ``rows``: whether the pod fits, the node's score (also where it does not fit), the
-        cards passed over by reason, and how many cards there were to choose from.
+        rejected cards by reason, and the number of cards to choose from.
     """
     for i in range(rows.shape[0]):
         row = rows[i]

@@ -65,7 +65,7 @@ def score_cards(columns: DeviceColumns, request: Request, here: CardClaim, score
 
 @kernel
 def score_shares(columns: DeviceColumns, request: Request, here: CardClaim, score: NDArray[np.float32]) -> None:
-    """Score every card of the node for one instance of what a container claims of the card's vendor, by DeviceShare.
+    """Score every card of the node by DeviceShare for one device of the container's claim on the card's vendor.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def score_shares(columns: DeviceColumns, request: Request, here: CardClaim, scor
     here
         The container's first claim on the node.
     score
-        Receives the scores, shape (>= cards,); 0 for a card that the container has no claim on.
+        Receives the scores, shape (>= cards,); 0 for cards that the container does not claim.
     """
     claims, container = request.claims.container.shape[0], request.claims.container[here.claim]
     for position in range(here.used.shape[0]):
@@ -92,7 +92,7 @@ def score_shares(columns: DeviceColumns, request: Request, here: CardClaim, scor
 
 @kernel
 def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
-    """Write what the cards are sorted by, so that the smallest comes first for every key."""
+    """Write the sort keys of the cards; every key sorts ascending."""
     used, score, keys = here.used, scratch.score, scratch.keys
     for k in range(request.order.keys.shape[0]):
         key = request.order.keys[k]
@@ -119,7 +119,7 @@ def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 @kernel
 def sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
-    """Sort the cards in place, stably: what an earlier container left decides between equal cards."""
+    """Sort the cards in place, stably: equal cards keep the order that an earlier container left."""
     for i in range(1, order.shape[0]):
         moving = order[i]
         j = i - 1

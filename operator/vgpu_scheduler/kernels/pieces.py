@@ -1,16 +1,16 @@
-"""Cards that are given out in pieces: which piece a claim gets, and whether all that is in use of a card is explained.
+"""Cards that are given out in pieces: the piece that a claim gets, and whether the usage of a card is explained.
 
-A piece of a card is a row of amounts like any other: shares, memory, cores, a placement per share, and 1 of each
-*slice* that it covers, if cards of its kind have any. A partitioned card has 1 of each of its slices, so two pieces fit
-beside each other if no slice is used twice, and nothing here is special to one vendor's numbering. Two rules follow
+A piece of a card is a row of amounts: slots, memory, cores, a placement per slot, and 1 of each *slice* that it covers,
+if cards of its kind have slices. A partitioned card has 1 of each slice, so two pieces fit on it if they share none,
+whatever a vendor's numbering is. The usage of a card is *explained* if
 from the amounts alone:
 
-* every share that is in use of a partitioned card must have a placement, all of one *weight*, and
-* no slice may be used beyond what the card has: not twice, and not at all on a card that is not partitioned.
+* on a partitioned card every slot in use has a placement, all of one *weight*, and
+* no slice is used beyond what the card has: not twice, and not at all on a card that is not partitioned.
 
-A card on which either does not hold is in a state that nobody can explain, and is given to nobody. The weight is what a
-piece books of the placements for each share: 1 where pieces may stand beside each other as they like; where they are
-parts of templates, of which a card follows one at a time, each template has its own.
+Other cards are in an inconsistent state and are given to no pod. The weight is the number of placements that a piece
+books per slot: 1 if pieces can be combined freely. If pieces are parts of templates, and a card follows one template at
+a time, each template has its own weight.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
-from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, DimensionRole
 from vgpu_scheduler.kernels.request import CardClaim, Request, claimed_cores, resolve
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_PIECE
 
 _ONE_PIECE = int(Check.ONE_PIECE)
-_PLACEMENTS, _FIRST_SLICE, _END_SLICE = int(Role.PLACEMENTS), int(Role.FIRST_SLICE), int(Role.END_SLICE)
+_PLACEMENTS, _FIRST_SLICE, _END_SLICE = (
+    int(DimensionRole.PLACEMENTS),
+    int(DimensionRole.FIRST_SLICE),
+    int(DimensionRole.END_SLICE),
+)
 
 
 class PieceRequirement(NamedTuple):
-    """What a piece must have: this memory and compute, and exactly these shares unless they are 0."""
+    """What a piece must have: at least this memory and compute, and exactly these slots unless they are 0."""
 
     slots: int
     memory: int
@@ -40,7 +44,7 @@ class PieceRequirement(NamedTuple):
 
 @entry_kernel
 def is_explained(columns: DeviceColumns, device: int) -> bool:
-    """Tell whether all that is in use of a device has a place on it; the matrix asks whenever that changes."""
+    """Tell whether the usage of a device is explained; the matrix updates this whenever the usage changes."""
     role = columns.roles[columns.schema[device]]
     explained = not columns.partitioned[device] or _has_one_weight(columns, device)
     for slice_ in range(role[_FIRST_SLICE], role[_END_SLICE]):
@@ -50,7 +54,7 @@ def is_explained(columns: DeviceColumns, device: int) -> bool:
 
 @entry_kernel
 def explain_devices(columns: DeviceColumns) -> None:
-    """Write of each device whose pieces have places whether all that is in use of it is explained."""
+    """Update ``explained`` for all devices whose pieces have places."""
     for device in range(columns.explained.shape[0]):
         if columns.roles[columns.schema[device], _PLACEMENTS] >= 0:
             columns.explained[device] = is_explained(columns, device)
@@ -58,7 +62,7 @@ def explain_devices(columns: DeviceColumns) -> None:
 
 @kernel
 def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
-    """Tell whether all shares in use of a partitioned device have placements of one weight."""
+    """Tell whether all slots in use of a partitioned device have placements of one weight."""
     placements = columns.roles[columns.schema[device], _PLACEMENTS]
     shares, placed = columns.used[device, SLOTS], columns.used[device, placements]
     first, last = columns.piece_first[device], columns.piece_last[device]
@@ -72,14 +76,14 @@ def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
 
 @kernel
 def is_of_template(columns: DeviceColumns, device: int, piece: int) -> bool:
-    """Tell whether a piece of a device is a part of a template: its placements weigh more than its shares."""
+    """Tell whether a piece of a device is a part of a template: it books more placements than slots."""
     placements = columns.roles[columns.schema[device], _PLACEMENTS]
     return columns.pieces[piece, placements] > columns.pieces[piece, SLOTS]  # type: ignore[no-any-return]
 
 
 @kernel
 def cores_of_piece(columns: DeviceColumns, request: Request, claim: int, device: int, piece: int) -> int:
-    """Return the compute that is booked for a piece: its own, or what is asked for, of which templates say nothing."""
+    """Return the compute that is booked for a piece: its own, plus the claimed compute if it is part of a template."""
     cores = columns.pieces[piece, CORES]
     if is_of_template(columns, device, piece):
         cores += claimed_cores(request, claim, columns.total, device)
@@ -97,7 +101,7 @@ def _suits(columns: DeviceColumns, piece: int, wanted: PieceRequirement) -> bool
 
 @kernel
 def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> PieceRequirement:
-    """Return what a piece of a device must have: memory, and compute and shares where its vendor says so."""
+    """Return the requirements for a piece of a device: memory, and for some vendors compute and slots."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
     if not request.rules.checks[claim] & _ONE_PIECE:
         return PieceRequirement(0, memory, 0)
@@ -126,7 +130,7 @@ def piece_for(columns: DeviceColumns, request: Request, here: CardClaim, device:
     device
         A device number.
     taken
-        What is taken of the device besides what is used, shape (K,); shares, placements and slices are looked at.
+        Amounts taken in addition to the device's usage, shape (K,); slots, placements and slices are read.
 
     Returns
     -------
@@ -144,7 +148,7 @@ def piece_for(columns: DeviceColumns, request: Request, here: CardClaim, device:
 def _is_free(
     columns: DeviceColumns, device: int, piece: int, used: NDArray[np.int64], taken: NDArray[np.int64]
 ) -> bool:
-    """Tell whether a piece goes together with what is used and taken of its device: same weight, other slices."""
+    """Tell whether a piece is compatible with what is used and taken of its device: same weight, no common slice."""
     role = columns.roles[columns.schema[device]]
     placements = role[_PLACEMENTS]
     placed, shares = used[placements] + taken[placements], used[SLOTS] + taken[SLOTS]

@@ -1,4 +1,4 @@
-"""What a pod costs a node when the prices of its cards are known, in cards."""
+"""The cost of placing a pod on a node by card prices, in cards."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from vgpu_scheduler.kernels.request import PodDemand
 
 _MIDDLE, _MOST = 50.0, 100.0
 POINTS_PER_CARD = 2.0
-"""So that pods with eight cards, too, score between 0 and 100."""
+"""Small enough that pods with eight cards also score between 0 and 100."""
 _STEPS = 32.0
-"""Per card: costs that differ by less are equal, and the first node by name wins."""
-_NUDGE = 1e-9  # so that equal costs that were added up in another order are equal steps
+"""Steps per card: costs that differ by less than a step are tied, and the first node by name wins."""
+_NUDGE = 1e-9  # absorbs rounding, so that equal costs summed in another order give equal steps
 
 
 class Term(IntEnum):
-    """What a cost is made of."""
+    """The terms of a cost."""
 
     REST = 0
-    """Worth that what is left loses beyond what the pod takes."""
+    """Worth that the free parts lose beyond the part that the pod takes."""
     STRANDED = 1
-    """Growth of what is left without cpu."""
+    """Growth of free cards that lack cpu."""
     BESIDE = 2
-    """What is left of the cards that the pod takes."""
+    """The free parts of the cards that the pod takes."""
     CONTENDED = 3
-    """What pods would pay that can use few models only."""
+    """The price that pods with few usable models would pay."""
     RESERVE = 4
-    """Idle cards that pods with several cards could not use any more."""
+    """Idle cards that multi-card pods could no longer use."""
 
 
 TERMS = len(Term)
 
 
 class PricedScratch(NamedTuple):
-    """Work space for one node, and what the pod costs the last one, in cards, by :class:`Term`."""
+    """Work space for one node, and the cost on the last node, in cards, by :class:`Term`."""
 
     cards: CardScratch
     terms: NDArray[np.float64]  # (TERMS,)
@@ -59,7 +59,7 @@ class CardValues(NamedTuple):
 
 @kernel
 def _percent(free: int, total: int) -> int:
-    """Return how much of an amount is free, in whole percent; all of what there is nothing of."""
+    """Return the free part of an amount in whole percent; 100 if the total is 0."""
     if total <= 0:
         return PERCENT
     return min(max(free * PERCENT // total, 0), PERCENT)
@@ -67,7 +67,7 @@ def _percent(free: int, total: int) -> int:
 
 @kernel
 def _add_up(columns: DeviceColumns, base: int, scratch: CardScratch, prices: CardPrices) -> CardValues:
-    """Value the cards of a node as they are in the scratch; nobody is given a card of which nothing is left."""
+    """Sum up the values of a node's cards as they are in the scratch; full and unusable cards count nothing."""
     total, used = columns.total, scratch.used
     worth = together = contended = 0.0
     idle = 0
@@ -79,7 +79,7 @@ def _add_up(columns: DeviceColumns, base: int, scratch: CardScratch, prices: Car
         model = columns.model[device]
         together += left
         idle += left == 1.0
-        if model >= prices.dearest.shape[0]:  # a model that came after the prices
+        if model >= prices.dearest.shape[0]:  # a model that is newer than the prices
             worth += left
             continue
         memory = _percent(total[device, MEMORY] - used[position, MEMORY], total[device, MEMORY])
@@ -93,7 +93,7 @@ def _add_up(columns: DeviceColumns, base: int, scratch: CardScratch, prices: Car
 
 @kernel
 def _reserved(prices: CardPrices, model: int, idle: int, cpu: float) -> float:
-    """Return what the idle cards of a node are worth to pods with several cards."""
+    """Return the worth of a node's idle cards for multi-card pods."""
     value = 0.0
     for size in range(prices.cards.shape[0]):
         if idle >= prices.cards[size] and cpu >= prices.cpu[size]:
@@ -111,7 +111,7 @@ def _cost(
     own: CardScratch,
     terms: NDArray[np.float64],
 ) -> None:
-    """Write what a pod costs a node that has cards, by term."""
+    """Write the cost of a pod on a node with cards, by term."""
     base = columns.first[row]
     copy_rows(columns.used[base : columns.last[row]], own.used)
     write_left(columns, base, own)
@@ -151,22 +151,22 @@ def priced_nodes(
     scratch: PricedScratch,
     score: NDArray[np.float64],
 ) -> None:
-    """Score nodes from 0 to 100 by what a pod would cost them.
+    """Score nodes from 0 to 100 by the cost of placing a pod.
 
     Parameters
     ----------
     cpu
-        What the pod requests, and what nodes have.
+        The cpu request of the pod, and the cpu of the nodes.
     columns
         The device matrix.
     demand
-        What the pod claims of devices.
+        The device claims of the pod.
     prices
-        What cards are worth.
+        The card prices.
     rows
         Node rows, shape (n,).
     scratch
-        Work space; its ``terms`` tell the cost of the last of the nodes.
+        Work space; its ``terms`` hold the cost on the last node.
     score
         Receives the scores, shape (n,).
     """

@@ -1,10 +1,10 @@
-"""What a card is worth with some of it left, when the shares that pods ask for are known.
+"""Prices: the worth of a partly used card, given the shares that pods request.
 
-What is left of a card is worth what it can still be sold for: the dearest set of shares that fits into it. The prices
-of shares are those at which no filled card is worth more than an empty one, and at which the pods that are asked for
-are worth most. That is the dual of the cutting-stock problem (Gilmore and Gomory, 1961). Here it is approached by
-multiplicative updates: the dearest filling of a card is looked for, shares of which it has more than are asked for get
-cheaper and the others dearer, and the best prices of all rounds are kept.
+The free part of a card is worth the most expensive set of shares that fits into it. The prices of shares maximise the
+total price of the requested pods, subject to no filling of a card being worth more than an empty card: the dual of the
+cutting-stock problem (Gilmore and Gomory, 1961). It is solved approximately by multiplicative updates: each round finds
+the most expensive filling of a card, lowers the prices of shares of which the filling has more than is requested, and
+raises the others. The best prices of all rounds are kept.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 
 PERCENT = 100
-"""Shares are in whole percent of a card, and so are the tables."""
+"""Shares and tables are in whole percent of a card."""
 _STEP = 0.5
-"""How far prices move in the first round; later rounds move them less, by the square root of their number."""
+"""Step size of the first round; later steps shrink with the square root of the round's number."""
 _MOST_AT_ONCE = 1.0
-"""No price moves by more than a factor of e in one round, so that none is lost for the later ones."""
+"""Limit of the exponent of one update: no price changes by more than a factor of e in one round."""
 
 
 class CardPrices(NamedTuple):
-    """What is known of the cards of one dialect: ``M`` models by their interned numbers, ``J`` sizes of pods.
+    """Learned prices of the cards of one dialect: ``M`` models by their interned numbers, ``J`` pod sizes.
 
-    Models of which too little was seen have the values that make the scorer know nothing: a card is worth what is left
-    of it, nobody contends for it, and what stays beside a pod counts in full.
+    Models with too few observations have neutral values: a card is worth its free part, no pod contends for it, and
+    the part left beside a pod has full weight.
     """
 
     known: NDArray[np.bool_]  # (M,) whether enough was seen
-    worth: NDArray[np.float64]  # (M, 2, 101) of a card with so many percent of its memory, of its cores left; 0 to 1
-    dearest: NDArray[np.float64]  # (M,) what the dearest share is worth: more than that no slot can bring
-    beside: NDArray[np.float64]  # (M,) weight of what is left beside the pod
-    stranding: NDArray[np.float64]  # (M,) weight of what is stranded without cpu
-    per_card: NDArray[np.float64]  # (M,) cpu that pods ask for per card, milli; 0 if they ask for none
-    contended: NDArray[np.float64]  # (M,) what a card costs because of pods that can only use few models
-    cards: NDArray[np.int64]  # (J,) how many whole cards pods of this size ask for
-    cpu: NDArray[np.int64]  # (J,) and how much cpu, milli
-    reserve: NDArray[np.float64]  # (M, J) what an idle card costs that they could not use any more
+    worth: NDArray[np.float64]  # (M, 2, 101) worth by percent of memory, of cores left; 0 to 1
+    dearest: NDArray[np.float64]  # (M,) price of the most expensive share, the upper bound per slot
+    beside: NDArray[np.float64]  # (M,) weight of the part left beside the pod
+    stranding: NDArray[np.float64]  # (M,) weight of cards stranded without cpu
+    per_card: NDArray[np.float64]  # (M,) cpu that pods request per card, milli; 0 for none
+    contended: NDArray[np.float64]  # (M,) extra cost of a card that pods with few usable models need
+    cards: NDArray[np.int64]  # (J,) whole cards that pods of this size request
+    cpu: NDArray[np.int64]  # (J,) cpu that they request, milli
+    reserve: NDArray[np.float64]  # (M, J) cost of an idle card that these pods could no longer use
 
 
 class PriceScratch(NamedTuple):
     """Work space for ``S`` different shares."""
 
-    price: NDArray[np.float64]  # (S,) in the round at hand
+    price: NDArray[np.float64]  # (S,) in the current round
     best: NDArray[np.float64]  # (S,) of the best round
-    filling: NDArray[np.int64]  # (S,) how many of each share the dearest filling has
+    filling: NDArray[np.int64]  # (S,) number of each share in the most expensive filling
 
 
 def price_scratch(shares: int) -> PriceScratch:
-    """Return work space for so many different shares."""
+    """Return work space for a number of distinct shares."""
     return PriceScratch(np.zeros(shares), np.zeros(shares), np.zeros(shares, dtype=np.int64))
 
 
 @kernel
 def _sell(shares: NDArray[np.int64], price: NDArray[np.float64], worth: NDArray[np.float64]) -> None:
-    """Write what each rest of a card can be sold for: an unbounded knapsack."""
+    """Write the worth of each free percentage of a card: an unbounded knapsack."""
     worth[0] = 0.0
     for left in range(1, PERCENT + 1):
         most = worth[left - 1]
@@ -75,7 +75,7 @@ def _sell(shares: NDArray[np.int64], price: NDArray[np.float64], worth: NDArray[
 def _fill(
     shares: NDArray[np.int64], price: NDArray[np.float64], worth: NDArray[np.float64], filling: NDArray[np.int64]
 ) -> None:
-    """Write a filling of an empty card that is worth as much as :func:`_sell` found; smaller shares go first."""
+    """Write a filling of an empty card with the worth that :func:`_sell` found; smaller shares go first."""
     filling[:] = 0
     left = PERCENT
     while left > 0:
@@ -89,7 +89,7 @@ def _fill(
                 left -= share
                 break
         else:
-            left -= 1  # no share ends here: never, as long as sums are the same twice
+            left -= 1  # no share matches: unreachable, because the sums are computed as in _sell
 
 
 @entry_kernel
@@ -100,16 +100,16 @@ def price_shares(
     scratch: PriceScratch,
     worth: NDArray[np.float64],
 ) -> None:
-    """Price shares of a card by how they fill it, and write what each rest of a card is worth.
+    """Compute prices of shares, and write the worth of each free percentage of a card.
 
     Parameters
     ----------
     shares
-        Percent of a card, 1 to 100, ascending and different; shape (S,), at least one.
+        Percent of a card, 1 to 100, strictly ascending; shape (S,), at least one.
     asked
-        How many pods ask for each, as parts of all; above 0, shape (S,).
+        The fraction of pods that request each share; above 0, shape (S,).
     rounds
-        How often prices are adjusted, at least once.
+        The number of price updates, at least 1.
     scratch
         Work space; ``scratch.best`` receives the prices.
     worth
@@ -123,7 +123,7 @@ def price_shares(
         _sell(shares, price, worth)
         _fill(shares, price, worth, filling)
         whole = worth[PERCENT]
-        mean = 0.0  # what a pod pays
+        mean = 0.0  # mean price of a pod
         for number in range(shares.shape[0]):
             price[number] /= whole
             mean += asked[number] * price[number]

@@ -1,11 +1,11 @@
-"""Namespace quotas within Fit: what a pod would hold of a vendor's cards in all, against what is left for it.
+"""Namespace quotas within Fit: compares what a pod would hold of a vendor's cards in total with the quota left.
 
-A pod holds of each card the larger of its peak while init containers run and of the sum of the others, as the ledger
-books it, and of a vendor the sum over the cards. So a pick costs what it raises the peak of its card by: an init
-container on a card that an app container has more of later costs nothing twice.
+As in the ledger, a pod holds on each card the larger of its peak while init containers run and the sum of the other
+containers; per vendor it holds the sum over the cards. So a pick costs only what it adds to the peak of its card: an
+init container costs nothing on a card of which an app container later takes more.
 
-Cards that are chosen by their links are checked one by one first. If those chosen are too much together, they are
-given up for the first ones of the walk that are not: links are a preference.
+Cards that are chosen by links are first checked one by one. If the chosen cards together exceed the quota, the first
+cards in try order that stay within it are taken instead, because links are only a preference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNITS = int(Check.UNITS)
 
 @kernel
 def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, amount: int, held: int) -> int:
-    """Return what quotas count of an amount that the pod holds of a card."""
+    """Return the amount that quotas count for what the pod holds of a card."""
     total = columns.total[device, CORES]
     if amount == QUOTA_CORES and request.rules.checks[claim] & _UNITS and total > 0:
         return -(-held * WHOLE // total)  # type: ignore[no-any-return]
@@ -43,7 +43,7 @@ def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, 
 
 @kernel
 def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> None:
-    """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
+    """Initialise the quota counters of a claim from the pod's earlier claims on the vendor."""
     quota = scratch.quota
     quota[SPENT] = 0
     for position in range(here.used.shape[0]):
@@ -56,7 +56,7 @@ def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 @kernel
 def open_card(columns: DeviceColumns, scratch: Scratch, here: CardClaim, device: int) -> None:
-    """Begin with what the pod holds of a card already."""
+    """Initialise the quota counters of a card with what the pod already holds of it."""
     used = here.used[device - here.base]
     scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
     scratch.quota[HELD, QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
@@ -64,7 +64,7 @@ def open_card(columns: DeviceColumns, scratch: Scratch, here: CardClaim, device:
 
 @kernel
 def is_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, offer: Offer) -> bool:
-    """Tell whether the pod stays within its quotas if it takes what the open card would give."""
+    """Tell whether the pod stays within its quotas if it takes an offer of the opened card."""
     quota, claim, device = scratch.quota, here.claim, offer.device
     quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = offer.memory, offer.cores
     for amount in range(2):
@@ -79,7 +79,7 @@ def is_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch, 
 
 @kernel
 def count_pick(scratch: Scratch) -> None:
-    """Count as picked what was just found to be within the quotas."""
+    """Count the offer that :func:`is_within_quota` just accepted as picked."""
     for amount in range(2):
         scratch.quota[HELD, amount] += scratch.quota[MORE, amount]
         scratch.quota[SPENT, amount] += scratch.quota[GROWTH, amount]
@@ -87,15 +87,15 @@ def count_pick(scratch: Scratch) -> None:
 
 @kernel
 def keep_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, number: int) -> int:
-    """Keep, of the first ``number`` chosen candidates, as many as are wanted and stay within the quotas together.
+    """Keep the wanted number of the first ``number`` chosen candidates that together stay within the quotas.
 
-    They are moved to the front of ``scratch.chosen``. Pieces of one card are beside each other there; none is kept
-    after one that is not.
+    They are moved to the front of ``scratch.chosen``, where pieces of one card are contiguous; after one piece of a
+    card is dropped, no later one of it is kept.
 
     Returns
     -------
     int
-        How many are kept.
+        The number of kept candidates.
     """
     chosen, candidates = scratch.chosen, scratch.candidates
     kept, last, exhausted = 0, NO_CARD, NO_CARD
@@ -120,7 +120,7 @@ def keep_within_quota(columns: DeviceColumns, request: Request, scratch: Scratch
 
 @kernel
 def raise_peak(columns: DeviceColumns, scratch: Scratch, here: CardClaim, device: int) -> None:
-    """Note what the pod holds of a card after a pick was booked."""
+    """Update the pod's peak on a card after a pick was booked."""
     open_card(columns, scratch, here, device)
     peak = scratch.quota[PEAK + device - here.base]
     for amount in range(2):

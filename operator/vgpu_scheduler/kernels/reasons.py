@@ -1,4 +1,4 @@
-"""The reasons for which cards are passed over, as the numbers of the counters that kernels write."""
+"""The reasons why cards are rejected, as indexes of the counters that kernels write."""
 
 from vgpu_scheduler.model import CardReason
 

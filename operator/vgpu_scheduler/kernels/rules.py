@@ -1,6 +1,6 @@
-"""What the cards of a vendor are held against, and how those of a claim are chosen.
+"""Which checks apply to a vendor's cards, and how the cards of a claim are chosen.
 
-Kernels see plain numbers: each takes the flags that it looks at as ``int(Check.…)``.
+Kernels use plain numbers: each module takes the flags that it needs as ``int(Check.…)``.
 """
 
 from __future__ import annotations
@@ -9,58 +9,58 @@ from enum import IntEnum, IntFlag, auto
 
 
 class Check(IntFlag):
-    """Checks of a card, beside health, cordon, model, UUID and policy, which all cards have; and their units."""
+    """Checks of a card besides those of all cards (health, cordon, model, UUID, policy), and units of compute."""
 
     NUMA = auto()
-    """The pod's wish for one NUMA node holds."""
+    """A pod's request for cards of one NUMA node is honoured."""
     SLOTS = auto()
-    """No more occupants than the card takes."""
+    """The card has a free slot."""
     IDLE = auto()
-    """Nobody uses the card."""
+    """The card is unused."""
     MEMORY = auto()
-    """The memory that is left suffices."""
+    """The free memory suffices."""
     CORES = auto()
-    """The compute that is left suffices."""
+    """The free compute suffices."""
     EXCLUSIVE = auto()
-    """A claim of all the compute takes a card that nobody uses."""
+    """A claim of all compute takes an unused card."""
     COMPUTE = auto()
-    """A claim of no compute takes a card that has some left."""
+    """A claim of no compute takes a card with free compute."""
     IDLE_GROUP = auto()
-    """Where only idle cards are wanted, the other cards of their group are idle, too."""
+    """If only idle cards are wanted, the other cards of their group must be idle, too."""
     MODE = auto()
-    """The vendor's cards of the node are in the claim's mode."""
+    """The vendor's cards on the node are in the claim's mode."""
     CLASSES = auto()
     """Occupants of an application class and occupants without one share no card."""
     QUALITY = auto()
-    """A card that others use gives the quality of service that the claim asks for."""
+    """A card in use has the quality of service that the claim asks for."""
     SAME_CARDS = auto()
-    """Containers that run beside each other get the same card."""
+    """Containers that run at the same time get the same card."""
     EQUAL_SHARES = auto()
-    """The occupants of a card have as much memory as the claim asks for, each."""
+    """Each occupant of a card has as much memory as the claim asks for."""
     ONE_PIECE = auto()
-    """A card gives out one piece per claim, which has the compute and exactly the shares that are asked for."""
+    """A claim gets one piece of a card, with at least the compute and exactly the slots that it asks for."""
     PERCENT = auto()
-    """Compute is asked for in percent of a card, whatever the card counts it in."""
+    """Claims ask for compute in percent of a card, whatever unit the card uses."""
     UNITS = auto()
-    """Cards count compute in units of their own, of which claims and quotas name a percentage."""
+    """Cards count compute in their own units; claims and quotas are percentages of these."""
 
 
 class Selection(IntEnum):
-    """How the cards of a claim are chosen among those that pass; each is a file of :mod:`kernels.choose`."""
+    """How the cards of a claim are chosen among the candidates; each way is a file of :mod:`kernels.choose`."""
 
     FIRST = 0
     """The first ones."""
     LINKED = 1
-    """Several by the sum of their pair scores, a single one where it is least missed: HAMi's ``topology-aware``."""
+    """HAMi's ``topology-aware``: several cards by the highest sum of pair scores, a single card by the lowest."""
     GROUPED = 2
-    """From the group of which most pass, then from the next."""
+    """From the group with the most candidates, then from the next."""
     PAIRS = 3
     """Whole modules of two."""
     RUN = 4
-    """Neighbours: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
+    """Consecutive cards: anywhere in a group, or aligned runs of 4, 8 or 16 ungrouped cards."""
     HALVES = 5
-    """By the two halves of a server, whose cards are linked place by place; for 1, 2, 4 or 8 cards."""
+    """1, 2, 4 or 8 cards by the two halves of a server, whose cards at the same position are linked."""
     CONTENTION = 6
-    """Where the occupants of the card leave most to one that must answer at once."""
+    """Cards whose occupants cause the least contention for an online pod."""
     ZONE = 7
-    """From the smallest link zone that has enough."""
+    """From the smallest link zone with enough candidates."""

@@ -1,4 +1,4 @@
-"""The choice among nodes, and which of them have to be looked at again."""
+"""The choice of the best node, and the detection of nodes that changed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stale_rows(
     Returns
     -------
     int
-        How many were written.
+        The number of stale rows.
     """
     found = 0
     for i in range(rows.shape[0]):

@@ -1,4 +1,4 @@
-"""Ways of choosing devices that are shared by amounts: by scopes, by partitions, with what belongs to each."""
+"""Ways of choosing devices that are shared by amounts: by scope, by partition, with virtual functions, jointly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vgpu_scheduler.kernels.share_request import ChoiceTerms, ShareClaim, ShareR
 
 @kernel
 def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: int, devices: int) -> int:
-    """Count the devices of a claim's vendor that the pod selects, whether it may have them or not."""
+    """Count the devices of a claim's vendor that the pod selects, including those barred for other reasons."""
     barred = request.device_barred
     selected = 0
     for device in range(base, base + devices):
@@ -29,7 +29,7 @@ def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: in
 
 @inlined_kernel
 def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: ScopeTerms, here: ShareClaim) -> bool:
-    """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
+    """Mark all devices outside the best scope for a claim as tried; return False if no scope fits."""
     claim, base, wanted, used, scratch, counts = here
     tried = scratch.tried[: used.shape[0]]
     vendor = request.claims.vendor[claim]
@@ -60,7 +60,7 @@ def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: Scop
 
 @kernel
 def take_partition(columns: DeviceColumns, request: ShareRequest, terms: PartitionTerms, here: ShareClaim) -> bool:
-    """Pick the devices of the best partition that nobody uses anything of; False where there is none."""
+    """Pick the devices of the best unused partition; return False if there is none."""
     claim, base, wanted, used, scratch, counts = here
     free, taken, found = 0, 0, 0
     for position in range(used.shape[0]):
@@ -95,7 +95,7 @@ def take_partition(columns: DeviceColumns, request: ShareRequest, terms: Partiti
 
 @kernel
 def _is_used(used: NDArray[np.int64]) -> bool:
-    """Tell whether anything of a device is in use; ``used`` is what is, shape (K,)."""
+    """Tell whether a device is in use; ``used`` is its usage, shape (K,)."""
     in_use = False
     for dimension in range(used.shape[0]):
         in_use = in_use or used[dimension] > 0
@@ -104,9 +104,9 @@ def _is_used(used: NDArray[np.int64]) -> bool:
 
 @kernel
 def _function_of(columns: DeviceColumns, request: ShareRequest, here: ShareClaim, vendor: int, position: int) -> int:
-    """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
+    """Return the first unused virtual function of the device at a position, or ``NO_CARD``.
 
-    It belongs to the device whose ordinal its group is.
+    The group of a virtual function is the ordinal of its device.
     """
     base, used, best = here.base, here.used, NO_CARD
     for other in range(used.shape[0]):
@@ -126,7 +126,7 @@ def _function_of(columns: DeviceColumns, request: ShareRequest, here: ShareClaim
 def take_function(
     columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim, number: int, position: int
 ) -> int:
-    """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
+    """Take a virtual function for the pick at ``number`` and ``position``; return the reason if there is none."""
     vendor = terms.functions[here.claim]
     if vendor == NO_VENDOR:
         return NO_REASON
@@ -137,7 +137,7 @@ def take_function(
 
 @kernel
 def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim) -> tuple[int, int]:
-    """Prepare the choice of devices near those that were picked first; return how many there must be, and may be."""
+    """Order devices by nearness to the first claim's picks; return the minimum and maximum number to pick."""
     claim, base, wanted, used, scratch, _ = here
     if not terms.joint.one_each[claim]:
         return wanted, wanted
@@ -147,14 +147,14 @@ def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, he
         own = columns.vendor[base + position] == request.claims.vendor[claim]
         fitting[position] = own and why_not(columns, request, claim, base + position, used[position]) == NO_REASON
     take_turns(columns, base, first, fitting, terms.scratch.turn, scratch.score)
-    fitting[:] = False  # nothing was tried yet
+    fitting[:] = False  # reused as ``tried``
     most = max(wanted, switches(columns, first))
     return most if terms.joint.same else wanted, most
 
 
 @kernel
 def is_near_enough(columns: DeviceColumns, terms: ChoiceTerms, here: ShareClaim) -> bool:
-    """Tell whether the picks of a claim are below the switches that they must be below."""
+    """Tell whether the picks of a claim are below the same switches as those of the first claim, if required."""
     joint = terms.joint
     if not joint.follows[here.claim] or not joint.same:
         return True

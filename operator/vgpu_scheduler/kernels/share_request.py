@@ -1,4 +1,4 @@
-"""What the fit of devices that are shared by amounts is asked, its work space, and why a device does not fit."""
+"""Request and work space of the fit of devices that are shared by amounts, and why a device does not fit."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from vgpu_scheduler.kernels.sentinels import NO_REASON
 
 
 class ShareRequest(NamedTuple):
-    """What a fit is asked: the claims of one pod, and which devices are tried in which order."""
+    """The claims of one pod, and which devices are tried in which order."""
 
     claims: PodDemand
-    device_barred: NDArray[np.int8]  # (D,) 0, or by policy, mode or selector (``BARRED_…``); (0,) when none is
-    reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
-    idle: bool  # only devices that nobody uses
+    device_barred: NDArray[np.int8]  # (D,) 0 or ``BARRED_…``; (0,) if no device is barred
+    reason: NDArray[np.int64]  # (K,) the CardReason for too little of a dimension
+    idle: bool  # only unused devices
     terms: ShareTerms  # the order
 
 
 class ChoiceScratch(NamedTuple):
-    """Work space of what is chosen by more than score and amounts, for the node with the most devices (``M``)."""
+    """Work space for claims with :class:`ChoiceTerms`, for the node with the most devices (``M``)."""
 
     picked: NDArray[np.int64]  # (C,) how many devices each claim has
-    functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
-    turn: NDArray[np.int64]  # (M,) when a device comes that follows others below their switches
+    functions: NDArray[np.int64]  # (C, M) the virtual function taken with each pick, if any
+    turn: NDArray[np.int64]  # (M,) rank of a device among those below the same switch
 
 
 class ChoiceTerms(NamedTuple):
-    """How the devices of each claim are chosen, where score and amounts are not all."""
+    """Rules for choosing the devices of each claim in addition to score and amounts."""
 
     scopes: ScopeTerms
-    every: NDArray[np.bool_]  # (C,) all devices that the pod selects, however many a node has
-    functions: NDArray[np.int64]  # (C,) the vendor of the devices of which one is taken with each pick, or NO_VENDOR
+    every: NDArray[np.bool_]  # (C,) the claim takes all devices that the pod selects
+    functions: NDArray[np.int64]  # (C,) vendor of the virtual functions, one per pick, or NO_VENDOR
     partitions: PartitionTerms
     joint: JointTerms
     scratch: ChoiceScratch
 
 
-class ChoosyRequest(NamedTuple):
-    """What a fit is asked for which more matters than the score and the amounts of devices."""
+class ConstrainedShareRequest(NamedTuple):
+    """A request with rules in addition to the score and the amounts of devices."""
 
     shares: ShareRequest
     terms: ChoiceTerms
@@ -57,26 +57,26 @@ class ChoosyRequest(NamedTuple):
 class ShareScratch(NamedTuple):
     """Work space for the node with the most devices (``M``)."""
 
-    used: NDArray[np.int64]  # (2, M, K): [0] of what is running, [1] an init container's own
+    used: NDArray[np.int64]  # (2, M, K): [0] running containers, [1] an init container
     score: NDArray[np.int64]  # (M,)
-    tried: NDArray[np.bool_]  # (M,) for the claim at hand
+    tried: NDArray[np.bool_]  # (M,) for the current claim
     picks: NDArray[np.int64]  # (C, M) device numbers
 
 
 class ShareClaim(NamedTuple):
-    """A claim for which devices of a node are sought."""
+    """A claim that is fitted on a node."""
 
     claim: int
     base: int  # the number of the node's first device
     wanted: int  # how many devices
-    used: NDArray[np.int64]  # (devices, K) what is used of the node's devices when the claim is served
+    used: NDArray[np.int64]  # (devices, K) usage of the node's devices, earlier claims included
     scratch: ShareScratch
-    counts: NDArray[np.int16]  # receives the number of devices that were passed over, by reason
+    counts: NDArray[np.int16]  # receives the number of rejected devices, by reason
 
 
 @kernel
 def why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
-    """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is what is used of it, shape (K,)."""
+    """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is its usage, shape (K,)."""
     if not columns.healthy[device]:
         return reasons.NOT_HEALTHY
     if columns.cordoned[device]:
@@ -90,12 +90,12 @@ def why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: i
 
 @kernel
 def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], used: NDArray[np.int64]) -> int:
-    """Return what a device has too little of; ``total`` is what it has, shape (K,)."""
+    """Return the reason for the first insufficient dimension of a device; ``total`` is its capacity, shape (K,)."""
     anything_left = False
     anything_used = False
     for dimension in range(used.shape[0]):
         free = max(total[dimension] - used[dimension], 0)
-        # A thing that the device has not, and of which nobody uses anything, is not compared.
+        # Dimensions that the device does not have and nobody uses are not compared.
         has = total[dimension] > 0 or used[dimension] > 0
         if has and request.claims.amounts[claim, dimension] > free:
             return request.reason[dimension]  # type: ignore[no-any-return]

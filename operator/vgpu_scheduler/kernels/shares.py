@@ -1,9 +1,9 @@
-"""Devices that are shared by amounts alone: a device fits if it has enough left of each thing that is asked of it.
+"""Fit of devices that are shared by amounts: a device fits if it has enough free of each requested dimension.
 
-The fit is Koordinator's: only what is asked is compared, only with what the device has at all, and devices of which
-nothing is left are passed over. Devices are tried in the order of the DeviceShare score, the highest first, then the
-lowest index; the claims of a container are scored as the container's begin. Where a claim has its devices chosen
-by the topology tree, only those of one scope are tried; see :mod:`kernels.choose.scopes`.
+The fit is Koordinator's: only requested dimensions that the device has are compared, and devices with nothing free are
+rejected. Devices are tried in the order of the DeviceShare score, the highest first, then the lowest index; scores use
+the usage before the container's claims. For claims that use the topology tree, only devices of one scope are tried; see
+:mod:`kernels.choose.scopes`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from vgpu_scheduler.kernels.share_choice import (
 )
 from vgpu_scheduler.kernels.share_request import (
     ChoiceTerms,
-    ChoosyRequest,
+    ConstrainedShareRequest,
     ShareClaim,
     ShareRequest,
     ShareScratch,
     why_not,
 )
-from vgpu_scheduler.model import ContainerKind
+from vgpu_scheduler.model import ContainerType
 
-_INIT = int(ContainerKind.INIT)
+_INIT = int(ContainerType.INIT)
 
 
 @entry_kernel
@@ -59,9 +59,9 @@ def score_devices(
     base
         Device number of the node's first device.
     used
-        What is used of the node's devices, shape (devices, K).
+        Usage of the node's devices, shape (devices, K).
     score
-        Receives the scores, shape (>= devices,); those of other vendors are left alone.
+        Receives the scores, shape (>= devices,); entries of other vendors are not written.
     """
     for position in range(used.shape[0]):
         device = base + position
@@ -95,7 +95,7 @@ def _pick(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | No
     while position != NO_CARD and picked < most:
         tried[position] = True
         reason = why_not(columns, request, claim, base + position, used[position])
-        if terms is not None:  # noqa: SIM102 - without terms the compiler leaves all of it out
+        if terms is not None:  # noqa: SIM102 - the compiler drops this branch when terms is None
             if reason == NO_REASON:
                 reason = take_function(columns, request, terms, here, picked, position)
         if reason == NO_REASON:
@@ -111,7 +111,7 @@ def _pick(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | No
 def _book(
     columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ShareClaim, picked: int
 ) -> None:
-    """Book the devices that a claim has picked, as many as there are."""
+    """Book the devices that a claim has picked."""
     claim, base, _, used, scratch, _ = here
     picks = scratch.picks[claim]
     for i in range(picked):
@@ -127,7 +127,7 @@ def _book(
 
 @inlined_kernel
 def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ShareClaim) -> int:
-    """Pick as the terms say; return how many are picked, 0 where they are too few."""
+    """Pick devices by the choice terms; return how many are picked, 0 if they are too few."""
     claim, wanted = here.claim, here.wanted
     if terms.partitions.claims[claim]:
         if take_partition(columns, request, terms.partitions, here):
@@ -151,7 +151,7 @@ def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceT
 
 @inlined_kernel
 def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ShareClaim) -> bool:
-    """Try the devices in their order, and book the picks; False when too few fit."""
+    """Try the devices in order, and book the picks; return False if too few fit."""
     wanted = here.wanted
     here.scratch.tried[: here.used.shape[0]] = False
     if terms is None:
@@ -170,7 +170,7 @@ def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms
 
 @kernel
 def _listed(columns: DeviceColumns, vendor: int, base: int, devices: int) -> int:
-    """Count the devices of a vendor among those that begin at a number."""
+    """Count the devices of a vendor on a node."""
     count = 0
     for device in range(base, base + devices):
         count += int(columns.vendor[device] == vendor)
@@ -200,14 +200,14 @@ def _fit_node(
         claim = number
         if terms is not None:
             claim = terms.joint.order[number]
-        counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
+        counts[:] = 0  # report only the reasons of the claim that does not fit
         init = request.claims.kind[claim] == _INIT
         used = own if init else running
         if request.claims.container[claim] != container:
             container = request.claims.container[claim]
-            if init:  # init containers run one after the other: each finds only what runs beside it
+            if init:  # init containers run one after the other, each only beside the running containers
                 copy_rows(running, own)
-        # A container claims devices of a vendor once, so that no claim of its own can have changed this score.
+        # A container has one claim per vendor, so no other claim of it has changed these scores.
         score_devices(columns, request, claim, base, used, scratch.score)
         choice = _listed(columns, request.claims.vendor[claim], base, devices)
         result.cards[row] = choice
@@ -241,8 +241,8 @@ def fit_shares(
     rows
         Node rows, shape (n,).
     result
-        Written at each row of ``rows``: whether the pod fits, the devices passed over by reason, and how many there
-        were to choose from; the score of nodes is 0, because DeviceShare's depends on the pod.
+        Written at each row of ``rows``: whether the pod fits, the rejected devices by reason, and the number of
+        devices to choose from. The node score is 0, because DeviceShare's score depends on the pod.
     """
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -254,10 +254,14 @@ def fit_shares(
 
 
 @entry_kernel
-def fit_choosy_shares(
-    columns: DeviceColumns, request: ChoosyRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
+def fit_constrained_shares(
+    columns: DeviceColumns,
+    request: ConstrainedShareRequest,
+    scratch: ShareScratch,
+    rows: NDArray[np.int64],
+    result: FitResult,
 ) -> None:
-    """Fit a pod's claims on each of the given nodes, where more decides than the score and the amounts of devices.
+    """Fit a pod's claims on each of the given nodes by choice terms in addition to score and amounts.
 
     Parameters
     ----------

@@ -1,10 +1,9 @@
-"""Which of the candidates on a node are linked best: HAMi's topology-aware choice, by branch and bound.
+"""The best-linked candidates on a node: HAMi's topology-aware choice, by branch and bound.
 
-The rule: a single card is the one with the lowest sum of pair scores to all other candidates, so that
-well-linked ones stay free; several cards are the subset with the highest sum of pair scores inside it. Of equals, the
-first in the order of the walk, as an enumeration of all subsets would find it. HAMi does enumerate all of them; here
-copies of one card (placements of a MIG card) are one *group*, of which a subset takes so many, and groups of subsets
-that cannot beat the best one known are left out.
+For one card, it is the card with the lowest sum of pair scores to all other candidates, so that well-linked cards stay
+free. For several cards, it is the subset with the highest sum of pair scores inside it. Ties go to the first subset in
+try order, as an enumeration of all subsets would find it. HAMi enumerates all subsets; here copies of one card
+(placements of a MIG card) are one *group*, and branches that cannot beat the best known subset are pruned.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from vgpu_scheduler.kernels.request import LinkScratch
 from vgpu_scheduler.kernels.sentinels import NO_CARD
 
 STEPS = 3_000_000
-"""The most partial subsets that are looked at for one claim on one node; after that the best one found so far holds.
+"""Limit of partial subsets per claim and node; when it is reached, the best subset found so far is used.
 
-No table of scores as links give them comes near; it bounds what a made-up one can cost.
+No realistic table of link scores comes near; it limits the cost of artificial ones.
 """
-_BOUND = 4  # so many comparisons of a bound cost a step
-_FEW = 12.0  # for fewer subsets than that a bound is not worth its price
+_BOUND = 4  # this many comparisons of a bound count as one step
+_FEW = 12.0  # for fewer subsets, computing a bound is not worthwhile
 _MANY = 1e18
 
 
@@ -41,21 +40,21 @@ def best_linked(
     row
         The node row.
     picks
-        Device numbers of the candidates in the order of the walk, copies of a device beside each other; receives the
-        chosen ones in the same order.
+        Device numbers of the candidates in try order, copies of a device contiguous; receives the chosen ones in the
+        same order.
     found, wanted
-        How many candidates there are and how many to choose, ``found`` > ``wanted`` >= 1.
+        The number of candidates and the number to choose, ``found`` > ``wanted`` >= 1.
     work
         Work space.
 
     Returns
     -------
     bool
-        Whether the choice is known to be the best; False where ``STEPS`` ended the search.
+        Whether the choice is known to be the best; False if ``STEPS`` ended the search.
     """
     groups = _group(picks, found, work)
     if columns.pair_first[row] < 0:
-        return True  # nothing is known, so all subsets are equal and the first stands in place
+        return True  # no scores are known, so all subsets tie and the first candidates stay in place
     _look_up(columns, row, groups, work)
     if wanted == 1:
         picks[0] = work.device[_least_linked(groups, work)]
@@ -75,7 +74,7 @@ def best_linked(
 
 @kernel
 def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
-    """Put copies together; return the number of groups."""
+    """Merge copies of a device into groups; return the number of groups."""
     groups = 0
     for i in range(found):
         if groups > 0 and work.device[groups - 1] == picks[i]:
@@ -95,7 +94,7 @@ def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -
     for a in range(groups):
         work.pair[a, a] = 0
         for b in range(a + 1, groups):
-            # Only a single card is chosen by what both directions say; scores are written in both, and equal.
+            # Scores are registered in both directions and equal; only the choice of a single card reads both.
             work.pair[a, b] = columns.pairs[block + (work.device[a] - base) * cards + work.device[b] - base]
             work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
 
@@ -114,7 +113,7 @@ def _least_linked(groups: int, work: LinkScratch) -> int:
 
 @kernel
 def _sort_groups(groups: int, work: LinkScratch) -> None:
-    """Put the groups first that are linked best, on which most depends; ``at_place`` tells them in walk order."""
+    """Sort the groups by link score, the best first, to prune early; ``at_place`` lists them in try order."""
     for a in range(groups):
         for b in range(a):
             work.pair[a, b] = work.pair[b, a]
@@ -163,7 +162,7 @@ def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
 
 @kernel
 def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
-    """Build a good subset from each group in turn, always adding what helps most; return the best one's sum."""
+    """Build a subset greedily from each group in turn; return the highest sum."""
     highest, any_yet = 0, False
     for start in range(groups):
         work.trial[:groups] = 0
@@ -189,7 +188,7 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
 
 @kernel
 def _exchange(groups: int, work: LinkScratch) -> int:
-    """Exchange single cards of a subset as long as that helps; return what it gains."""
+    """Exchange single cards of a subset while the sum rises; return the gain."""
     gained = 0
     while True:
         most, out, come = 0, NO_CARD, NO_CARD
@@ -211,11 +210,11 @@ def _exchange(groups: int, work: LinkScratch) -> int:
 
 @kernel
 def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) -> int:
-    """Return no less than what ``left`` cards of the groups from ``depth`` on can add; any such number below ``least``.
+    """Return an upper bound of what ``left`` cards of the groups from ``depth`` on can add; inexact below ``least``.
 
-    Every pair is counted half at each of its two cards. If some cards of a group are taken, each of them has at best
-    the best of the others beside it, and the others are fewer with every card that is taken. So each further card of a
-    group adds no more than the one before it, and the highest additions are no less than those of any subset.
+    Half of each pair score is counted at each of its two cards. A taken card has at best the best-linked other cards as
+    companions, and there are fewer companions with every card of its group that is taken. So each further card of a
+    group adds no more than the one before, and taking the highest additions gives at least the sum of any subset.
     """
     gain = work.gain[depth]
     for a in range(depth, groups):
@@ -229,7 +228,7 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
                 others -= taken
                 work.last[a], work.used[a] = at, taken
             at += 1
-        if others > 0:  # beside so many there is nothing that adds anything
+        if others > 0:  # the remaining companions add nothing
             work.last[a], work.used[a] = groups - 1, others
         work.beside[a], work.taken[a] = total, 0
         work.weight[a] = 2 * gain[a] + total
@@ -252,7 +251,7 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
 
 @kernel
 def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
-    """Leave out the worst of the cards beside those of a group."""
+    """Remove the worst companion of a group's cards."""
     at = work.last[group]
     if at < groups - 1:
         work.beside[group] -= work.pair[group, work.near[group, at]]
@@ -267,7 +266,7 @@ def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
 
 @kernel
 def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bool:
-    """Tell whether, with ``left`` cards of the groups after ``depth``, a subset may come before the best one known."""
+    """Tell whether a subset with ``left`` cards of the groups after ``depth`` may precede the best known one."""
     for place in range(groups):
         group = work.at_place[place]
         taken = work.trial[group] if group <= depth else min(work.copies[group], left)
@@ -280,9 +279,9 @@ def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bo
 
 @kernel
 def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
-    """Look for the first subset of the highest sum; ``best`` is the sum of that in ``work.best``, which it replaces.
+    """Find the first subset of the highest sum, and write it to ``work.best``, whose current sum is ``best``.
 
-    Of equal sums that one is the first which has more of the first group, in walk order, in which they differ.
+    Among equal sums, the first subset has more cards of the first group, in try order, in which they differ.
     """
     work.gain[0, :groups] = 0
     work.value[0], work.left[0] = 0, wanted
@@ -295,7 +294,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
             if taken <= 0:
                 depth -= 1
             elif left - taken > 0:
-                depth -= 1  # even fewer of this group leave even more for the others, who have not enough
+                depth -= 1  # fewer cards of this group would leave more for the other groups, which have too few
             continue
         steps += 1
         if steps > STEPS:

@@ -1,9 +1,9 @@
-"""What the pods on a card cost at least that have to end for a pod that takes one card, for all nodes in one call.
+"""Lower bounds of the eviction cost per node for a preemptor that takes one card, for all nodes in one call.
 
-Compared are amounts alone: what a card has, what is in use, and what the pod must have free there. Whatever else a fit
-asks makes the pods cost more, never less. So nodes can be tried in this order, until the next one costs at least what
-has been found. Costs are those of kube-scheduler, in its order: the highest priority, the sum of the priorities (each
-above the lowest that there is), how many pods, and how late the oldest of the highest priority began.
+Only amounts are compared: capacity and usage of a card, and what the preemptor needs free there. All other conditions
+of a fit can only raise the cost. So nodes can be tried in order of these bounds until the next bound reaches the best
+cost found. Costs are kube-scheduler's, in its order: the highest victim priority, the sum of the priorities (each
+offset by the lowest priority), the number of victims, and the start of the oldest victim of the highest priority.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from vgpu_scheduler.kernels.request import asked_of
 from vgpu_scheduler.kernels.sentinels import LOWEST_PRIORITY, NO_PRIORITY
 
 MOST_SETS = 12
-"""Up to how many pods on a card all sets of them are compared; of more pods the cost of one alone is the bound."""
+"""Up to this many pods on a card, all sets of them are compared; for more pods the cost of one is the bound."""
 
 
 class Occupants(NamedTuple):
-    """What pods hold of devices, an entry for each pod and device: ``E`` of them.
+    """What pods hold of devices: ``E`` entries, one for each pod and device.
 
-    The entries of node row ``r`` are ``first[r] : last[r]``, by device; those of a device by priority, then by start.
+    The entries of node row ``r`` are ``first[r] : last[r]``, sorted by device, then priority, then start.
     """
 
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
-    position: NDArray[np.int64]  # (E,) of the device on its node
-    priority: NDArray[np.int64]  # (E,) of who would have to end; NEVER_BELOW for who costs nothing
-    start: NDArray[np.float64]  # (E,) seconds since 1970; infinite for a pod that has not begun
+    position: NDArray[np.int64]  # (E,) position of the device on its node
+    priority: NDArray[np.int64]  # (E,) of the pod; NEVER_BELOW if its eviction costs nothing
+    start: NDArray[np.float64]  # (E,) seconds since 1970; infinite for a pod that has not started
     amounts: NDArray[np.int64]  # (E, K)
-    costless: NDArray[np.int64]  # (E,) the priority of who ends already, or waits to be bound; else NEVER_BELOW
+    costless: NDArray[np.int64]  # (E,) priority of a pod that is terminating or not bound yet; else NEVER_BELOW
 
 
 class CardAsk(NamedTuple):
-    """A pod that takes one card."""
+    """A preemptor that takes one card."""
 
-    priority: int  # only pods of a lower one end for it
-    amounts: NDArray[np.int64]  # (K,) what it must have free of the card; 0 where ``percent`` says it, or nothing is
-    percent: NDArray[np.int64]  # (K,) percent of what the card has
-    may_use: NDArray[np.bool_]  # (D,) which devices it may have
+    priority: int  # only pods of lower priority are victims
+    amounts: NDArray[np.int64]  # (K,) what it needs free on the card; if 0, see percent
+    percent: NDArray[np.int64]  # (K,) percent of the card's capacity
+    may_use: NDArray[np.bool_]  # (D,) which devices it may use
 
 
 class EvictionCosts(NamedTuple):
-    """What the pods of a node cost at least; written at the rows that are asked about."""
+    """Lower bounds of the eviction cost; written at the requested rows."""
 
-    highest: NDArray[np.int64]  # (N,) NO_PRIORITY where no pod's end would do
+    highest: NDArray[np.int64]  # (N,) NO_PRIORITY if no eviction helps
     total: NDArray[np.int64]  # (N,)
-    pods: NDArray[np.int64]  # (N,) how many
-    start: NDArray[np.float64]  # (N,) the later, the cheaper
+    pods: NDArray[np.int64]  # (N,) number of victims
+    start: NDArray[np.float64]  # (N,) a later start is cheaper
 
 
 class SetScratch(NamedTuple):
     """Work space for the sets of pods on one card."""
 
-    amounts: NDArray[np.int64]  # (2**MOST_SETS, K) what each set holds
+    amounts: NDArray[np.int64]  # (2**MOST_SETS, K) amounts that each set holds
     total: NDArray[np.int64]  # (2**MOST_SETS,)
 
 
 class _Card(NamedTuple):
-    """A device of a node, and the entries of the pods on it that may end: ``begin : end``."""
+    """A device of a node, and the entries of the possible victims on it: ``begin : end``."""
 
     row: int
     device: int
@@ -80,12 +80,12 @@ def cheapest_at_least(
     scratch: SetScratch,
     into: EvictionCosts,
 ) -> None:
-    """Write what the pods of each node cost at least that would have to end.
+    """Write a lower bound of the eviction cost on each node.
 
     Parameters
     ----------
     columns, occupants, ask
-        The device matrix; who holds what of it; the pod.
+        The device matrix; the pods' usage of it; the preemptor.
     rows
         Node rows, shape (n,).
     scratch
@@ -111,7 +111,7 @@ def cheapest_at_least(
 
 @entry_kernel
 def subtract_costless(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
-    """Take what pods of lower priority hold whose end costs nothing off what is in use.
+    """Subtract the usage of lower-priority pods whose eviction costs nothing.
 
     Parameters
     ----------
@@ -133,16 +133,16 @@ def subtract_costless(rows: NDArray[np.int64], occupants: Occupants, ask: CardAs
 def where_costless_suffice(
     columns: DeviceColumns, occupants: Occupants, ask: CardAsk, rows: NDArray[np.int64], into: EvictionCosts
 ) -> None:
-    """Write the least there is to be paid, no pod of the lowest priority, where pods that cost nothing are enough.
+    """Write the lowest cost (no victim) where pods whose eviction costs nothing free enough.
 
     Parameters
     ----------
     columns
-        The device matrix without what these hold; see :func:`subtract_costless`.
+        The device matrix without the usage of these pods; see :func:`subtract_costless`.
     rows
         Node rows, shape (n,).
     into
-        Written at these rows, where it is so.
+        Written at the rows where they free enough.
     """
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -157,8 +157,8 @@ def where_costless_suffice(
 def _compare(
     columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: EvictionCosts
 ) -> None:
-    """Take in what the pods of a card cost at least, all of which together would do."""
-    # The pods of the lowest priorities that would do together say how high the highest one has to be.
+    """Update the cost of a node with that of a card on which evicting all candidates frees enough."""
+    # The smallest set of lowest-priority pods that frees enough determines the highest victim priority.
     least = card.end - 1
     while not _does(columns, occupants, ask, _Card(card.row, card.device, least, card.end)):
         least -= 1
@@ -175,7 +175,7 @@ def _compare(
 
 @kernel
 def _does(columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card) -> bool:
-    """Tell whether a card has enough free once all these pods are gone."""
+    """Tell whether a card has enough free without the pods of ``card``."""
     for dimension in range(ask.amounts.shape[0]):
         free = columns.total[card.device, dimension] - columns.used[card.device, dimension]
         for entry in range(card.begin, card.end):
@@ -195,7 +195,7 @@ def _needed(columns: DeviceColumns, ask: CardAsk, device: int, dimension: int) -
 def _compare_sets(
     columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: EvictionCosts
 ) -> None:
-    """Compare all sets of pods; the sums of each are those of the set without its most important pod, and of that."""
+    """Compare all sets of pods; the sums of a set are those of the set without its first pod, plus that pod."""
     size = card.end - card.begin
     scratch.total[0] = 0
     for dimension in range(ask.amounts.shape[0]):
@@ -222,7 +222,7 @@ def _compare_sets(
 
 @kernel
 def _keep_cheaper(into: EvictionCosts, row: int, highest: int, total: int, count: int, start: float) -> None:
-    """Write a cost if it is lower than what is written."""
+    """Write a cost if it is lower than the current one."""
     if into.highest[row] != NO_PRIORITY:
         if highest > into.highest[row]:
             return
@@ -238,14 +238,14 @@ def _keep_cheaper(into: EvictionCosts, row: int, highest: int, total: int, count
 
 
 class PodRequests(NamedTuple):
-    """What pods request of their nodes: ``P`` pods, ``R`` resources; those of row ``r`` are ``first[r] : last[r]``."""
+    """Requests of ``P`` pods for ``R`` resources; the pods of row ``r`` are ``first[r] : last[r]``."""
 
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
-    priority: NDArray[np.int64]  # (P,) as that of occupants
-    start: NDArray[np.float64]  # (P,) as that of occupants
+    priority: NDArray[np.int64]  # (P,) as in Occupants
+    start: NDArray[np.float64]  # (P,) as in Occupants
     amounts: NDArray[np.int64]  # (P, R)
-    costless: NDArray[np.int64]  # (P,) as that of occupants
+    costless: NDArray[np.int64]  # (P,) as in Occupants
 
 
 @entry_kernel
@@ -258,22 +258,22 @@ def subtract_lower_priorities(
     occupants: Occupants,
     devices: DeviceColumns,
 ) -> None:
-    """Take what pods hold off what is in use of their nodes, for all pods below a priority.
+    """Subtract the usage of all pods below a priority from the usage of their nodes.
 
     Parameters
     ----------
     rows
         Node rows, shape (n,).
     below
-        By row, the priority that pods keep their room from on; shape (N,).
+        By row, the priority below which pods are subtracted; shape (N,).
     costless_below
-        The priority that those keep it from on whose end costs nothing.
+        The same for pods whose eviction costs nothing.
     pods, occupants
-        Who requests what of nodes, and who holds what of devices.
+        The pods' requests, and their usage of devices.
     requested
-        What is in use of each resource, shape (R, N); changed.
+        Usage of each resource, shape (R, N); changed.
     devices
-        What is in use of devices; ``used`` is changed.
+        The device matrix; ``used`` is changed.
     """
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -292,14 +292,14 @@ def subtract_lower_priorities(
 def latest_starts(
     rows: NDArray[np.int64], priority: NDArray[np.int64], pods: PodRequests, into: NDArray[np.float64]
 ) -> None:
-    """Write when the youngest pod of a priority on each node began.
+    """Write the start of the youngest pod of a priority on each node.
 
     Parameters
     ----------
     rows
         Node rows, shape (n,).
     priority
-        That which is asked about on each of them, shape (n,).
+        The priority for each row, shape (n,).
     pods
         The pods.
     into

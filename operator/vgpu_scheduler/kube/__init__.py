@@ -1,4 +1,4 @@
-"""Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
+"""Kubernetes objects as typed values: quantities, selectors, pods and nodes, and their decoder."""
 
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
@@ -60,7 +60,6 @@ from vgpu_scheduler.kube.quantities import (
     MAX_INT64,
     MEMORY,
     PODS,
-    ContainerKind,
     QuantityError,
     has_unit,
     is_extended_resource,
@@ -100,7 +99,7 @@ from vgpu_scheduler.kube.storage import (
     VolumeAttachment,
 )
 from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_volume, decode_volume_claim
-from vgpu_scheduler.kube.store import Versioned, VersionedStore
+from vgpu_scheduler.kube.store import Versioned, VersionedStore, with_version
 from vgpu_scheduler.kube.taints import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint, untolerated
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 
@@ -133,7 +132,6 @@ __all__ = [
     "ClaimVolume",
     "Condition",
     "Container",
-    "ContainerKind",
     "Decode",
     "DecodeError",
     "DiskKey",
@@ -219,4 +217,5 @@ __all__ = [
     "untolerated",
     "violated_budgets",
     "violating_budgets",
+    "with_version",
 ]

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which pods may be disrupted, as far as they are understood here."""
+"""PodDisruptionBudgets: which pods may be disrupted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from vgpu_scheduler.kube.selectors import LabelSelector
 from vgpu_scheduler.kube.storagedecoding import label_selector
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
 
-__all__ = ["DisruptionBudget", "decode_budget", "violated_budgets", "violating_budgets"]
-
 
 class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A PodDisruptionBudget.
@@ -25,11 +23,11 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     resource_version
         Version of the object; 0 if it has none (a file).
     selector
-        The pods of its namespace that it is about; None if it is about none.
+        Selects pods of its namespace; None for none.
     allowed
-        ``status.disruptionsAllowed``: how many may be disrupted now.
+        ``status.disruptionsAllowed``: how many pods may be disrupted now.
     disrupted
-        The names of the pods that the API server has counted already, although they are still there.
+        The names of pods that still exist but that the API server has already counted as disrupted.
     """
 
     uid: str
@@ -46,20 +44,20 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
     def covers(self, pod: Pod) -> bool:
-        """Tell whether the API server holds an eviction of the pod against this budget."""
+        """Tell whether the API server counts an eviction of the pod against this budget."""
         return self.selector is not None and pod.namespace == self.namespace and self.selector.matches(pod.labels)
 
     def allows(self, pods: Iterable[Pod]) -> bool:
-        """Tell whether some pods may be disrupted together, while no others are."""
+        """Tell whether some pods may be disrupted together, if no others are."""
         return sum(self.covers(pod) and pod.name not in self.disrupted for pod in pods) <= self.allowed
 
     def after(self, evicted: Iterable[Pod], *, gone: bool = False) -> DisruptionBudget:
-        """Return the budget once some pods were evicted: each that is not counted yet takes one of what is allowed.
+        """Return the budget after evicting some pods: each pod that is not counted yet uses up one allowed disruption.
 
         Parameters
         ----------
         gone
-            Whether they are gone by then: a pod that comes with the name of one of them is counted again.
+            Whether they are gone by then, so that a new pod of the same name is counted again.
         """
         covered = [pod for pod in evicted if self.covers(pod)]
         if not covered:
@@ -71,7 +69,7 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def violating_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> list[Pod]:
-    """Return those of some pods whose end would violate a budget, if they end in this order.
+    """Return the pods whose eviction would violate a budget, if they are evicted in this order.
 
     See :func:`violated_budgets`.
     """
@@ -81,10 +79,10 @@ def violating_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) 
 
 
 def violated_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> dict[str, tuple[str, ...]]:
-    """Return which budgets the end of each of some pods would violate, if they end in this order.
+    """Return which budgets the eviction of each pod would violate, if they are evicted in this order.
 
-    As kube-scheduler 1.36 counts: each pod takes one from every budget that covers it, also from one that has nothing
-    left; an empty selector covers no pod, nor does any selector one without labels.
+    As in kube-scheduler 1.36, each pod uses up one disruption of every budget that covers it, even of an exhausted one;
+    an empty selector covers no pod, and no selector covers a pod without labels.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""From the API's JSON to what CSI drivers say of nodes: limits, capacities, attached volumes."""
+"""Decoding of CSI objects: attach limits, storage capacities, attached volumes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from vgpu_scheduler.kube.storagedecoding import (
     label_selector,
 )
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
-
-__all__ = ["STORAGE_DECODERS", "decode_attachment", "decode_csi_driver", "decode_csi_node", "decode_storage_capacity"]
 
 _MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -172,4 +170,4 @@ STORAGE_DECODERS: Final[Mapping[str, Decode[Any]]] = {
     "PersistentVolume": decode_volume,
     "PersistentVolumeClaim": decode_volume_claim,
 }
-"""What reads the objects of each kind that says where volumes can be mounted."""
+"""The decoders of all storage kinds."""

@@ -1,4 +1,4 @@
-"""The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values of any kind."""
+"""The decoder for all kinds: from the API's JSON, as bytes or as a parsed dict, to values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ from vgpu_scheduler.kube.wire import (
 )
 from vgpu_scheduler.model import MESSAGE, BoundedCache, bytes_of, cut
 
-__all__ = [
-    "DecodeError",
-    "ListPage",
-    "decode_event",
-    "decode_items",
-    "decode_object",
-    "decode_page",
-    "decoder_of",
-]
-
-
 _Wire = TypeVar("_Wire")
 _Built = TypeVar("_Built")
 _Value = TypeVar("_Value", bound=Versioned)
@@ -46,11 +35,11 @@ class DecodeError(ValueError):
     Attributes
     ----------
     kind
-        What it should have been, such as ``Pod``.
+        The expected kind, such as ``Pod``.
     key
-        ``namespace/name`` or ``name``, as far as it can be read; empty if it cannot.
+        ``namespace/name`` or ``name``; empty if it cannot be read.
     field
-        Path of the field that is wrong; empty if the whole is.
+        Path of the invalid field; empty if the whole object is invalid.
     problem
         What is wrong with it.
     """
@@ -65,7 +54,7 @@ class DecodeError(ValueError):
 
 Skip = Callable[[DecodeError], None]
 Object = Mapping[str, Any]
-"""An object as JSON has it, that is only read."""
+"""A parsed JSON object, read-only."""
 Encoded = Object | bytes | msgspec.Raw
 """An object as a dict (as kopf hands it out) or as JSON."""
 Decode = Callable[[Encoded], _Value]
@@ -94,7 +83,7 @@ class WatchEvent(msgspec.Struct, Generic[_Value], frozen=True):
     resource_version
         Where to resume the watch after this line; empty for ERROR.
     status
-        What went wrong; only for ERROR.
+        The error; only for ERROR.
     """
 
     type: str
@@ -104,7 +93,7 @@ class WatchEvent(msgspec.Struct, Generic[_Value], frozen=True):
 
 
 class ListPage(NamedTuple):
-    """A list, or a page of one, whose objects were not read yet.
+    """A list, or a page of one, whose objects are not decoded yet.
 
     Attributes
     ----------
@@ -122,7 +111,7 @@ class ListPage(NamedTuple):
 
 
 def decode_page(data: bytes) -> ListPage:
-    """Read a list as JSON, but for its objects.
+    """Decode a list from JSON, except its objects.
 
     Raises
     ------
@@ -139,14 +128,14 @@ def decode_items(page: ListPage, decode: Decode[_Value], skip: Skip | None = Non
     Parameters
     ----------
     decode
-        Reads one object.
+        Decodes one object.
     skip
-        Told of each object that cannot be read, which is then left out; without it the first one raises.
+        Called with the error of each invalid object, which is then left out; without it the first error is raised.
 
     Raises
     ------
     DecodeError
-        If one of the objects cannot be read, and nobody is told.
+        If one of the objects cannot be read, and there is no ``skip``.
     """
     items = []
     for item in page.items:
@@ -181,7 +170,7 @@ def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
 
 
 def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
-    """Typed form of an object as the API writes it."""
+    """Return the typed form of an object as the API writes it."""
     try:
         if isinstance(obj, bytes | msgspec.Raw):
             try:
@@ -189,7 +178,7 @@ def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wir
             except RecursionError:
                 return decoder.decode(shallow(bytes(obj)))
         return msgspec.convert(obj, decoder.type)
-    except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
+    except OverflowError as error:  # an integer of more than 64 bits; only in files
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
     except (msgspec.DecodeError, UnicodeError) as error:
         problem, _, path = str(error).partition(" - at `$")
@@ -197,7 +186,7 @@ def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wir
 
 
 def _with_key(obj: object, path: str) -> str:
-    """Put the key that is meant into a path that ends in one of a mapping, of texts that must be texts."""
+    """Replace ``[...]`` at the end of an error path by the key whose value is not a string."""
     before, mapping, after = path.partition("[...]")
     if not mapping or after:
         return path
@@ -222,27 +211,27 @@ def decode_object(
     Parameters
     ----------
     decoder
-        Reads its typed form.
+        Decodes the typed form.
     build
-        Makes the value from that; may raise :class:`FieldError`.
+        Makes the value from the typed form; may raise :class:`FieldError`.
 
     Raises
     ------
     DecodeError
-        If a field that is read has the wrong type or value; the message names the object and the field.
+        If a field has the wrong type or value; the message names the object and the field.
     """
     typed = _wire(obj, kind, decoder)
     try:
         return build(typed)
     except FieldError as error:
         raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
-    except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
-        place, problem = _no_json(obj, "") or ("", f"a text or an integer is none of the API's: {error}")
+    except (UnicodeEncodeError, OverflowError) as error:  # possible only in dicts that Python decoded
+        place, problem = _no_json(obj, "") or ("", f"a text or an integer is not valid in the Kubernetes API: {error}")
         raise DecodeError(kind, _key_of(obj), place, problem) from error
 
 
 def decoder_of(kind: str, wire: type[_Wire], build: Callable[[_Wire], _Value]) -> Decode[_Value]:
-    """Return what reads objects of a kind, as :func:`decode_object` does.
+    """Return a function that reads objects of a kind by :func:`decode_object`.
 
     Parameters
     ----------
@@ -258,7 +247,7 @@ def decoder_of(kind: str, wire: type[_Wire], build: Callable[[_Wire], _Value]) -
 
 
 def _key_of(obj: object) -> str:
-    """``namespace/name`` of an object that could not be read as a whole, as far as it can be."""
+    """Return ``namespace/name`` of an object that could not be decoded; empty if it cannot be read."""
     try:
         if isinstance(obj, bytes | msgspec.Raw):
             obj = decode_json(obj)
@@ -271,11 +260,11 @@ def _key_of(obj: object) -> str:
 
 
 def _no_json(value: object, path: str) -> tuple[str, str] | None:
-    """Return the field of an object that no API server could have sent, and what is wrong with it."""
+    """Return the first field of an object that is not valid API JSON, and what is wrong with it."""
     if type(value) is int and not _LEAST <= value <= _MOST:
         return path, f"{str(value)[:40]} is beyond 64 bits"
     if isinstance(value, str) and not _is_unicode(value):
-        return path, f"{value[:40].encode(errors='backslashreplace').decode()!r} is no text"
+        return path, f"{value[:40].encode(errors='backslashreplace').decode()!r} is not a string"
     if isinstance(value, Mapping):
         inner = ((each, f"{path}.{key}" if path else str(key)) for key, each in value.items())
     elif isinstance(value, list):
@@ -294,26 +283,26 @@ def _is_unicode(text: str) -> bool:
 
 
 _MOST_BYTES: Final = 4 * 2**20
-"""What the maps that are remembered for the next object may take."""
+"""Bytes that cached maps may take."""
 _NONE: Final[Mapping[str, str]] = {}
 
 _Items = tuple[tuple[str, str], ...]
 
 
 class SharedMaps:
-    """Maps of texts of which equal ones are one object, as long as they were used lately.
+    """A cache that makes equal string maps one object.
 
     Parameters
     ----------
     most_bytes
-        About how much the maps may take that are remembered; what is held elsewhere does not count.
+        The approximate size of the cache.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._known: BoundedCache[_Items, Mapping[str, str]] = BoundedCache(most_bytes)
 
     def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
-        """Return a map that equals this one; nobody may change it."""
+        """Return the shared map that equals this one; it must not be changed."""
         if not texts:
             return _NONE
         items = tuple(texts.items())

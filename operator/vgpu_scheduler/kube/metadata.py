@@ -1,4 +1,4 @@
-"""What metadata alone tells: which object, in which version, who wrote a field. And where a pod is, if nothing else."""
+"""Decoding of metadata alone: identity, version and field managers of an object, and the node of a malformed pod."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import msgspec
 from vgpu_scheduler.kube.decoding import DecodeError, Encoded, decode_object
 from vgpu_scheduler.kube.wire import Wire, WirePartial, WirePlacedPod
 
-__all__ = ["LAST_APPLIED", "MANAGER", "managers_of", "nominators_of"]
-
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps what was applied."""
+"""The annotation in which kubectl keeps the applied configuration."""
 
 
 class ObjectIdentity(msgspec.Struct, frozen=True, gc=False):
-    """An object of the API server, of which only this is read.
+    """The identity of an object of the API server.
 
     Attributes
     ----------
@@ -34,7 +31,7 @@ class ObjectIdentity(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodWhereabouts(msgspec.Struct, frozen=True, gc=False):
-    """A pod of which only this is read: one that cannot be read as a whole is somewhere all the same.
+    """The identity and the node of a pod, for pods that cannot be decoded as a whole.
 
     Attributes
     ----------
@@ -55,7 +52,7 @@ _partials: Final = msgspec.json.Decoder(WirePartial)
 
 
 def decode_identity(obj: Encoded) -> ObjectIdentity:
-    """Read of an object which one it is.
+    """Decode the identity of an object.
 
     Raises
     ------
@@ -66,7 +63,7 @@ def decode_identity(obj: Encoded) -> ObjectIdentity:
 
 
 def decode_whereabouts(obj: Encoded) -> PodWhereabouts:
-    """Read of a pod which one it is, and where.
+    """Decode the identity and the node of a pod.
 
     Raises
     ------
@@ -87,7 +84,7 @@ def _identity(wire: WirePartial) -> ObjectIdentity:
 
 
 MANAGER: Final = "vgpu-scheduler"
-"""What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
+"""The field manager of leaders of this program: the user agent up to the slash."""
 
 
 class _Entry(Wire):
@@ -98,13 +95,13 @@ class _Entry(Wire):
 
 
 class _Meta(Wire):
-    """``ObjectMeta``, as far as it tells who wrote what."""
+    """``ObjectMeta`` with only the managed fields."""
 
     managed_fields: list[_Entry] | None = None
 
 
 class _Managed(Wire):
-    """An object, as far as it tells who wrote what."""
+    """An object with only the managed fields."""
 
     metadata: _Meta
 
@@ -113,12 +110,12 @@ _decoder: Final = msgspec.json.Decoder(_Managed)
 
 
 def managers_of(obj: Encoded, kind: str, *path: str) -> frozenset[str]:
-    """Return the field managers that wrote a field last: what their user agents say before the slash.
+    """Return the field managers that own a field: their user agents up to the slash.
 
     Parameters
     ----------
     path
-        The names of the fields that lead to it.
+        The names of the fields on the path to it.
 
     Raises
     ------
@@ -129,7 +126,7 @@ def managers_of(obj: Encoded, kind: str, *path: str) -> frozenset[str]:
 
 
 def nominators_of(pod: Encoded) -> frozenset[str]:
-    """Return the field managers that nominated a pod to its node last; none where it does not tell."""
+    """Return the field managers that own the pod's nomination; none if the managed fields cannot be read."""
     try:
         return managers_of(pod, "Pod", "status", "nominatedNodeName")
     except DecodeError:

@@ -1,8 +1,8 @@
-"""In-tree disks, and what they are called as volumes of the CSI drivers that serve them now.
+"""Translation of in-tree disks to volumes of the CSI drivers that serve them now.
 
-Kubernetes serves the disks of five in-tree plugins through CSI drivers (*CSI migration*). To a scheduler that matters
-twice: the driver's attach limit counts such a disk under the CSI name, and where a node says that a plugin is
-migrated there, the volume's node affinity is about the CSI driver's topology key. The rules are those of
+Kubernetes serves the disks of five in-tree plugins through CSI drivers (*CSI migration*). This matters to a scheduler
+in two ways: the driver's attach limit counts such a disk under its CSI handle, and on nodes where the plugin is
+migrated, the volume's node affinity uses the CSI driver's topology key. The rules are those of
 ``k8s.io/csi-translation-lib`` 0.36.
 """
 
@@ -18,19 +18,8 @@ from vgpu_scheduler.kube.selectors import NodeSelector, NodeSelectorTerm, RawReq
 from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
 from vgpu_scheduler.model import quoted
 
-__all__ = [
-    "InTreeDisk",
-    "WireAzureDisk",
-    "WireGceDisk",
-    "WireVolumeId",
-    "csi_driver",
-    "disk_of",
-    "migrated_affinity",
-    "nameless",
-]
-
 ZONE_DELIMITER: Final = "__"
-"""Between the zones in the zone label of a volume that is in several."""
+"""Separates the zones in the zone label of a volume."""
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _REGION: Final = "topology.kubernetes.io/region"
@@ -50,9 +39,9 @@ _DRIVERS: Final = {
     _CINDER: "cinder.csi.openstack.org",
     _PORTWORX: "pxd.portworx.com",
 }
-"""The CSI driver of each in-tree plugin that kube-scheduler takes for migrated."""
+"""The CSI driver of each in-tree plugin that kube-scheduler treats as migrated."""
 _NOT_COUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
-"""In-tree plugins that have a CSI driver, too, and that kube-scheduler does not take for migrated."""
+"""In-tree plugins with a CSI driver that kube-scheduler does not treat as migrated."""
 _TOPOLOGY_KEYS: Final = {
     _GCE: "topology.gke.io/zone",
     _EBS: "topology.ebs.csi.aws.com/zone",
@@ -65,16 +54,16 @@ _Terms = list[tuple[list[RawRequirement], Sequence[RawRequirement]]]
 
 
 class InTreeDisk(msgspec.Struct, frozen=True):
-    """A disk of an in-tree plugin as the CSI volume that it is served as.
+    """A disk of an in-tree plugin, translated to a CSI volume.
 
     Attributes
     ----------
     plugin
         Name of the in-tree plugin; nodes list the plugins that are migrated there.
     driver, handle
-        The CSI driver, and its name of the disk; the handle is empty where there is a problem.
+        The CSI driver and the volume handle; the handle is empty if there is a problem.
     problem
-        Why the disk has no CSI name; empty if it has one.
+        Why the disk cannot be translated; empty if it can.
     """
 
     plugin: str
@@ -105,21 +94,21 @@ class WireAzureDisk(Wire):
 
 
 def csi_driver(provisioner: str) -> str:
-    """Return the CSI driver that makes the volumes of a provisioner; empty where kube-scheduler counts none."""
+    """Return the CSI driver of a provisioner's volumes; empty if kube-scheduler does not count these volumes."""
     return "" if provisioner in _NOT_COUNTED else _DRIVERS.get(provisioner, provisioner)
 
 
 def disk_of(source: str, wire: object, labels: Mapping[str, str] | None = None) -> InTreeDisk | None:
-    """Return a disk as the CSI volume that it is served as.
+    """Translate a disk to a CSI volume.
 
     Parameters
     ----------
     source
-        The field of the volume that says what it is, such as ``awsElasticBlockStore``.
+        The source field of the volume, such as ``awsElasticBlockStore``.
     wire
-        Its content.
+        The content of the field.
     labels
-        The labels of the persistent volume; None for a disk that a pod names itself.
+        The labels of the persistent volume; None for an inline disk of a pod.
 
     Returns
     -------
@@ -151,7 +140,7 @@ def _gce(name: str, labels: Mapping[str, str]) -> InTreeDisk:
     for zone in zones:
         parts = zone.split("-")
         if len(parts) != 3:
-            return _disk(_GCE, "", f"failed to get region from zones: {quoted(zone)} is no zone")
+            return _disk(_GCE, "", f"failed to get region from zones: {quoted(zone)} is not a zone")
         regions.add("-".join(parts[:2]))
     if len(regions) > 1:
         return _disk(_GCE, "", f"failed to get region from zones: they are in {', '.join(sorted(regions))}")
@@ -174,9 +163,10 @@ def _ebs(volume: str) -> InTreeDisk:
 def migrated_affinity(
     plugin: str, terms: Sequence[WireNodeSelectorTerm] | None, labels: Mapping[str, str]
 ) -> NodeSelector | None:
-    """Return the node affinity of a volume where its plugin is migrated.
+    """Return the node affinity of a volume on nodes where its plugin is migrated.
 
-    The zone label becomes the CSI driver's topology key; a volume whose affinity says no zone is in those of its label.
+    The zone label is replaced by the CSI driver's topology key; if the affinity names no zone, the zones of the
+    volume's zone label are added.
 
     Parameters
     ----------
@@ -193,7 +183,7 @@ def migrated_affinity(
 
 
 def nameless(selector: NodeSelector) -> NodeSelector:
-    """Return the node affinity of a volume: kube-scheduler asks it about the labels of nodes, never about names."""
+    """Return a volume's node affinity without node names, because kube-scheduler matches it with node labels only."""
     return NodeSelector(
         tuple(
             NodeSelectorTerm(term.expressions, ())
@@ -223,7 +213,7 @@ def _with_topology(pairs: _Terms, topology_key: str, labels: Mapping[str, str]) 
 
 
 def _topology_labels(pairs: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return which pair of labels a volume uses; its affinity says it before its labels do."""
+    """Return the zone and region labels that a volume uses: those in its affinity, else those among its labels."""
     for keys in ({e.key for expressions, _ in pairs for e in expressions}, labels.keys()):
         for zone, region in ((_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)):
             if zone in keys:

@@ -1,4 +1,4 @@
-"""Namespaces, and the quotas that limit what their pods may hold."""
+"""Namespaces and ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The label that each namespace has with its name, whatever else it has."""
+"""The label of every namespace with its own name."""
 
 
 def in_namespaces(namespace: str = "") -> str:
-    """Say in which namespaces something is asked: in one, or in all where none is named."""
+    """Return the phrase for one namespace, or for all if the name is empty."""
     return f"in namespace {namespace}" if namespace else "in all namespaces"
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace with the labels that selectors may ask about."""
+    """A namespace with its labels."""
 
     name: str
     labels: Mapping[str, str]
@@ -50,7 +50,7 @@ class ResourceQuota:
     Attributes
     ----------
     hard
-        Limits as they are written, by resource name; the quantities are parsed where they are used.
+        Limits as written, by resource name; the quantities are parsed where they are used.
     """
 
     namespace: str

@@ -1,7 +1,7 @@
-"""JSON of any depth. No field that is read lies deep, but the author of an object may fill others without a bottom.
+"""Decoding of deeply nested JSON. No field that is read is deep, but users may nest other fields arbitrarily.
 
-The API server takes 10,000 levels, of ``metadata.managedFields`` from anybody who may create a pod; decoders end at
-about a thousand, and with them everything else in the same list would be unread.
+The API server accepts 10,000 levels, in ``metadata.managedFields`` from any user who may create a pod. Decoders fail at
+about a thousand levels, and then the whole list would be unreadable.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
-__all__ = ["DEEPEST", "decode_json", "loads", "shallow"]
-
 DEEPEST: Final = 200
-"""Levels that are kept; no field of a list of definitions, the deepest objects that are read, lies below 100."""
+"""Levels that are kept; lists of CRDs, the deepest objects that are read, have fewer than 100."""
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
 _STEP: Final = np.zeros(256, np.int8)
 _STEP[list(b"[{")] = 1
@@ -27,9 +25,9 @@ _Value = TypeVar("_Value")
 
 
 def shallow(data: bytes, deepest: int = DEEPEST) -> bytes:
-    """Return JSON with a 0 instead of every list and object below a level, which are not looked at.
+    """Return JSON in which every list and object below a level is replaced by 0.
 
-    It takes the same time whatever is in there, about that of decoding it.
+    The time depends only on the size, and is about that of decoding.
     """
     text = np.frombuffer(data, np.uint8)
     plain = np.frombuffer(_ESCAPE.sub(b"__", data), np.uint8)
@@ -45,7 +43,7 @@ def shallow(data: bytes, deepest: int = DEEPEST) -> bytes:
 
 
 def of_any_depth(data: bytes, decode: Callable[[bytes], _Value]) -> _Value:
-    """Decode JSON, without what lies too deep if the decoder cannot follow."""
+    """Decode JSON; if it is too deep for the decoder, decode it without the deep levels."""
     try:
         return decode(data)
     except RecursionError:
@@ -53,23 +51,23 @@ def of_any_depth(data: bytes, decode: Callable[[bytes], _Value]) -> _Value:
 
 
 def decode_json(data: bytes | msgspec.Raw) -> Any:
-    """Decode JSON as msgspec does.
+    """Decode JSON with msgspec.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not valid JSON.
     """
     return of_any_depth(bytes(data), msgspec.json.decode)
 
 
 def loads(data: str | bytes) -> Any:
-    """Decode JSON as the standard library does, and faster.
+    """Decode JSON like the standard library, but faster.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not valid JSON.
     """
     return of_any_depth(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data, _lenient)
 
@@ -77,5 +75,5 @@ def loads(data: str | bytes) -> Any:
 def _lenient(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError:  # the standard library takes more: NaN, halves of characters
+    except msgspec.DecodeError:  # the standard library accepts more: NaN, lone surrogates
         return json.loads(data)

@@ -1,4 +1,4 @@
-"""Reads nodes, and the objects that list their devices."""
+"""Decoding of nodes, and of the objects that list their devices."""
 
 from functools import lru_cache
 from typing import Any, Final
@@ -40,7 +40,7 @@ _partial: Final = msgspec.json.Decoder(WirePartial)
 
 
 def decode_inventory(kind: str, obj: Encoded) -> NodeInventory:
-    """Read an object that lists the devices of a node; what it lists is for its dialect to read.
+    """Decode the metadata of an object that lists the devices of a node; the dialect reads the devices.
 
     Raises
     ------
@@ -63,12 +63,12 @@ def decode_inventory(kind: str, obj: Encoded) -> NodeInventory:
 
 @lru_cache(maxsize=1024)
 def _features(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the features of a node: one object for all nodes that declare the same."""
+    """Return the features of a node, sorted and interned."""
     return tuple(sorted(names))
 
 
 def _capacity(quantities: Quantities | None) -> dict[str, int]:
-    """Return whole amounts of extended resources; a part of a device is none."""
+    """Return the capacity of extended resources; fractional quantities are left out."""
     amounts: dict[str, int] = {}
     for name, text in (quantities or {}).items():
         if "/" not in name:

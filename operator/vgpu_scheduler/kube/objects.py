@@ -1,4 +1,4 @@
-"""Pods and nodes as values: immutable, small, and already understood; with images, and inventories of nodes."""
+"""Pods and nodes as immutable, parsed values, with images, and device inventories of nodes."""
 
 from __future__ import annotations
 
@@ -13,36 +13,23 @@ import msgspec
 
 from vgpu_scheduler.kube.podterms import PodTerm, PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, InlineDisk
-from vgpu_scheduler.kube.quantities import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.taints import Taint, Toleration
 from vgpu_scheduler.kube.times import parse_time
 from vgpu_scheduler.kube.wire import WireImage, WirePodSpec
-
-__all__ = [
-    "ANY_ADDRESS",
-    "Condition",
-    "Container",
-    "HostPort",
-    "Image",
-    "Node",
-    "Pod",
-    "PodSpec",
-    "node_images",
-    "pod_images",
-]
+from vgpu_scheduler.model import ContainerType
 
 
 class Image(msgspec.Struct, frozen=True):
-    """An image that a node has: the names that it goes by, and its size in bytes. Equal images are one object."""
+    """An image on a node: its names and its size in bytes. Equal images are one object."""
 
     names: tuple[str, ...]
     size: int
 
 
 _LONGEST: Final = 2048
-"""Characters of an image's names; images with more are not remembered, so that they do not fill the memory."""
+"""Images with more characters in their names are not cached, to limit the memory."""
 
 
 @lru_cache(maxsize=16384)
@@ -59,12 +46,12 @@ def node_images(images: Iterable[WireImage]) -> tuple[Image, ...]:
 
 
 def image_name(name: str) -> str:
-    """Return an image's name with its tag, ``latest`` if there is none; a digest counts as one."""
+    """Return an image's name with its tag or digest, or with ``latest`` if it has neither."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 
 def pod_images(wire: WirePodSpec) -> Iterator[str]:
-    """Yield the names of the images that a pod needs: of each container, then of volumes; init containers first."""
+    """Yield the names of the images of a pod: of init containers, containers, then image volumes."""
     for container in (*(wire.init_containers or ()), *wire.containers):
         yield image_name(container.image or "")
     for volume in wire.volumes or ():
@@ -79,11 +66,11 @@ def _reference(source: Any) -> str | None:
 
 
 ANY_ADDRESS: Final = str(IPv4Address(0))
-"""0.0.0.0, the address of host ports that are taken on all addresses of the node."""
+"""0.0.0.0, the address of host ports on all addresses of the node."""
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
-    """A container, as far as scheduling goes.
+    """The scheduling-relevant fields of a container.
 
     Attributes
     ----------
@@ -96,7 +83,7 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     """
 
     name: str
-    kind: ContainerKind
+    type: ContainerType
     limits: Mapping[str, str]
     requests: Mapping[str, str]
 
@@ -107,7 +94,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     protocol, ip, port
-        What is taken; :data:`ANY_ADDRESS` means all addresses.
+        The port; the IP :data:`ANY_ADDRESS` means all addresses.
     """
 
     protocol: str
@@ -116,17 +103,17 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True):
-    """What a pod asks of a scheduler. Pods that ask the same share one object, so identity is a key for the shape.
+    """The scheduling-relevant part of a pod's spec. Pods with equal parts share one object, so identity is a cache key.
 
     Attributes
     ----------
     fingerprint
         Digest (16 bytes) of everything below.
     node_fingerprint
-        Digest (16 bytes) of what can be decided for each node alone: without inter-pod terms, spread constraints and
-        volumes, which differ among replicas that ask the same of a node.
+        Digest (16 bytes) of the fields that concern single nodes: without inter-pod terms, spread constraints and
+        volumes, which may differ among replicas.
     size, node_size
-        How many bytes all of it takes at most, and what can be decided for each node alone.
+        Maximum bytes of all fields, and of the fields that concern single nodes.
     containers
         Init containers first, then app containers, in the order of the pod.
     requests
@@ -138,31 +125,31 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     host_ports
         Ports of the node that containers take.
     volume_claims
-        The volumes that claims stand for, in the order of the pod.
+        The volumes that refer to claims, in the order of the pod.
     disks
-        The in-tree disks that the pod names itself.
+        The inline in-tree disks of the pod.
     unknown_volumes
-        Index and source of each volume that may restrict the choice of a node in a way that is not known.
+        Index and source of each volume of an unknown type, which may restrict nodes.
     required_pod_affinity, required_pod_anti_affinity
         The required inter-pod terms.
     terms_problem
-        Why an inter-pod term or a spread constraint cannot be understood; empty if all can.
+        Why an inter-pod term or a spread constraint is invalid; empty if all are valid.
     hard_spread, soft_spread
-        The topology spread constraints that forbid nodes, and those that only rank them.
+        The topology spread constraints that filter nodes, and those that only score them.
     resource_claims
         Number of dynamic resource claims.
     pod_group_field
-        The field that makes the pod a member of a group in a way that is not followed; empty if none does.
+        The field that names a group in an unsupported way; empty if there is none.
     required_features
-        The node features that the pod cannot run without, sorted.
+        The node features that the pod requires, sorted.
     preferred_nodes, preferred_pods
         The preferred terms of its node affinity, and its preferred inter-pod terms.
     preferences_problem
-        Why a preferred node affinity cannot be understood; empty if all can. It matters where nodes are ranked.
+        Why a preferred node affinity is invalid; empty if all are valid. It matters only for scoring.
     images
-        The images that it needs, with their tags: one per container, then those of volumes.
+        The images of the pod, with their tags: one per container, then those of volumes.
     unrequested
-        The cpu (milli) and memory (bytes) that scores add to ``requests``, for containers that name none.
+        The cpu (milli) and memory (bytes) that scores add to ``requests`` for containers without requests.
     """
 
     fingerprint: bytes
@@ -195,15 +182,15 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
 
     @property
     def resource_names(self) -> dict[str, None]:
-        """The names of the resources that containers ask for, each once, in the order of the pod."""
+        """The names of the resources that containers request, each once, in the order of the pod."""
         return dict.fromkeys(
             name for each in self.containers for given in (each.limits, each.requests) for name in given
         )
 
     @property
     def init_containers(self) -> tuple[Container, ...]:
-        """The init containers that end before the app starts: sidecars are not among them."""
-        return tuple(c for c in self.containers if c.kind is ContainerKind.INIT)
+        """The init containers without sidecars."""
+        return tuple(c for c in self.containers if c.type is ContainerType.INIT)
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
@@ -222,19 +209,19 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version
         Version of the object; 0 if it has none (a file).
     owner, owner_kind
-        UID and kind of the controller that it belongs to, empty if none.
+        UID and kind of its controller, empty if none.
     start_time
-        When its kubelet took note of it, in seconds since the epoch; None if it has not.
+        ``status.startTime`` in seconds since the epoch; None if unset.
     disruption
-        Why it is about to be ended (the reason of its ``DisruptionTarget`` condition); empty if it is not.
+        The reason of its ``DisruptionTarget`` condition, if that is true; empty if not.
     rejection
-        Why its kubelet did not admit it, in the kubelet's word; empty if it did, or has not been asked.
+        The kubelet's reason for not admitting it; empty if it was admitted, or the kubelet has not decided yet.
     pod_group
         ``spec.schedulingGroup.podGroupName``, empty if unset.
     generation
-        Counts the changes of its spec; 0 below Kubernetes 1.33, which does not count them.
+        ``metadata.generation``, the number of spec changes; 0 before Kubernetes 1.33.
     node_name
-        The node it is bound to, empty if it is not bound.
+        The node that it is bound to, empty if it is not bound.
     nominated_node_name
         The node that preemption made room on, empty if none.
     priority
@@ -244,13 +231,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deleting
         Whether it has a deletion timestamp.
     ends_by
-        When its grace period is over, if it is being deleted, in seconds since the epoch.
+        The end of its grace period in seconds since the epoch, if it is being deleted.
     started
-        Whether the node has reported on any of its containers.
+        Whether the node has reported a status of any of its containers.
     scheduled_condition
         Its ``PodScheduled`` condition.
     spec
-        What it asks for.
+        The scheduling-relevant part of its spec.
     resized_requests
         What it holds while an in-place resize makes that differ from ``spec.requests``; None otherwise.
     """
@@ -289,37 +276,37 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def created_at(self) -> float | None:
-        """When it was created, in seconds since the epoch; None if it does not say, or that cannot be read."""
+        """When it was created, in seconds since the epoch; None if unknown or malformed."""
         found = parse_time(self.creation_timestamp, assumed=UTC)
         return None if found is None else found.timestamp()
 
     @property
     def terminal(self) -> bool:
-        """Whether it has run to its end and holds nothing any more."""
+        """Whether it has succeeded or failed, so that it holds no resources any more."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def is_static(self) -> bool:
-        """Whether its kubelet runs it from a file: the API server only mirrors it, and cannot end it."""
+        """Whether it is a mirror of a static pod, which the API server cannot end."""
         return "kubernetes.io/config.mirror" in self.annotations
 
     @property
     def is_of_daemon_set(self) -> bool:
-        """Whether a DaemonSet makes it anew on the same node when it ends."""
+        """Whether a DaemonSet recreates it on the same node when it ends."""
         return self.owner_kind == "DaemonSet"
 
     @property
     def is_node_bound(self) -> bool:
-        """Whether it is back on the same node at once when it ends: its kubelet or a DaemonSet sees to it."""
+        """Whether its kubelet or a DaemonSet recreates it on the same node when it ends."""
         return self.is_static or self.is_of_daemon_set or self.owner_kind == "Node"
 
     @property
     def used_requests(self) -> Mapping[str, int]:
-        """What it takes from its node: the largest of what it asks for, was allocated and really has."""
+        """The requests that count on its node, with an in-place resize taken into account."""
         return self.spec.requests if self.resized_requests is None else self.resized_requests
 
     def as_created(self) -> Pod:
-        """Return it as it was before anybody placed it."""
+        """Return a copy as it was before it was placed."""
         return msgspec.structs.replace(
             self,
             node_name="",
@@ -346,17 +333,17 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     taints
         Its taints in the order of the spec; equal taints are one object.
     allocatable
-        What it offers to pods: cpu in milli, all others in whole units; only what kube-scheduler compares.
+        Allocatable amounts: cpu in milli, all others in whole units; only resources that kube-scheduler compares.
     capacity
-        What it has of extended resources, in whole units.
+        Capacity of extended resources, in whole units.
     ready
         Its ``Ready`` condition; None if unknown.
     deleting
         Whether it has a deletion timestamp.
     declared_features
-        The features that it declares to have, sorted; equal ones are one object.
+        The features that it declares, sorted; equal tuples are one object.
     images
-        The images that it has.
+        The images on the node.
     """
 
     name: str
@@ -376,12 +363,12 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """The object of one node; it has the node's name.
+    """The object that lists the devices of one node; its name is the node's name.
 
     Attributes
     ----------
     content
-        The object as JSON; a dialect reads it.
+        The parsed JSON of the object; a dialect reads it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The objects that describe groups of pods: as coscheduling and Volcano define them, and Kubernetes' own."""
+"""PodGroup objects: those of coscheduling and Volcano, and Kubernetes' own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from vgpu_scheduler.kube.decoding import Decode, Encoded, decoder_of
 from vgpu_scheduler.kube.objects import Condition
 from vgpu_scheduler.kube.wire import FieldError, Wire, WireCondition, WireMeta, WireTerm
 
-__all__ = ["VOLCANO_GROUP_ANNOTATIONS", "PodGroup", "decode_native_pod_group", "decode_pod_group"]
-
 _MOST: Final = 2**31 - 1
 
 VOLCANO_GROUP_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""By which pods name their group to Volcano; the first that has a value counts."""
+"""The annotations with which pods name their Volcano group; the first that is set counts."""
 
 
 class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,23 +23,23 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     kind
-        ``PodGroup`` with its API group, and of Kubernetes' own with its version: there are several kinds of that name.
+        ``PodGroup`` with its API group (Kubernetes' own also with its version), because several kinds have that name.
     resource_version
         Version of the object; 0 if it has none (a file).
     minimum
-        How many pods of the group have to be placed before any of them is; 0 where each is placed by itself.
+        How many pods of the group must be placed together; 0 if each is placed by itself.
     generation
-        Counts the changes of its spec.
+        ``metadata.generation``, the number of spec changes.
     priority, priority_class
-        The priority of all pods of the group, None if it says none, and the class that it names.
+        The priority of all pods of the group, None if unset, and the priority class.
     topology
-        The keys of node labels of which all pods have to be on nodes with the same value.
+        Node label keys: all pods must be on nodes with the same value of each.
     disrupted_whole
-        Whether its pods may be disrupted all together only.
+        Whether its pods may only be disrupted all together.
     unsupported
-        The field that asks for what is not followed; empty if none does.
+        The field with an unsupported request; empty if there is none.
     condition
-        The condition that tells whether it is scheduled; None if it has none.
+        Its scheduling condition; None if it has none.
     """
 
     kind: str
@@ -94,7 +92,7 @@ def _build(kind: str, wire: _WirePodGroup) -> PodGroup:
 
 def _number(minimum: int, least: int, field: str) -> int:
     if not least <= minimum <= _MOST:
-        raise FieldError(field, f"{minimum} is no number of pods")
+        raise FieldError(field, f"{minimum} is not a number of pods")
     return minimum
 
 
@@ -104,9 +102,9 @@ def _decoder(kind: str) -> Decode[PodGroup]:
 
 
 def decode_pod_group(kind: str, obj: Encoded) -> PodGroup:
-    """Read an object that describes a group of pods by ``spec.minMember``.
+    """Decode a PodGroup with ``spec.minMember``.
 
-    Volcano's may ask for nodes that its own HyperNodes put near each other, which nobody reads here.
+    Volcano's PodGroups may require topologies of its HyperNodes, which are not supported.
 
     Parameters
     ----------
@@ -122,7 +120,7 @@ def decode_pod_group(kind: str, obj: Encoded) -> PodGroup:
 
 
 # Kubernetes' own -----------------------------------------------------------------------------------------------------
-# What the fields of a policy or a constraint are not known for must not be taken as if they said nothing.
+# Unknown fields of policies and constraints are errors, because ignoring them could place the pods wrongly.
 
 
 class _WireGang(Wire, forbid_unknown_fields=True):
@@ -199,18 +197,18 @@ def _native_decoder(kind: str, condition: str) -> Decode[PodGroup]:
 
 
 def decode_native_pod_group(kind: str, condition: str, obj: Encoded) -> PodGroup:
-    """Read a PodGroup of Kubernetes, of 1.36 (``v1alpha2``) or 1.37 (``v1beta1``).
+    """Decode Kubernetes' own PodGroup, of 1.36 (``v1alpha2``) or 1.37 (``v1beta1``).
 
     Parameters
     ----------
     kind
         Its kind, with its version and its API group.
     condition
-        The type of the condition that tells whether it is scheduled.
+        The type of its scheduling condition.
 
     Raises
     ------
     DecodeError
-        If it cannot be read, or has a policy, a constraint or a mode of disruption that is not known.
+        If it cannot be read, or has an unknown policy, constraint or disruption mode.
     """
     return _native_decoder(kind, condition)(obj)

@@ -1,4 +1,4 @@
-"""Pods as they are decoded, and the shared :class:`PodSpec` that says what each asks of a scheduler."""
+"""Decoding of pods, and the interning of :class:`PodSpec`, the scheduling-relevant part of a spec."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.kube.decoding import Decode, SharedMaps, decoder_of
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec, pod_images
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms, compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
-from vgpu_scheduler.kube.quantities import ContainerKind, QuantityError, pod_requests, to_nano, unrequested
+from vgpu_scheduler.kube.quantities import QuantityError, pod_requests, to_nano, unrequested
 from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
 from vgpu_scheduler.kube.spread import compile_spread
@@ -31,35 +31,32 @@ from vgpu_scheduler.kube.wire import (
     WirePodSpec,
     WirePodStatus,
 )
-from vgpu_scheduler.model import BoundedCache
-
-__all__ = ["decode_pod"]
-
+from vgpu_scheduler.model import BoundedCache, ContainerType
 
 _MOST_BYTES: Final = 32 * 2**20
-"""What the specs may take that are remembered for the next pod of a workload: about 5,000 of the usual size."""
+"""Bytes that cached specs may take, for the next pods of their workloads: about 5,000 specs of the usual size."""
 _BYTES_PER_BYTE: Final = 24
-"""How many bytes a spec takes for each byte that it has encoded, at most: terms that say little take the most."""
+"""Maximum bytes of a spec per byte of its encoding, reached by specs of many short terms."""
 
 _GROUP_NAME: Final = "podGroupName"
 
 _encoder: Final = msgspec.msgpack.Encoder()
-# The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
-# alive between the pods of a workload.
+# The weak table keeps specs unique while any pod uses them; the bounded cache keeps recent specs alive between the
+# pods of a workload.
 _live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
 _recent: Final[BoundedCache[bytes, PodSpec]] = BoundedCache(_MOST_BYTES)
 
 
 def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
-    """Understand what a spec asks of a scheduler; the result is one object for all specs that ask the same.
+    """Return the scheduling-relevant part of a spec; equal specs share one object.
 
-    Volumes without bearing on the choice of a node are no difference: the one for the service account's token has a
-    random name in every pod. Nor is the group that a pod belongs to: what it asks for is the same in all of them.
+    Volumes that do not restrict nodes are ignored: the service account token's volume has a random name in every pod.
+    The name of the pod's group is ignored too.
 
     Raises
     ------
     FieldError
-        If a quantity is none, or a volume cannot be understood.
+        If a quantity or a volume is invalid.
     """
     volumes = read_pod_volumes(wire.volumes or ())
     image_volumes = [volume["image"] for volume in wire.volumes or () if "image" in volume]
@@ -82,7 +79,7 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
 
 
 def _node_fingerprint(wire: WirePodSpec) -> tuple[bytes, int]:
-    """Return a digest of what a pod asks of nodes, and how many bytes that takes at most."""
+    """Return a digest of what a pod asks of single nodes, and the maximum bytes that this takes."""
     node_affinity = wire.affinity.node_affinity if wire.affinity else None
     containers = [
         [msgspec.structs.replace(container, image=None) for container in group or ()]
@@ -95,22 +92,22 @@ def _node_fingerprint(wire: WirePodSpec) -> tuple[bytes, int]:
     return blake2b(encoded, digest_size=16).digest(), len(encoded) * _BYTES_PER_BYTE
 
 
-def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerKind, WireContainer]]:
-    """Field, kind and container, init containers first."""
+def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerType, WireContainer]]:
+    """Yield field, kind and container, init containers first."""
     for index, container in enumerate(wire.init_containers or ()):
-        kind = ContainerKind.SIDECAR if container.restart_policy == "Always" else ContainerKind.INIT
+        kind = ContainerType.SIDECAR if container.restart_policy == "Always" else ContainerType.INIT
         yield f"spec.initContainers[{index}]", kind, container
     for index, container in enumerate(wire.containers):
-        yield f"spec.containers[{index}]", ContainerKind.APP, container
+        yield f"spec.containers[{index}]", ContainerType.APP, container
 
 
 def _nanos(quantities: Quantities | Mapping[str, str] | None, field: str) -> dict[str, int]:
-    """Quantities in nanos.
+    """Return quantities in nanos.
 
     Raises
     ------
     FieldError
-        Naming the entry that is no quantity.
+        If an entry is not a quantity; it names the entry.
     """
     nanos: dict[str, int] = {}
     for name, text in (quantities or {}).items():
@@ -127,7 +124,7 @@ def _texts(quantities: Quantities | None) -> dict[str, str]:
 
 def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes, group_field: str) -> PodSpec:
     containers: list[Container] = []
-    asked: list[tuple[ContainerKind, dict[str, int]]] = []
+    asked: list[tuple[ContainerType, dict[str, int]]] = []
     for field, kind, container in _each_container(wire):
         resources = container.resources
         requests = resources.requests if resources else None
@@ -193,22 +190,21 @@ def _pod_terms(wire: WirePodSpec, kind: str) -> tuple[tuple[PodTerm, ...], str]:
 
 
 def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:
-    # A plain init container never runs beside anything that could hold the port against it; the API server and
-    # kube-scheduler count only app containers and sidecars.
+    # Like the API server and kube-scheduler, count only app containers and sidecars.
     for _, kind, container in _each_container(wire):
         for port in container.ports or ():
-            if port.host_port > 0 and kind is not ContainerKind.INIT:
+            if port.host_port > 0 and kind is not ContainerType.INIT:
                 yield HostPort(port.protocol or "TCP", port.host_ip or ANY_ADDRESS, port.host_port)
 
 
 def _pod_group(wire: WirePodSpec) -> str:
-    """Return the name of the PodGroup that a pod names; empty if it names none, or not in that way alone."""
+    """Return the name of the pod's PodGroup; empty if it names none, or also names a group in an unsupported way."""
     name = (wire.scheduling_group or {}).get(_GROUP_NAME)
     return name if isinstance(name, str) and not _pod_group_field(wire) else ""
 
 
 def _pod_group_field(wire: WirePodSpec) -> str:
-    """Return the field that names a group in a way that is not followed; empty if none does."""
+    """Return the field that names a group in an unsupported way; empty if there is none."""
     if wire.scheduling_group is not None:
         said = {key: value for key, value in wire.scheduling_group.items() if value is not None}
         name = said.pop(_GROUP_NAME, None)
@@ -218,7 +214,7 @@ def _pod_group_field(wire: WirePodSpec) -> str:
 
 
 def _required_features(wire: WirePodSpec) -> Iterator[str]:
-    """Node features that kube-scheduler's NodeDeclaredFeatures infers from a pod."""
+    """Yield the node features that kube-scheduler's NodeDeclaredFeatures infers from a pod."""
     for _, _, container in _each_container(wire):
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
             yield "RestartAllContainersOnContainerExits"
@@ -227,10 +223,10 @@ def _required_features(wire: WirePodSpec) -> Iterator[str]:
 
 
 def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) -> dict[str, int] | None:
-    """Compute what a pod holds on its node, where an in-place resize makes that differ from what its spec asks for.
+    """Return what a pod holds on its node, if an in-place resize makes that differ from the requests of its spec.
 
-    Per container it is the largest of the spec's, the allocated and the actuated requests; without the spec's while the
-    kubelet calls the resize infeasible (``determineContainerReqs`` of component-helpers).
+    Per container it is the maximum of the spec's, the allocated and the actuated requests; the spec's are ignored while
+    the kubelet reports the resize as infeasible (``determineContainerReqs`` of component-helpers).
 
     Parameters
     ----------
@@ -247,7 +243,7 @@ def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) ->
     Raises
     ------
     FieldError
-        If a quantity is none.
+        If a quantity is invalid.
     """
     pending = next((c.reason for c in status.conditions or () if c.type == "PodResizePending"), None)
     infeasible = pending == "Infeasible"
@@ -263,13 +259,13 @@ def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) ->
                 allocated = _nanos(entry.allocated_resources, f"{field}[{index}].allocatedResources")
                 actuated = _nanos(entry.resources.requests, f"{field}[{index}].resources.requests")
                 reported[entry.name] = _largest(allocated, actuated)
-    held: list[tuple[ContainerKind, dict[str, int]]] = []
+    held: list[tuple[ContainerType, dict[str, int]]] = []
     for container in spec.containers:
         asked = _nanos(container.requests, container.name)
         now = reported.get(container.name)
-        if now is not None and container.kind is not ContainerKind.INIT:
+        if now is not None and container.type is not ContainerType.INIT:
             asked = now if infeasible else _largest(asked, now)
-        held.append((container.kind, asked))
+        held.append((container.type, asked))
     used = pod_requests(
         held, _resized_pod_level(wire, status, infeasible=infeasible), _nanos(wire.overhead, "spec.overhead")
     )
@@ -277,7 +273,7 @@ def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) ->
 
 
 def _as_asked(wire: WirePodSpec, status: WirePodStatus) -> bool:
-    """Whether every report repeats the spec word for word, as it does for all pods that are not being resized."""
+    """Tell whether the status repeats the requests of the spec verbatim, as for all pods that are not being resized."""
     if status.resources is not None and wire.resources is not None:
         return False
     asked = {container.name: container.resources for container in wire.containers}
@@ -304,7 +300,7 @@ def _resized_pod_level(wire: WirePodSpec, status: WirePodStatus, *, infeasible: 
         _nanos(status.allocated_resources, "status.allocatedResources"),
         _nanos(status.resources.requests, "status.resources.requests"),
     )
-    # Only what the spec sets at pod level replaces the containers' sums.
+    # Only resources that the spec sets at pod level replace the containers' sums.
     if infeasible:
         return {name: held.get(name, 0) for name in asked}
     return {name: max(nanos, held.get(name, 0)) for name, nanos in asked.items()}
@@ -362,7 +358,7 @@ def _owner(meta: WireMeta) -> WireOwner | None:
 
 
 def _ends_by(deletion_timestamp: str | None) -> int | None:
-    """Return when a grace period is over, in seconds since the epoch; None if there is none, or it cannot be read."""
+    """Return the end of a grace period in seconds since the epoch; None if there is none, or it is malformed."""
     found = parse_time(deletion_timestamp, assumed=UTC)
     return None if found is None else int(found.timestamp())
 

@@ -1,4 +1,4 @@
-"""What a pod wants of the pods beside it, and would like of them and of nodes: compiled once and matched often.
+"""Inter-pod terms and preferred node affinity of pods, compiled once and matched often.
 
 The rules of required inter-pod affinity and anti-affinity are those of kube-scheduler's ``AffinityTerm``.
 """
@@ -18,29 +18,18 @@ from vgpu_scheduler.kube.selectors import (
 )
 from vgpu_scheduler.kube.wire import PREFERRED, WireAffinity, WirePodAffinity, WirePodTerm, WirePreferredNodes
 
-__all__ = [
-    "PodSelector",
-    "PodTerm",
-    "PreferredNodes",
-    "PreferredPods",
-    "TopologyTerm",
-    "compile_pod_terms",
-    "compile_preferred_nodes",
-    "compile_preferred_pods",
-]
-
 
 class PodSelector(msgspec.Struct, frozen=True):
-    """Which pods a term is about.
+    """Selects the pods of a term.
 
     Attributes
     ----------
     labels
-        What their labels must be; None selects no pod.
+        Selects pods by labels; None selects no pod.
     namespaces
-        Names of namespaces that they may be in.
+        Names of the namespaces to select pods from.
     namespace_selector
-        Labels of other namespaces that they may be in; None selects none, an empty one all.
+        Selects further namespaces by labels; None selects none, an empty selector all.
     """
 
     labels: LabelSelector | None
@@ -67,24 +56,24 @@ class PodSelector(msgspec.Struct, frozen=True):
 
 
 class TopologyTerm(msgspec.Struct, frozen=True):
-    """A term of one pod: the pods that it is about, and the node label whose values are the topologies."""
+    """A term of one pod: the pods that it selects, and the node label whose values are the topologies."""
 
     pods: PodSelector
     topology_key: str
 
 
 class PodTerm(msgspec.Struct, frozen=True):
-    """A term as a spec says it, which may mean something else for each pod of the spec.
+    """A term as written in a spec; its meaning may depend on the namespace and labels of the pod.
 
     Attributes
     ----------
     pods
-        Without the pod's own namespace and labels.
+        The selector without the pod's own namespace and labels.
     in_own_namespace
-        Whether it is about the pod's own namespace, because it names none.
+        Whether it selects in the pod's own namespace, because it names none.
     match_label_keys, mismatch_label_keys
-        Labels of the pod that the others must have with the same value, or not have with it, and that the API server
-        has not yet made requirements of.
+        Labels whose values selected pods must share, or must not share, with the pod; without those that the API server
+        has already merged into the selector.
     """
 
     pods: PodSelector
@@ -99,7 +88,7 @@ class PodTerm(msgspec.Struct, frozen=True):
         return self.match_label_keys + self.mismatch_label_keys
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> TopologyTerm:
-        """Return what the term means for a pod of this namespace with these labels."""
+        """Return the term for a pod of this namespace with these labels."""
         selector = self.pods.labels
         if selector is not None and self.label_keys:
             alike = same_labels(labels, self.match_label_keys)
@@ -116,7 +105,7 @@ def compile_pod_terms(terms: Sequence[WirePodTerm], field: str) -> tuple[tuple[P
 
 def _compile(term: WirePodTerm) -> PodTerm:
     selector = compile_label_selector(term.label_selector)
-    # The API server turns these keys into requirements and does not let users select by the same keys.
+    # The API server merges these keys into the selector and does not let users select by the same keys.
     merged = {requirement.key for requirement in selector.requirements} if selector else set()
     return PodTerm(
         PodSelector(selector, frozenset(term.namespaces or ()), compile_label_selector(term.namespace_selector)),
@@ -128,14 +117,14 @@ def _compile(term: WirePodTerm) -> PodTerm:
 
 
 class PreferredNodes(msgspec.Struct, frozen=True):
-    """A term of a preferred node affinity: the nodes, and what each of them is worth (1 to 100)."""
+    """A term of a preferred node affinity, with its weight (1 to 100)."""
 
     term: NodeSelectorTerm
     weight: int
 
 
 class PreferredPods(msgspec.Struct, frozen=True):
-    """A preferred inter-pod term: the pods, and what each of them is worth (1 to 100, below 0 for anti-affinity)."""
+    """A preferred inter-pod term, with its weight (1 to 100, negative for anti-affinity)."""
 
     term: PodTerm
     weight: int
@@ -147,9 +136,9 @@ def compile_preferred_nodes(affinity: WireAffinity | None) -> tuple[tuple[Prefer
     Returns
     -------
     terms : tuple of PreferredNodes
-        Those that can be compiled and can match a node: empty terms and those of weight 0 are left out.
+        The valid terms, without empty ones and those of weight 0.
     problem : str
-        What is wrong with the first that cannot be compiled, naming the field; empty if there is none.
+        The problem of the first invalid term, naming the field; empty if there is none.
     """
     nodes = affinity.node_affinity if affinity else None
     wires, field = (
@@ -161,7 +150,7 @@ def compile_preferred_nodes(affinity: WireAffinity | None) -> tuple[tuple[Prefer
 
 
 def _preferred_nodes(wire: WirePreferredNodes) -> PreferredNodes | None:
-    """Compile a preferred term; None for one that says nothing of any node."""
+    """Compile a preferred term; None if it is empty or has weight 0."""
     expressions, fields = wire.preference.match_expressions or (), wire.preference.match_fields or ()
     if not wire.weight or not (expressions or fields):
         return None
@@ -174,9 +163,9 @@ def compile_preferred_pods(affinity: WireAffinity | None) -> tuple[tuple[Preferr
     Returns
     -------
     terms : tuple of PreferredPods
-        Those that can be compiled.
+        The valid terms.
     problem : str
-        What is wrong with the first other one, naming the field; empty if there is none.
+        The problem of the first invalid term, naming the field; empty if there is none.
     """
     if affinity is None:
         return (), ""

@@ -1,4 +1,4 @@
-"""The volumes of a pod, as far as they restrict where it can go: claims, and in-tree disks that it names itself."""
+"""The volumes of a pod that restrict its nodes: claims and inline in-tree disks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import msgspec
 from vgpu_scheduler.kube.migration import InTreeDisk, WireAzureDisk, WireGceDisk, WireVolumeId, disk_of
 from vgpu_scheduler.kube.wire import FieldError, Wire
 
-__all__ = ["ClaimVolume", "DiskKey", "InlineDisk", "PodVolumes", "read_pod_volumes"]
-
-# Sources that are there on whatever node the pod lands: files made by the kubelet, directories of the node, and network
-# file systems that every node can mount. kube-scheduler does not look at them either.
+# Sources that do not restrict nodes: files made by the kubelet, directories of the node, and network file systems that
+# every node can mount. kube-scheduler ignores them too.
 _UNCONSTRAINED: Final = frozenset({
     "name", "azureFile", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc", "flexVolume", "flocker",
     "gitRepo", "glusterfs", "hostPath", "image", "nfs", "photonPersistentDisk", "projected", "quobyte", "scaleIO",
@@ -21,18 +19,18 @@ _UNCONSTRAINED: Final = frozenset({
 })  # fmt: skip
 
 DiskKey = tuple[str, ...]
-"""What two pods must not use on one node unless both only read: the source, and what it calls the disk."""
+"""A disk that two pods on one node may only share read-only: the source and the disk's id."""
 
 
 class ClaimVolume(msgspec.Struct, frozen=True):
-    """A volume that a claim stands for.
+    """A volume that refers to a claim.
 
     Attributes
     ----------
     name
-        The claim; for a generic ephemeral volume the name of the volume.
+        The name of the claim; for a generic ephemeral volume the name of the volume.
     ephemeral
-        Whether the claim is made for the pod, is called ``<pod>-<volume>``, and must be the pod's own.
+        Whether it is a generic ephemeral volume, whose claim is named ``<pod>-<volume>`` and controlled by the pod.
     """
 
     name: str
@@ -44,16 +42,16 @@ class ClaimVolume(msgspec.Struct, frozen=True):
 
 
 class InlineDisk(msgspec.Struct, frozen=True):
-    """An in-tree disk that a pod names itself.
+    """An inline in-tree disk of a pod.
 
     Attributes
     ----------
     keys
-        What the disk is known by; disks that share a key are the same. Empty for those that pods may share.
+        The keys of the disk; disks with a common key are the same. Empty for disks that pods may share.
     migrated
-        The CSI volume that it is served as; None if it is none.
+        Its translation to a CSI volume; None if there is none.
     read_only
-        Whether it may be shared with others that only read.
+        Whether it may be shared with other readers.
     """
 
     keys: tuple[DiskKey, ...]
@@ -62,12 +60,12 @@ class InlineDisk(msgspec.Struct, frozen=True):
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """The volumes of a pod that restrict where it can go.
+    """The volumes of a pod that restrict its nodes.
 
     Attributes
     ----------
     unknown
-        Index and source of each volume that this program has never heard of.
+        Index and source of each volume of an unknown type.
     """
 
     claims: tuple[ClaimVolume, ...] = ()
@@ -150,7 +148,7 @@ def _inline_disk(source: str, wire: Wire) -> InlineDisk:
     if isinstance(wire, WireGceDisk):
         return InlineDisk(((source, wire.pd_name),), migrated, read_only=wire.read_only)
     if isinstance(wire, WireVolumeId) and source == "awsElasticBlockStore":
-        return InlineDisk(((source, wire.volume_id),), migrated)  # one pod, even if it only reads
+        return InlineDisk(((source, wire.volume_id),), migrated)  # not shared, even read-only
     if isinstance(wire, _WireIscsi):
         return InlineDisk(((source, wire.iqn),), read_only=wire.read_only)
     if isinstance(wire, _WireRbd):

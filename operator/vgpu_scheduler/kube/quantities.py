@@ -1,9 +1,9 @@
 """Kubernetes quantities, exactly.
 
 The grammar and the rounding are those of apimachinery's ``resource.Quantity``: a sign, decimal digits with an optional
-point, and one of the suffixes ``n u m k M G T P E Ki Mi Gi Ti Pi Ei`` or a decimal exponent. A quantity has no digits
-below a billionth (finer ones round away from zero), so an integer number of *nanos* holds every quantity exactly and
-sums stay exact until they are rounded once, at the end, as kube-scheduler does.
+point, and one of the suffixes ``n u m k M G T P E Ki Mi Gi Ti Pi Ei`` or a decimal exponent. The finest unit is a
+billionth (finer digits round away from zero), so an integer number of *nanos* represents every quantity exactly, and
+sums are exact until they are rounded once at the end, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -14,30 +14,7 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import Final, TypeVar
 
-from vgpu_scheduler.model import ContainerKind, quoted
-
-__all__ = [
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "HUGE_PAGES",
-    "MAX_INT64",
-    "MEMORY",
-    "PODS",
-    "ContainerKind",
-    "QuantityError",
-    "has_unit",
-    "is_pod_level",
-    "is_schedulable",
-    "is_zero",
-    "parse_quantity",
-    "pod_requests",
-    "to_exact_int",
-    "to_int",
-    "to_milli",
-    "to_nano",
-    "unrequested",
-]
-
+from vgpu_scheduler.model import ContainerType, quoted
 
 NANO: Final = 10**9
 MAX_INT64: Final = 2**63 - 1
@@ -46,20 +23,20 @@ _GRAMMAR: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i|[numk
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-# Beyond these digit counts the value is far outside int64 or below one nano whatever the digits are. Stopping there
-# keeps "1e2000000000" from becoming a number with two billion digits.
+# Values with more digits are far outside int64 or below one nano. The limit keeps "1e2000000000" from becoming a number
+# with two billion digits.
 _MOST_DIGITS: Final = 60
 _SATURATED: Final = 10**_MOST_DIGITS * NANO
 
 _CACHE: Final = 1 << 14
 _LONGEST: Final = 64
-"""Texts that are longer are not remembered: users who write pods could fill the memory with them."""
+"""Longer texts are not cached, because users could fill the memory with them."""
 
 _Read = TypeVar("_Read")
 
 
 def _remembered(read: Callable[[str | float], _Read]) -> Callable[[str | float], _Read]:
-    """Remember what texts of usual length are read as."""
+    """Cache the results for texts of usual length."""
     recent = lru_cache(maxsize=_CACHE, typed=True)(read)
 
     @wraps(read)
@@ -70,12 +47,12 @@ def _remembered(read: Callable[[str | float], _Read]) -> Callable[[str | float],
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity: the API server would refuse it.
+    """A text that is not a quantity: the API server would reject it.
 
     Parameters
     ----------
     text
-        What was found instead of a quantity.
+        The invalid text.
     """
 
     def __init__(self, text: object) -> None:
@@ -84,7 +61,7 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(text: str | float) -> Fraction:
-    """Value of a quantity as an exact number.
+    """Return the value of a quantity as an exact number.
 
     Parameters
     ----------
@@ -99,19 +76,19 @@ def parse_quantity(text: str | float) -> Fraction:
     Raises
     ------
     QuantityError
-        If apimachinery's ``ParseQuantity`` would refuse the text.
+        If apimachinery's ``ParseQuantity`` would reject the text.
     """
     return Fraction(to_nano(text), NANO)
 
 
 @_remembered
 def to_nano(q: str | float) -> int:
-    """Value of a quantity in billionths, the finest unit there is; made for sums that are rounded at their end.
+    """Return a quantity in billionths, for sums that are rounded once at the end.
 
     Raises
     ------
     QuantityError
-        If the text is no quantity.
+        If the text is not a quantity.
     """
     match = _GRAMMAR.fullmatch(str(q))
     if match is None or not match[0]:
@@ -123,7 +100,7 @@ def to_nano(q: str | float) -> int:
 
 
 def _exponent(text: str, q: object) -> int:
-    """Exponent after ``e``; apimachinery reads it as an int64."""
+    """Return the exponent after ``e``; as in apimachinery, it must fit int64."""
     digits = text.lstrip("+-").lstrip("0")  # int() refuses thousands of digits, leading zeros included
     if len(digits) > 19 or int(digits or "0") > MAX_INT64:
         raise QuantityError(q)
@@ -131,7 +108,7 @@ def _exponent(text: str, q: object) -> int:
 
 
 def _magnitude(whole: str, fraction: str, power: int, shift: int) -> int:
-    """Nanos of ``whole.fraction * 10**power * 2**shift``, rounded up to a whole nano."""
+    """Return the nanos of ``whole.fraction * 10**power * 2**shift``, rounded up to a whole nano."""
     digits = (whole + fraction).lstrip("0")
     if not digits:
         return 0
@@ -141,7 +118,7 @@ def _magnitude(whole: str, fraction: str, power: int, shift: int) -> int:
     if len(digits) + scale < -_MOST_DIGITS:
         return 1
     if len(digits) > 2 * _MOST_DIGITS:
-        # Only that something non-zero follows can matter from here on, for rounding up.
+        # Of the remaining digits only matters whether any is non-zero, for rounding up.
         rest = digits[2 * _MOST_DIGITS :].strip("0")
         scale += len(digits) - 2 * _MOST_DIGITS - 1
         digits = digits[: 2 * _MOST_DIGITS] + ("1" if rest else "0")
@@ -152,71 +129,71 @@ def _magnitude(whole: str, fraction: str, power: int, shift: int) -> int:
 
 
 def _ceil_int64(nanos: int, unit: int) -> int:
-    """Nanos in multiples of ``unit``, rounded away from zero and held inside int64."""
+    """Convert nanos to multiples of ``unit``, rounded away from zero and limited to int64."""
     amount = min(-(-abs(nanos) // unit), MAX_INT64)
     return amount if nanos >= 0 else -amount
 
 
 def nano_to_milli(nanos: int) -> int:
-    """Nanos as thousandths, rounded up, at most 2**63-1: ``Quantity.MilliValue``."""
+    """Convert nanos to thousandths, rounded up, at most 2**63-1: ``Quantity.MilliValue``."""
     return _ceil_int64(nanos, NANO // 1000)
 
 
 def nano_to_int(nanos: int) -> int:
-    """Nanos as whole units, rounded up, at most 2**63-1: ``Quantity.Value``."""
+    """Convert nanos to whole units, rounded up, at most 2**63-1: ``Quantity.Value``."""
     return _ceil_int64(nanos, NANO)
 
 
 @_remembered
 def to_milli(q: str | float) -> int:
-    """Quantity in thousandths, rounded up: how kube-scheduler compares ``cpu``.
+    """Return a quantity in thousandths, rounded up, as kube-scheduler compares ``cpu``.
 
     Raises
     ------
     QuantityError
-        If the text is no quantity.
+        If the text is not a quantity.
     """
     return nano_to_milli(to_nano(q))
 
 
 @_remembered
 def to_int(q: str | float) -> int:
-    """Quantity in whole units, rounded up: how kube-scheduler compares everything but ``cpu``.
+    """Return a quantity in whole units, rounded up, as kube-scheduler compares all resources but ``cpu``.
 
     Raises
     ------
     QuantityError
-        If the text is no quantity.
+        If the text is not a quantity.
     """
     return nano_to_int(to_nano(q))
 
 
 def is_zero(q: str | float) -> bool:
-    """Tell whether a quantity is nothing at all.
+    """Tell whether a quantity is 0.
 
     Raises
     ------
     QuantityError
-        If the text is no quantity.
+        If the text is not a quantity.
     """
     return to_nano(q) == 0
 
 
 def has_unit(q: str | float) -> bool:
-    """Tell whether a quantity is more than digits: some amounts are in another unit where they are written plainly."""
+    """Tell whether a quantity has a suffix: for some resources plain digits are in another unit."""
     return not str(q).strip().lstrip("+").isdigit()
 
 
 @_remembered
 def to_exact_int(q: str | float) -> int | None:
-    """Quantity as an integer if it is exactly one that fits int64, else None.
+    """Return a quantity as an integer if it is exactly an int64, else None.
 
     HAMi reads device claims this way (``AsInt64`` of quantities in the API server's canonical form).
 
     Raises
     ------
     QuantityError
-        If the text is no quantity.
+        If the text is not a quantity.
     """
     value, rest = divmod(to_nano(q), NANO)
     return value if rest == 0 and -MAX_INT64 - 1 <= value <= MAX_INT64 else None
@@ -229,33 +206,33 @@ PODS: Final = "pods"
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 HUGE_PAGES: Final = "hugepages-"
-"""What the names of resources of huge pages begin with."""
+"""The prefix of huge page resources."""
 _EXTENDED: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _LEAST: Final = {CPU: NANO // 10, MEMORY: (200 << 20) * NANO}
-"""What kube-scheduler's scores take a container to use that does not say (nanos)."""
+"""The requests (nanos) that kube-scheduler's scores assume for containers without requests."""
 
 
 def is_extended_resource(name: str) -> bool:
-    """Tell whether the API server takes a name as that of a resource of devices: ``example.com/name``."""
+    """Tell whether a name is a valid extended resource: ``example.com/name``."""
     return _EXTENDED.fullmatch(name) is not None
 
 
 def is_schedulable(name: str) -> bool:
-    """Whether kube-scheduler compares this resource: the native three, huge pages, volumes and qualified names."""
+    """Tell whether kube-scheduler compares a resource: the native three, huge pages, volumes and qualified names."""
     if name in _NATIVE or name.startswith((HUGE_PAGES, "attachable-volumes-")):
         return True
     return "/" in name and ("kubernetes.io/" in name or not name.startswith("requests."))
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether ``spec.resources`` of a pod may set this resource."""
+    """Tell whether ``spec.resources`` of a pod may set a resource."""
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
 def amount(name: str, nanos: int) -> int:
-    """Nanos of a resource in the unit it is compared in: milli for ``cpu``, whole units for all others; rounded up."""
+    """Convert nanos of a resource to its unit of comparison: milli for ``cpu``, else whole units; rounded up."""
     return nano_to_milli(nanos) if name == CPU else nano_to_int(nanos)
 
 
@@ -271,15 +248,15 @@ def _raise(total: dict[str, int], other: Mapping[str, int]) -> None:
 
 
 def unrequested(
-    containers: Iterable[tuple[ContainerKind, Mapping[str, int]]],
+    containers: Iterable[tuple[ContainerType, Mapping[str, int]]],
     pod_level: Mapping[str, int],
     overhead: Mapping[str, int],
 ) -> tuple[int, int]:
     """Return the cpu (milli) and memory (bytes) that kube-scheduler's scores add to what a pod requests.
 
-    They take a container that names no cpu for one of 100m, and one that names no memory for one of 200Mi, so that
-    pods without requests do not all go to one node; of pods with requests of their own only where these and the
-    containers name none. Parameters are those of :func:`pod_requests`.
+    Containers without a cpu request count as 100m, and those without a memory request as 200Mi, so that pods without
+    requests do not all go to one node. For pods with pod-level requests this applies only to resources that neither
+    the pod nor its containers request. Parameters are those of :func:`pod_requests`.
     """
     asked = list(containers)
     requested = pod_requests(asked, pod_level, overhead)
@@ -290,14 +267,14 @@ def unrequested(
 
 
 def pod_requests(
-    containers: Iterable[tuple[ContainerKind, Mapping[str, int]]],
+    containers: Iterable[tuple[ContainerType, Mapping[str, int]]],
     pod_level: Mapping[str, int],
     overhead: Mapping[str, int],
 ) -> dict[str, int]:
-    """Effective request of a pod.
+    """Return the effective request of a pod.
 
-    ``max(apps + sidecars, max over init containers of (it + the sidecars declared before it)) + overhead``, where
-    pod-level requests replace the containers' for cpu, memory and huge pages.
+    ``max(apps + sidecars, max over init containers of (it + the sidecars declared before it)) + overhead``; pod-level
+    requests replace the containers' for cpu, memory and huge pages.
 
     Parameters
     ----------
@@ -318,9 +295,9 @@ def pod_requests(
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for kind, requests in containers:
-        if kind is ContainerKind.APP:
+        if kind is ContainerType.APP:
             _add(total, requests)
-        elif kind is ContainerKind.SIDECAR:
+        elif kind is ContainerType.SIDECAR:
             _add(total, requests)
             _add(sidecars, requests)
             _raise(peak, sidecars)

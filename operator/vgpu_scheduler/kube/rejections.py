@@ -1,15 +1,13 @@
-"""How a kubelet says that it does not run a pod that was bound to its node."""
+"""Detection of pods that a kubelet did not admit."""
 
 from typing import Final
 
 from vgpu_scheduler.kube.wire import WirePodStatus
 
-__all__ = ["kubelet_rejection"]
-
 _TOO_LITTLE: Final = "OutOf"
-"""With a resource behind it: ``OutOfcpu``, ``OutOfpods``, ``OutOfnvidia.com/gpu``."""
+"""Prefix of reasons that end with a resource: ``OutOfcpu``, ``OutOfpods``, ``OutOfnvidia.com/gpu``."""
 _REJECTED: Final = "Pod was rejected: "
-"""What the message of every rejection begins with; kubelets before 1.25 do not write it."""
+"""Prefix of the message of every rejection; kubelets before 1.25 do not write it."""
 _REASONS: Final = frozenset({
     "AppArmor", "EmptyPodSharedPoolError", "InitContainerRestartPolicyForbidden", "InvalidNodeInfo", "NodeAffinity",
     "NodeName", "NodePorts", "NodeShutdown", "PodFeatureUnsupported", "PodLevelResourcesNotSupported",
@@ -20,9 +18,9 @@ _REASONS: Final = frozenset({
 
 
 def kubelet_rejection(status: WirePodStatus) -> str:
-    """Return the reason for which a kubelet did not admit a pod; empty if it did, or has not been asked.
+    """Return the reason why a kubelet did not admit a pod; empty if it did, or has not decided yet.
 
-    A pod that ran and was evicted, preempted or stopped was admitted before.
+    A pod that was evicted, preempted or stopped while running counts as admitted.
     """
     if status.phase != "Failed" or not status.reason:
         return ""

@@ -1,4 +1,4 @@
-"""Services and controllers, of which only what matters here is read: which pods they select."""
+"""Services and controllers, of which only the pod selectors are read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from vgpu_scheduler.kube.selectors import LabelSelector
 from vgpu_scheduler.kube.storagedecoding import label_selector
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
 
-__all__ = ["SELECTING_KINDS", "SERVICE", "SelectingObject", "decode_selecting"]
-
 SERVICE: Final = "Service"
 SELECTING_KINDS: Final = (SERVICE, "ReplicationController", "ReplicaSet", "StatefulSet")
-"""The kinds whose selectors tell kube-scheduler which pods belong together."""
+"""The kinds whose selectors kube-scheduler uses for default spread constraints."""
 _PLAIN: Final = (SERVICE, "ReplicationController")
-"""Their selectors are labels, no more."""
+"""The kinds whose selectors are plain label maps."""
 
 
 class SelectingObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +28,7 @@ class SelectingObject(msgspec.Struct, frozen=True, kw_only=True):
     resource_version
         Version of the object; 0 if it has none (a file).
     selector
-        The pods; None if it selects none, as a Service does whose endpoints somebody else writes.
+        Selects the pods; None if it selects none, such as a Service with manually managed endpoints.
     """
 
     kind: str
@@ -47,7 +45,7 @@ class SelectingObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _WirePlainSpec(Wire):
-    """The spec of a kind that selects by labels."""
+    """The spec of a kind with a plain label map."""
 
     selector: dict[str, str] | None = None
 
@@ -60,7 +58,7 @@ class _WirePlain(Wire):
 
 
 class _WireSpec(Wire):
-    """The spec of a kind that selects by a selector."""
+    """The spec of a kind with a label selector."""
 
     selector: WireLabelSelector | None = None
 
@@ -77,12 +75,12 @@ _selecting = msgspec.json.Decoder(_WireSelecting)
 
 
 def decode_selecting(kind: str, obj: Encoded) -> SelectingObject:
-    """Read an object of one of the kinds that select pods.
+    """Decode an object of one of the kinds that select pods.
 
     Raises
     ------
     DecodeError
-        If a field that is read has the wrong type, or the selector cannot be understood; names object and field.
+        If a field has the wrong type or the selector is invalid; the message names the object and the field.
     """
 
     def build(wire: _WirePlain | _WireSelecting) -> SelectingObject:

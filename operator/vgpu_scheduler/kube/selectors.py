@@ -14,25 +14,6 @@ import msgspec
 from vgpu_scheduler.kube.quantities import MAX_INT64
 from vgpu_scheduler.model import InputError, quoted
 
-__all__ = [
-    "FieldRequirement",
-    "LabelSelector",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "Operator",
-    "RawRequirement",
-    "Requirement",
-    "SelectorError",
-    "compile_each",
-    "compile_label_selector",
-    "compile_node_selector",
-    "compile_node_term",
-    "compile_requirement",
-    "label_equals",
-    "parse_label_selector",
-    "same_labels",
-]
-
 _Wire = TypeVar("_Wire")
 _Compiled = TypeVar("_Compiled")
 
@@ -45,11 +26,11 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class SelectorError(InputError):
-    """A selector that the API machinery cannot compile."""
+    """A selector that apimachinery cannot compile."""
 
 
 class Operator(StrEnum):
-    """How a requirement compares; the spelling is the API's."""
+    """The operator of a requirement, with the API's spelling."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -64,7 +45,7 @@ _LABEL_SELECTOR_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotE
 
 
 class RawRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A requirement as the API writes it, not yet understood."""
+    """A requirement as the API writes it, not yet validated."""
 
     key: str
     operator: str
@@ -79,11 +60,11 @@ class Requirement(msgspec.Struct, frozen=True):
     key
         The label.
     operator
-        How to compare.
+        The operator.
     values
-        What to compare with, for In and NotIn.
+        The values for In and NotIn.
     bound
-        What to compare with, for Gt and Lt.
+        The bound for Gt and Lt.
     """
 
     key: str
@@ -92,7 +73,7 @@ class Requirement(msgspec.Struct, frozen=True):
     bound: int = 0
 
     def matches(self, value: str | None) -> bool:
-        """Whether a label with this value (None: no such label) satisfies the requirement."""
+        """Tell whether a label with this value (None: no such label) satisfies the requirement."""
         match self.operator:
             case Operator.IN:
                 return value in self.values
@@ -109,24 +90,24 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class LabelSelector(msgspec.Struct, frozen=True):
-    """A compiled label selector: every requirement must hold, so none at all matches everything."""
+    """A compiled label selector: all requirements must hold, so an empty selector matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Tell whether an object with these labels is selected."""
         return all(requirement.matches(labels.get(requirement.key)) for requirement in self.requirements)
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):
-    """A ``matchFields`` condition. The only field a node offers is ``metadata.name``; any other reads as empty."""
+    """A ``matchFields`` requirement. The only field of a node is ``metadata.name``; any other reads as empty."""
 
     key: str
     negated: bool
     value: str
 
     def matches(self, name: str) -> bool:
-        """Whether the node of this name satisfies the requirement."""
+        """Tell whether the node of this name satisfies the requirement."""
         return ((name if self.key == NODE_NAME_FIELD else "") == self.value) != self.negated
 
 
@@ -137,7 +118,7 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True):
     fields: tuple[FieldRequirement, ...]
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node satisfies the whole term."""
+        """Tell whether the node satisfies the whole term."""
         return all(e.matches(labels.get(e.key)) for e in self.expressions) and all(f.matches(name) for f in self.fields)
 
 
@@ -147,23 +128,23 @@ class NodeSelector(msgspec.Struct, frozen=True):
     Attributes
     ----------
     terms
-        The alternatives that can match at all: empty terms and terms that do not compile match nothing and are left
-        out, as in kube-scheduler. No terms: no node matches.
+        The alternatives, without empty and invalid terms, which match nothing as in kube-scheduler. Without terms no
+        node matches.
     names
-        The only nodes worth trying, if every term names some through ``metadata.name``; empty if the names contradict
-        each other; None if some term names none.
+        The only nodes to try, if every term names some by ``metadata.name``; empty if the names conflict; None if some
+        term names none.
     """
 
     terms: tuple[NodeSelectorTerm, ...]
     names: frozenset[str] | None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node satisfies one of the terms."""
+        """Tell whether the node satisfies one of the terms."""
         return any(term.matches(name, labels) for term in self.terms)
 
 
 def _int64(text: str) -> int | None:
-    """Go's ``strconv.ParseInt(text, 10, 64)``; None where it fails."""
+    """Parse like Go's ``strconv.ParseInt(text, 10, 64)``; None if it fails."""
     if not _INTEGER.fullmatch(text) or len(text) > 64:
         return None
     number = int(text)
@@ -173,7 +154,7 @@ def _int64(text: str) -> int | None:
 def _check_key(key: str) -> None:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
-        raise SelectorError(f"{quoted(key)} is not a label key: its prefix is no DNS subdomain")
+        raise SelectorError(f"{quoted(key)} is not a label key: its prefix is not a DNS subdomain")
     if len(name) > 63 or not _NAME.fullmatch(name):
         raise SelectorError(f"{quoted(key)} is not a label key")
 
@@ -184,7 +165,7 @@ def compile_requirement(key: str, operator: str, values: Sequence[str] = ()) -> 
     Raises
     ------
     SelectorError
-        Where ``labels.NewRequirement`` fails: a bad key, operator, value or number of values.
+        If ``labels.NewRequirement`` fails: a bad key, operator, value or number of values.
     """
     _check_key(key)
     op = _OPERATORS.get(operator)
@@ -208,14 +189,14 @@ def compile_requirement(key: str, operator: str, values: Sequence[str] = ()) -> 
 
 
 def label_equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
-    """Compile a plain ``nodeSelector`` map: each label has exactly this value, whatever the value is."""
+    """Compile a plain ``nodeSelector`` map: each label must have this value; values are not validated."""
     return tuple(Requirement(key, Operator.IN, frozenset((value,))) for key, value in sorted(labels.items()))
 
 
 def same_labels(
     labels: Mapping[str, str], keys: Iterable[str], operator: Operator = Operator.IN
 ) -> tuple[Requirement, ...]:
-    """Return that each of some labels be as it is among these, or, with NotIn, be otherwise; where it is there."""
+    """Return requirements that labels equal their values in ``labels`` (or, with NotIn, differ), for existing keys."""
     return tuple(Requirement(key, operator, frozenset((labels[key],))) for key in keys if key in labels)
 
 
@@ -235,7 +216,7 @@ def compile_label_selector(selector: Mapping[str, Any] | msgspec.Struct | None) 
     Raises
     ------
     SelectorError
-        If a part of it is not understood.
+        If a part of it is invalid.
     """
     if selector is None:
         return None
@@ -279,7 +260,7 @@ def parse_label_selector(text: str) -> LabelSelector | None:
     while position < len(text) or not requirements:
         term = _TERM.match(text, position)
         if term is None or (term.end() < len(text) and text[term.end()] != ","):
-            raise SelectorError(f"{quoted(text[position:].strip())} is no part of a label selector")
+            raise SelectorError(f"{quoted(text[position:].strip())} is not part of a label selector")
         position = term.end() + 1
         if position == len(text):
             raise SelectorError(f"{quoted(text)} ends with a comma")
@@ -307,7 +288,7 @@ def _compile_field(raw: RawRequirement) -> FieldRequirement:
 
 
 def _term_names(fields: Sequence[RawRequirement]) -> frozenset[str] | None:
-    """Node names that a term allows through ``metadata.name In``; None if it does not say."""
+    """Return the node names that a term allows by ``metadata.name In``; None if it names none."""
     names: frozenset[str] | None = None
     for raw in fields:
         if raw.key == NODE_NAME_FIELD and raw.operator == "In":
@@ -317,7 +298,7 @@ def _term_names(fields: Sequence[RawRequirement]) -> frozenset[str] | None:
 
 
 def compile_node_term(expressions: Sequence[RawRequirement], fields: Sequence[RawRequirement]) -> NodeSelectorTerm:
-    """Compile one term of a node affinity; one without expressions and fields matches nothing, so it is no term.
+    """Compile one term of a node affinity; it must have expressions or fields, because an empty term matches nothing.
 
     Raises
     ------
@@ -343,7 +324,7 @@ def compile_node_selector(
     Returns
     -------
     NodeSelector
-        It never raises: a term that does not compile matches nothing, as in kube-scheduler, where its error is dropped.
+        It never raises: as in kube-scheduler, an invalid term matches nothing, and its error is dropped.
     """
     compiled: list[NodeSelectorTerm] = []
     names: frozenset[str] | None = frozenset()
@@ -362,19 +343,19 @@ def compile_node_selector(
 def compile_each(
     wires: Sequence[_Wire], compile_one: Callable[[_Wire], _Compiled], field: str
 ) -> tuple[tuple[_Compiled, ...], str]:
-    """Compile what of a list can be compiled.
+    """Compile the valid entries of a list.
 
     Parameters
     ----------
     field
-        The path of one of them, with ``{}`` for its number.
+        The path of an entry, with ``{}`` for its index.
 
     Returns
     -------
     compiled : tuple
-        Those that can be compiled.
+        The valid entries.
     problem : str
-        What is wrong with the first other one, naming the field; empty if there is none.
+        The problem of the first invalid entry, naming the field; empty if there is none.
     """
     compiled, problem = [], ""
     for index, wire in enumerate(wires):

@@ -11,31 +11,29 @@ import msgspec
 from vgpu_scheduler.kube.selectors import LabelSelector, compile_each, compile_label_selector, same_labels
 from vgpu_scheduler.kube.wire import WireSpread
 
-__all__ = ["SpreadConstraint", "compile_spread"]
-
 _HONOR: Final = "Honor"
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """How evenly the pods of a namespace that a selector selects are to lie on the values of a node label.
+    """A constraint that selected pods of a namespace are spread evenly over the values of a node label.
 
     Attributes
     ----------
     topology_key
         The node label; each of its values is a domain.
     max_skew
-        By how many pods a domain may be ahead of the one with the fewest.
+        The maximum difference between the pods of a domain and those of the domain with the fewest.
     labels
-        What labels the pods have; None selects none.
+        Selects the pods; None selects none.
     hard
-        Whether nodes are forbidden; a soft constraint only ranks them.
+        Whether it filters nodes (DoNotSchedule); a soft constraint only scores them.
     min_domains
-        With fewer domains than this, the fewest pods of a domain are taken to be none.
+        If there are fewer domains than this, the minimum is taken as 0 pods.
     honors_affinity, honors_taints
-        Whether nodes count whose labels the pod does not select, and those whose taints it does not tolerate.
+        Whether to leave out nodes that the pod's node affinity does not select, and those with untolerated taints.
     match_label_keys
-        Labels of the pod that the others must have with the same value.
+        Labels whose values selected pods must share with the pod.
     """
 
     topology_key: str
@@ -48,7 +46,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     match_label_keys: tuple[str, ...] = ()
 
     def selector(self, labels: Mapping[str, str]) -> LabelSelector | None:
-        """Return which pods are counted for a pod with these labels; None for no pod at all."""
+        """Return the selector of the pods to count for a pod with these labels; None selects none."""
         if self.labels is None:
             return None
         own = same_labels(labels, self.match_label_keys)

@@ -1,4 +1,4 @@
-"""Storage objects as values: claims, volumes, classes, and what CSI drivers say of nodes; immutable and understood."""
+"""Storage objects as immutable, parsed values: claims, volumes, classes, and CSI objects."""
 
 from __future__ import annotations
 
@@ -10,34 +10,17 @@ import msgspec
 from vgpu_scheduler.kube.migration import InTreeDisk
 from vgpu_scheduler.kube.selectors import LabelSelector, NodeSelector
 
-__all__ = [
-    "BOUND_BY_CONTROLLER",
-    "READ_WRITE_ONCE_POD",
-    "SELECTED_NODE",
-    "WAIT_FOR_FIRST_CONSUMER",
-    "AttachedVolume",
-    "CSIDriver",
-    "CSINode",
-    "ClaimReference",
-    "PersistentVolumeClaim",
-    "StorageCapacity",
-    "StorageClass",
-    "StorageObject",
-    "Volume",
-    "VolumeAttachment",
-]
-
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Annotation of a claim: the node that a volume is to be provisioned for."""
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""Annotation of a volume or a claim that Kubernetes has bound, and no user; its value does not matter."""
+"""Annotation of a volume or a claim that was bound by Kubernetes, not by a user; its value does not matter."""
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-"""The provisioner of classes whose volumes somebody makes by hand."""
+"""The provisioner of classes whose volumes are created by hand."""
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 
 AttachedVolume = tuple[str, str]
-"""What takes one of the volumes that a driver can attach to a node: the CSI driver and its name of the volume."""
+"""A volume as attach limits count it: the CSI driver and the volume handle."""
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +31,10 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     resource_version
         Version of the object; 0 if it has none (a file).
     class_name
-        The storage class, from the old annotation where there is one; None if nothing is said, empty where a volume
-        without class is asked for.
+        The storage class, from the old annotation if there is one; None if unset, empty if a volume without class is
+        requested.
     volume_name
-        The volume that it is bound to, or is to be bound to; empty if none.
+        The volume that it is bound to, or should be bound to; empty if none.
     bind_completed
         Whether the binding to ``volume_name`` is complete.
     phase
@@ -61,9 +44,9 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     selected_node
         The node that its volume is being provisioned for; None if no node was selected.
     access_modes
-        What its volume must be able to do.
+        The access modes that its volume must support.
     requested
-        Bytes, rounded up; None if it does not say.
+        Requested bytes, rounded up; None if unset.
     selector
         The labels that its volume must have; None for any.
     volume_mode
@@ -71,7 +54,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     attributes_class
         Name of its VolumeAttributesClass; empty if none.
     controller
-        UID of the object that controls it: the pod whose ephemeral volume it is; empty if none does.
+        UID of its controller, the pod for an ephemeral volume; empty if it has none.
     """
 
     uid: str
@@ -103,7 +86,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimReference(msgspec.Struct, frozen=True):
-    """The claim that a volume is bound to, or kept for; the UID is empty while any claim of that name will do."""
+    """The claim that a volume is bound to or reserved for; an empty UID matches any claim of that name."""
 
     namespace: str
     name: str
@@ -120,19 +103,19 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     class_name
-        Its storage class, from the old annotation where there is one; empty if none.
+        Its storage class, from the old annotation if there is one; empty if none.
     capacity
         Bytes, rounded up.
     claim
-        The claim that it is bound to or kept for; None if it is free.
+        The claim that it is bound to or reserved for; None if it is free.
     phase
         ``Pending``, ``Available``, ``Bound``, ``Released`` or ``Failed``.
     node_affinity
-        The nodes that it can be reached from, for a node without a name, as kube-scheduler asks it; None for all.
+        The nodes that it can be reached from, by labels only, as in kube-scheduler; None for all.
     csi
         Its CSI driver and handle; None for a volume of another kind.
     disk
-        The in-tree disk that it is, if it is one that may be served through a CSI driver.
+        Its in-tree disk, if that may be served through a CSI driver.
     migrated_affinity
         Like ``node_affinity``, on nodes where the plugin of ``disk`` is migrated.
     """
@@ -161,7 +144,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attached_as(self) -> AttachedVolume | None:
-        """What it takes of its driver's attach limit on a node; None if no limit is about it."""
+        """The volume as its driver's attach limit counts it; None if no limit applies."""
         if self.csi is not None:
             return self.csi if all(self.csi) else None
         return (self.disk.driver, self.disk.handle) if self.disk and self.disk.handle else None
@@ -173,11 +156,11 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     binding_mode
-        ``Immediate`` or ``WaitForFirstConsumer``; None where it is not set, which the API server does not let happen.
+        ``Immediate`` or ``WaitForFirstConsumer``; None if unset, which the API server does not allow.
     allowed_topologies
         The nodes that volumes can be provisioned for; None for all.
     driver
-        The CSI driver whose attach limit its volumes count in; empty if none.
+        The CSI driver whose attach limit counts its volumes; empty if none.
     """
 
     uid: str
@@ -200,12 +183,12 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CSINode(msgspec.Struct, frozen=True, kw_only=True):
-    """A CSINode; it has the name of its node.
+    """A CSINode; its name is that of its node.
 
     Attributes
     ----------
     limits
-        How many volumes of each CSI driver can be attached to the node; a driver without a limit is left out.
+        The attach limit of each CSI driver on the node; drivers without a limit are left out.
     migrated_plugins
         The in-tree plugins whose disks are served by CSI drivers on this node.
     """
@@ -223,7 +206,7 @@ class CSINode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CSIDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A CSIDriver; ``storage_capacity`` is whether it says where how much can be provisioned."""
+    """A CSIDriver; ``storage_capacity`` tells whether it publishes CSIStorageCapacity objects."""
 
     uid: str
     name: str
@@ -242,9 +225,9 @@ class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     largest
-        Bytes; None if it does not say.
+        Bytes; None if unset.
     nodes
-        The labels of the nodes; None for no node.
+        Selects the nodes by labels; None for no node.
     """
 
     uid: str
@@ -269,7 +252,7 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
     attacher
         The CSI driver.
     volume_name
-        The persistent volume; empty if it is a volume that a pod names itself.
+        The persistent volume; empty for an inline volume of a pod.
     """
 
     uid: str

@@ -1,4 +1,4 @@
-"""From the API's JSON to claims, volumes and storage classes."""
+"""Decoding of claims, volumes and storage classes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,6 @@ from vgpu_scheduler.kube.wire import (
     WireResources,
 )
 
-__all__ = [
-    "decode_storage_class",
-    "decode_volume",
-    "decode_volume_claim",
-]
-
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _FILESYSTEM: Final = "Filesystem"
@@ -61,7 +55,7 @@ def bytes_of(text: str | float, field: str) -> int:
     Raises
     ------
     FieldError
-        Naming the field, if it is no quantity.
+        If it is not a quantity; it names the field.
     """
     try:
         return to_int(text)
@@ -75,7 +69,7 @@ def label_selector(wire: WireLabelSelector | None, field: str) -> LabelSelector 
     Raises
     ------
     FieldError
-        Naming the field, if it cannot be understood.
+        If the selector is invalid; it names the field.
     """
     try:
         return compile_label_selector(wire)

@@ -1,15 +1,18 @@
-"""Objects by key, of which only the newest version counts, whatever order observations come in."""
+"""A store of objects by key that keeps the newest version of each, in whatever order observations arrive."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 _TOMBSTONES = 10_000
-"""How many removed objects are remembered, besides those that are pinned."""
+"""Maximum number of tombstones, not counting pinned ones."""
 _FOREVER = 2**63
-"""The version of a removal that no version follows: the key never comes back."""
+"""The version of a final removal: no later version is accepted."""
 
 
 class Versioned(Protocol):
@@ -21,28 +24,35 @@ class Versioned(Protocol):
 
     @property
     def resource_version(self) -> int:
-        """Its version; 0 for objects of files. Versions are the store's: those of a namesake made anew are higher."""
+        """Its version; 0 for objects of files. A recreated object of the same name has a higher version."""
 
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value", bound=Versioned)
 
 
+def with_version(value: _Value, version: int) -> _Value:
+    """Return an object with another resource version."""
+    changed: Any = msgspec.structs.replace if isinstance(value, msgspec.Struct) else replace
+    found: _Value = changed(value, resource_version=version)
+    return found
+
+
 class _End(NamedTuple):
-    """What is remembered of a removed object: its UID never comes back, nor does any version up to this one."""
+    """The tombstone of a removed object: observations of its UID, or of a version up to this one, are ignored."""
 
     uid: str | None
     version: int
 
 
 class VersionedStore(Generic[_Key, _Value]):
-    """The newest version of each object; a late observation of one that is gone or was made anew changes nothing.
+    """The newest version of each object; late observations of removed or recreated objects are ignored.
 
     Parameters
     ----------
     pinned
-        Tells of a removed key whether its end must be remembered whatever else is removed: a write about it is under
-        way, whose answer must not raise the dead.
+        Tells whether the tombstone of a key must be kept because a write about it is in flight, whose late answer must
+        not bring the object back.
 
     Attributes
     ----------
@@ -74,7 +84,7 @@ class VersionedStore(Generic[_Key, _Value]):
         return key in self._removed
 
     def put(self, key: _Key, value: _Value) -> bool:
-        """Take in an object; False if a newer one, or its end, is known."""
+        """Take in an object; return False if a newer version or its removal is known."""
         version = value.resource_version
         if version < self._versions.get(key, 0):
             return False
@@ -87,9 +97,10 @@ class VersionedStore(Generic[_Key, _Value]):
         return True
 
     def remove(self, key: _Key, uid: str, version: int) -> bool:
-        """Take in that an object is gone, as of a version; False if another one stands in its place, or none.
+        """Take in that an object is gone as of a version; return False if the store has a newer one, or none.
 
-        The end of a later namesake is remembered all the same, so that a late observation does not raise the namesake.
+        A tombstone is kept in any case, except for objects older than the known one, so that late observations are
+        ignored.
         """
         known = self._values.get(key)
         if known is not None and self._versions[key] > version:
@@ -99,17 +110,17 @@ class VersionedStore(Generic[_Key, _Value]):
         return (known is None or known.uid == uid) and self._drop(key)
 
     def remove_forever(self, key: _Key) -> bool:
-        """Take in that an object is gone whose key never comes back, as that of a UID; False if it was not there."""
+        """Remove an object whose key (a UID) is never reused; return False if it was not there."""
         self._bury(key, _End(None, _FOREVER))
         return self._drop(key)
 
     def remove_up_to(self, key: _Key, version: int) -> bool:
-        """Forget an object, which no observation up to a version brings back; False if it was not there."""
+        """Remove an object and ignore observations up to a version; return False if it was not there."""
         self._bury(key, _End(None, version))
         return self._drop(key)
 
     def missing(self, listed: Collection[_Key], version: int) -> list[_Value]:
-        """Return the objects that a consistent list of a version does not have although they are not newer than it."""
+        """Return the objects missing from a consistent list of a version that are not newer than the list."""
         return [self._values[key] for key, known in self._versions.items() if key not in listed and known <= version]
 
     def forget_versions(self) -> None:

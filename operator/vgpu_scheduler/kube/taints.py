@@ -6,15 +6,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "PREFER_NO_SCHEDULE",
-    "UNSCHEDULABLE_TAINT",
-    "Taint",
-    "Toleration",
-    "taint",
-    "untolerated",
-]
-
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
@@ -22,7 +13,7 @@ _REPELLING: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
 
 class Taint(msgspec.Struct, frozen=True):
-    """What a node repels pods with. Equal taints are one object when made by :func:`taint`."""
+    """A taint of a node. Equal taints are one object when made by :func:`taint`."""
 
     key: str
     value: str
@@ -30,12 +21,12 @@ class Taint(msgspec.Struct, frozen=True):
 
     @property
     def repels(self) -> bool:
-        """Whether it keeps pods away that do not tolerate it; PreferNoSchedule does not."""
+        """Whether it repels pods that do not tolerate it; PreferNoSchedule does not."""
         return self.effect in _REPELLING
 
 
 class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a pod puts up with. How long (``tolerationSeconds``) does not matter to a scheduler."""
+    """A toleration of a pod, without ``tolerationSeconds``, which does not matter to a scheduler."""
 
     key: str = ""
     operator: str = ""
@@ -45,8 +36,8 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
     def tolerates(self, taint: Taint) -> bool:
         """Whether this toleration covers the taint (``Toleration.ToleratesTaint`` of Kubernetes).
 
-        An empty key matches every key, an empty effect every effect, an empty operator means Equal. An operator that
-        is not understood tolerates nothing.
+        An empty key matches every key, an empty effect every effect, an empty operator means Equal. An unknown operator
+        tolerates nothing.
         """
         if self.effect and self.effect != taint.effect:
             return False
@@ -64,9 +55,9 @@ def taint(key: str, value: str, effect: str) -> Taint:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> tuple[Taint, ...]:
-    """Return the taints of a node that keep pods with these tolerations away."""
+    """Return the taints that repel pods with these tolerations."""
     return tuple(each for each in taints if each.repels and not any(one.tolerates(each) for one in tolerations))
 
 
 UNSCHEDULABLE_TAINT: Final = taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-"""Stands for ``spec.unschedulable`` when tolerations are asked."""
+"""The taint that pods must tolerate to be placed despite ``spec.unschedulable``."""

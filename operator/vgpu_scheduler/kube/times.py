@@ -8,17 +8,17 @@ from vgpu_scheduler.model.untyped import mapping_of, mappings_in
 
 
 def rfc3339(time: datetime, *, micro: bool = False) -> str:
-    """Return a time in UTC, in seconds or microseconds; it must know its time zone."""
+    """Format a time in UTC, in seconds or microseconds; it must have a time zone."""
     return f"{time.astimezone(UTC):{'%Y-%m-%dT%H:%M:%S.%fZ' if micro else '%Y-%m-%dT%H:%M:%SZ'}}"
 
 
 def parse_time(text: object, *, assumed: tzinfo | None = None) -> datetime | None:
-    """Read a time, as one in UTC; None if it is none.
+    """Parse a time, and convert it to UTC; None if it is invalid.
 
     Parameters
     ----------
     assumed
-        The time zone of a time that names none; without it, such a time is none.
+        The time zone for texts without one; without it, such texts are invalid.
     """
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -30,7 +30,7 @@ def parse_time(text: object, *, assumed: tzinfo | None = None) -> datetime | Non
 
 
 def bound_at(status: object) -> datetime | None:
-    """Return when a pod was bound by its status, else when its kubelet took note of it; None if neither is said."""
+    """Return when a pod was bound by its status, else its ``startTime``; None if it has neither."""
     for condition in mappings_in(mapping_of(status).get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             time = parse_time(condition.get("lastTransitionTime"))
@@ -40,7 +40,7 @@ def bound_at(status: object) -> datetime | None:
 
 
 def ended_at(status: object) -> datetime | None:
-    """Return when the last container of a pod has ended, as far as its status says; None if none has."""
+    """Return when the last container of a pod ended, by its status; None if none has."""
     ends = (
         parse_time(mapping_of(mapping_of(each.get("state")).get("terminated")).get("finishedAt"))
         for field in ("containerStatuses", "initContainerStatuses")

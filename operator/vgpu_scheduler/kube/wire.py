@@ -1,7 +1,7 @@
-"""The parts of Kubernetes objects that are read, typed as the API writes them.
+"""Typed forms of the fields of Kubernetes objects that are read, as the API writes them.
 
-msgspec skips every field that is not named here, so these structs are also the list of what this program looks at. What
-the API server already guarantees is not validated again; only types are. All of it is private to this package.
+msgspec skips all fields that are not named here, so these structs list all fields that this program reads. Only types
+are validated, not what the API server already guarantees. Everything here is private to this package.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from vgpu_scheduler.kube.taints import Toleration
 from vgpu_scheduler.model import quoted
 
 _MOST_DIGITS = 18
-"""Of a resource version; etcd counts in 63 bits, and nobody has written as often."""
+"""Maximum digits of a resource version; etcd's 63-bit revisions never get longer in practice."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -22,7 +22,7 @@ Quantities = dict[str, str | int | float]
 
 
 class FieldError(ValueError):
-    """A field whose type is right and whose value is not."""
+    """A field with the right type but an invalid value."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -31,7 +31,7 @@ class FieldError(ValueError):
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Base: camel case on the wire; defaults are left out of fingerprints."""
+    """Base class: camel case on the wire; defaults are left out of fingerprints."""
 
 
 class WireOwner(Wire):
@@ -43,7 +43,7 @@ class WireOwner(Wire):
 
 
 class WireIdentity(Wire):
-    """``ObjectMeta``, as far as it tells which object it is."""
+    """``ObjectMeta`` with only the identity."""
 
     name: str
     namespace: str = ""
@@ -52,14 +52,14 @@ class WireIdentity(Wire):
 
     @property
     def version(self) -> int:
-        """Resource version as a number; 0 without one.
+        """The resource version as a number; 0 without one.
 
-        Kubernetes promises since 1.35 that they are decimal numbers that can be compared, as etcd's always were.
+        Since 1.35 Kubernetes guarantees comparable decimal numbers, which etcd's revisions always were.
 
         Raises
         ------
         FieldError
-            If it is none.
+            If it is not a number.
         """
         text = self.resource_version
         if not text:
@@ -81,19 +81,19 @@ class WireMeta(WireIdentity):
 
 
 class WirePartial(Wire):
-    """An object of any kind, without what only its kind has."""
+    """An object of any kind with only its identity."""
 
     metadata: WireIdentity
 
 
 class WirePlace(Wire):
-    """``PodSpec``, as far as it tells where the pod is."""
+    """``PodSpec`` with only the node name."""
 
     node_name: str = ""
 
 
 class WirePlacedPod(Wire):
-    """A pod, as far as it tells which one it is, and where."""
+    """A pod with only its identity and its node."""
 
     metadata: WireIdentity
     spec: WirePlace
@@ -107,7 +107,7 @@ class WireResources(Wire):
 
 
 class WirePort(Wire):
-    """A container port, as far as it takes a port of the host."""
+    """A container port with only the host port."""
 
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -212,7 +212,7 @@ class WireSpread(Wire):
 
 
 class WireTerm(Wire):
-    """A value of which only the existence is read."""
+    """A value of which only the presence is read."""
 
 
 class WireGate(Wire):
@@ -237,10 +237,10 @@ class WirePodSpec(Wire):
     overhead: Quantities | None = None
     resources: WireResources | None = None
     topology_spread_constraints: list[WireSpread] | None = None
-    # Volumes stay untyped: a source that this program has never heard of must be seen, not skipped.
+    # Volumes stay untyped, so that unknown sources are detected, not skipped.
     volumes: list[dict[str, Any]] | None = None
     resource_claims: list[WireTerm] | None = None
-    # Untyped, too: a way to name a group that is not known must not be taken for none.
+    # Also untyped, so that unknown ways to name a group are detected.
     scheduling_group: dict[str, Any] | None = None
     workload_ref: WireTerm | None = None
     host_network: bool = False
@@ -303,7 +303,7 @@ class WireNodeSpec(Wire):
 
 
 class WireImage(Wire):
-    """An image that a node has."""
+    """An image on a node."""
 
     names: list[str] | None = None
     size_bytes: int = 0

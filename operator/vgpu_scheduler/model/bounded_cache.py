@@ -1,6 +1,6 @@
-"""What is remembered beyond the life of its object: the values used last, within so many bytes.
+"""A least-recently-used cache that is bounded by bytes.
 
-Users who may create objects decide what they say, and how many come and go. So no count bounds what is kept of them.
+Users decide how many objects they create and how large these are, so a bound on the number of entries is not enough.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
 ENTRY: Final = 300
-"""Bytes that an entry takes beside its key and its value."""
+"""Bytes that an entry takes in addition to its key and its value."""
 _HEAVY: Final = 64
-"""What takes more than this part of the room is heavy."""
+"""Values larger than this fraction of the capacity are heavy."""
 _MOST_HEAVY: Final = 2
-"""As many heavy values one decision may need at a time: those of a pod, and those of all that are like it."""
+"""The number of heavy values kept: one decision may need two, that of a pod and that of its equivalence class."""
 _PLAIN: Final = (str, int, bytes, float, NoneType)
 _COLLECTIONS: Final = (tuple, list, frozenset, set)
 
 
 class BoundedCache(Generic[_Key, _Value]):
-    """Values by key, the most recently used ones, bounded by bytes.
+    """A cache of the most recently used values by key, bounded by bytes.
 
-    A value that takes more than a 64th of the room is heavy. It has no part in that room, lest a few such push out all
-    others: the two newest of them are kept besides.
+    A value that takes more than a 64th of the capacity is heavy. The two newest heavy values are kept outside the
+    capacity, so that they do not evict all others.
 
     Parameters
     ----------
     most_bytes
-        What all but the heavy ones may take together, as their weights say; the newest one is kept, whatever it weighs.
+        The total weight of all values that are not heavy; the newest one is kept even if it exceeds it.
     forgotten
-        Told of each value that others push out.
+        Called with each evicted value.
     """
 
     __slots__ = ("_entries", "_forgotten", "_heavy", "_most_bytes", "bytes")
@@ -51,13 +51,13 @@ class BoundedCache(Generic[_Key, _Value]):
         self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
         self._heavy: OrderedDict[_Key, _Value] = OrderedDict()
         self.bytes = 0
-        """About what is remembered takes, but for the heavy ones."""
+        """Estimated size of all values that are not heavy."""
 
     def __len__(self) -> int:
         return len(self._entries) + len(self._heavy)
 
     def get(self, key: _Key) -> _Value | None:
-        """Return the value of a key, which is the most recently used one then; None if it is not remembered."""
+        """Return the value of a key and mark it as most recently used; None if it is not cached."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
@@ -68,12 +68,12 @@ class BoundedCache(Generic[_Key, _Value]):
         return self._heavy[key]
 
     def put(self, key: _Key, value: _Value, weight: int) -> None:
-        """Remember a value, or another one in its place.
+        """Add or replace a value.
 
         Parameters
         ----------
         weight
-            The bytes that key and value keep in memory, with what follows from the value elsewhere.
+            The bytes that key and value take, including data elsewhere that depends on the value.
         """
         self.pop(key)
         weight += ENTRY
@@ -90,7 +90,7 @@ class BoundedCache(Generic[_Key, _Value]):
             self._forget(oldest)
 
     def pop(self, key: _Key) -> _Value | None:
-        """Forget the value of a key; return it, None if it was not remembered."""
+        """Remove the value of a key; return it, None if it was not cached."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return self._heavy.pop(key, None)
@@ -99,12 +99,12 @@ class BoundedCache(Generic[_Key, _Value]):
         return value
 
     def items(self) -> Iterator[tuple[_Key, _Value]]:
-        """Yield all keys and values, that which was not used for longest first; the heavy ones come last."""
+        """Yield all keys and values, the least recently used first; the heavy ones come last."""
         yield from ((key, value) for key, (value, _) in self._entries.items())
         yield from self._heavy.items()
 
     def clear(self) -> None:
-        """Forget everything, and tell nobody."""
+        """Remove everything without calling ``forgotten``."""
         self._entries.clear()
         self._heavy.clear()
         self.bytes = 0
@@ -115,7 +115,7 @@ class BoundedCache(Generic[_Key, _Value]):
 
 
 def bytes_of(value: object) -> int:
-    """Return about how many bytes a value takes that is made of texts, numbers, collections and records of them."""
+    """Return the approximate size in bytes of a value made of texts, numbers, collections and records."""
     size = getsizeof(value)
     if isinstance(value, _PLAIN):
         return size

@@ -1,4 +1,4 @@
-"""Decisions: what is to be done with a pod, together with the explanation."""
+"""Decisions: what to do with a pod, together with the explanation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from vgpu_scheduler.model.devices import MIB, PodClaims
 from vgpu_scheduler.model.placement import Placement
-from vgpu_scheduler.model.reasons import ClusterEvent
+from vgpu_scheduler.model.reasons import ClusterEvent, RejectionReason
 
 _NEAR_MISS: Final = re.compile(
     r"nearest: (?P<shortages>\d+ of \d+ [^/;]+?) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
@@ -24,17 +24,17 @@ _SHORTAGE: Final = re.compile(
 
 
 class Outcome(Enum):
-    """What one attempt came to."""
+    """The outcome of one attempt."""
 
     PLACED = "placed"
     UNSCHEDULABLE = "unschedulable"
     """No node fits now; an event may change that."""
     REFUSED = "refused"
-    """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
+    """The pod's request is malformed or not supported; only a change of the pod helps."""
     ERROR = "error"
-    """The attempt failed for a reason of our own; it is tried again."""
+    """The attempt failed with an internal error; it is retried."""
     NOT_READY = "waiting"
-    """Nothing was decided, because not all that the pod depends on is known yet; there is nothing to say about it."""
+    """Nothing was decided, because something that the pod depends on is not known yet; no condition is written."""
 
 
 class ConditionReason(StrEnum):
@@ -53,30 +53,35 @@ class NodeVerdict:
     Attributes
     ----------
     reasons
-        Each distinct reason once, as the condition counts them.
+        The distinct reasons, as the condition counts them.
     detail
-        The reasons with counts of cards (``1/4 CardNotHealth, 3/4 CardInsufficientMemory``); empty when nothing is
+        The reasons with counts of cards (``1/4 CardNotHealth, 3/4 CardInsufficientMemory``); empty if no reason is
         counted per card.
     """
 
-    reasons: tuple[str, ...]
+    reasons: tuple[RejectionReason, ...]
     detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The reasons, without counts of cards."""
+        return ", ".join(reason.text for reason in self.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What one scorer says about a node.
+    """One scorer's score of a node.
 
     Attributes
     ----------
     raw
-        On the scorer's own scale.
+        The score on the scorer's own scale.
     normalised
-        Brought to 0 to 100, where more is better; what counts when several scorers are combined.
+        The score normalised to 0 to 100, more is better; used if several scorers are combined.
     value
         What it adds to the node's score: ``raw`` or ``normalised``, times ``weight``.
     within
-        The part that this one explains, to which it adds instead; empty for parts of the node's score.
+        The name of the part that this one is a term of; empty for parts of the node's score.
     """
 
     scorer: str
@@ -89,15 +94,14 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """An amount of which a card has too little free, in the unit of its dimension.
+    """An insufficient amount on a card, in the unit of its dimension.
 
     Attributes
     ----------
     together
-        Whether it is asked by containers that run at the same time, together, if all are on this card.
+        Whether ``asked`` is the sum over all containers that run at the same time, as if all were on this card.
     piece
-        Whether the card is given out in pieces, of which this is the largest, or all; told where several containers
-        take one.
+        Whether the card is given out in pieces: ``free`` is then that of the largest one, or with ``together`` of all.
     """
 
     dimension: str
@@ -109,7 +113,7 @@ class Shortage:
 
     @property
     def amounts(self) -> str:
-        """How much there is and how much was asked; bytes are said in MiB."""
+        """The free and the requested amount; bytes are written in MiB."""
         free, asked, unit = self.free, self.asked, self.unit
         if unit == "bytes":
             free, asked, unit = free // MIB, -(-asked // MIB), "MiB"
@@ -118,7 +122,7 @@ class Shortage:
         return f"{free} of {asked} {what}{pieces}{_TOGETHER if self.together else ''}"
 
     def __str__(self) -> str:
-        """Say how much is free."""
+        """Format the free and the requested amount."""
         return f"{self.amounts} free"
 
 
@@ -129,8 +133,7 @@ class NearMiss:
     Attributes
     ----------
     shortages
-        What it lacks, for one container or for all that run together; first what it lacks most, relative to what is
-        asked.
+        What it lacks, for one container or for all that run together; the largest relative shortfall first.
     """
 
     node: str
@@ -138,12 +141,12 @@ class NearMiss:
     shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
-        """Word it for an event."""
+        """Format it for an event."""
         return f"nearest: {' and '.join(each.amounts for each in self.shortages)} free on {self.node}/{self.uuid}"
 
     @classmethod
     def found_in(cls, text: str) -> NearMiss | None:
-        """Return the near miss that an event tells of, with bytes in MiB; None if it tells of none."""
+        """Parse the near miss from an event's text, with bytes in MiB; None if there is none."""
         found = _NEAR_MISS.search(text)
         if found is None:
             return None
@@ -156,7 +159,7 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A pod that has to end so that another one gets its room.
+    """A pod that has to be evicted so that another pod gets its room.
 
     Attributes
     ----------
@@ -167,15 +170,15 @@ class Victim:
     devices
         The UUIDs of the devices that it holds.
     bound
-        Whether it is bound; one that is not need not be evicted.
+        Whether it is bound; an unbound victim need not be evicted.
     budgets
-        The disruption budgets, as ``namespace/name``, that its end violates.
+        The disruption budgets, as ``namespace/name``, that its eviction violates.
     node
         The node that it is on.
     group
-        The group, as ``namespace/name``, of which all pods end with it; empty for one that ends by itself.
+        The group, as ``namespace/name``, whose pods are all evicted with it; empty if it is evicted alone.
     terminating
-        Whether it ends already; then it is waited for, and need not be evicted.
+        Whether it is terminating already; the preemptor then waits for it without evicting it.
     """
 
     uid: str
@@ -191,19 +194,19 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """How a pod that fits nowhere gets room: where, and who has to end for it.
+    """How an unschedulable pod gets room: the node and the victims.
 
     Attributes
     ----------
     node, placement
         What the pod gets once the victims are gone.
     victims
-        At least one, unless others of its group have some, the most important first.
+        At least one, unless other pods of its group have some; the most important first.
     policy
-        The policy that allows it, as ``source_of`` names it.
+        The policy that allows the preemption, as ``source_of`` names it.
     gang
-        The UIDs of the pods of its group, itself among them, that get room together; empty for one that gets it by
-        itself. Every victim is listed with exactly one of them; a pod of the gang may have no victim.
+        The UIDs of the pods of its group, itself included, that get room together; empty for a single pod. Every victim
+        is listed with exactly one of them; a pod of the gang may have no victim.
     """
 
     node: str
@@ -214,7 +217,7 @@ class Preemption:
 
     @property
     def violations(self) -> int:
-        """How many victims end against a disruption budget."""
+        """The number of victims whose eviction violates a disruption budget."""
         return sum(bool(victim.budgets) for victim in self.victims)
 
 
@@ -229,48 +232,49 @@ class Decision:
     placement
         Set when the outcome is ``PLACED``.
     annotations
-        What the Binding writes on the pod for the node side, as it was measured against the limits; the times in it are
-        those of the write. None where it has to be encoded for that.
+        The annotations that the Binding writes for the node side, with the time of the write, already encoded when
+        their size was checked against the limits. None if they still have to be encoded.
     claims
-        What the pod asks of devices, for those who carry the placement out.
+        The pod's device claims, for the code that carries the placement out.
     score
-        The winner's node score: on its scorer's own scale when there is one, else the weighted sum; where
-        somebody likes some nodes more than others, the sum of the points of all plugins.
+        The winner's node score: on its scorer's own scale if there is only one, else the weighted sum; if preferences
+        of pods or taints distinguish nodes, the sum of the points of all plugins.
     scores
-        What each scorer said about each feasible node: about the winner always, about the others only when the caller
-        asked for an explanation.
+        Each scorer's score of each feasible node: always of the winner, of the others only if the caller asked for an
+        explanation.
     message
         The text of the condition and of the event: the standard summary of all nodes.
     nodes, feasible
-        How many nodes were looked at, and how many of them fit, where the outcome is ``PLACED``.
+        The number of nodes considered, and the number of feasible nodes, if the outcome is ``PLACED``.
     reasons
-        How many nodes gave each reason.
+        The number of nodes per reason.
     verdicts
-        Per node, only when the caller asked for an explanation.
+        Per node, only if the caller asked for an explanation.
     another_node_helps
-        Whether one more node could change an ``UNSCHEDULABLE`` outcome: not where a quota keeps the pod from all nodes
-        that would fit, nor where other pods have to come first.
+        Whether one more node could change an ``UNSCHEDULABLE`` outcome: not if a quota keeps the pod from all nodes
+        that would fit, nor if other pods have to be placed first.
     helped_by
-        What could change an ``UNSCHEDULABLE`` outcome.
+        The cluster events that could change an ``UNSCHEDULABLE`` outcome.
     rejected_by
-        The plugins, card reasons or other causes that kept it from nodes, each once.
+        The distinct plugins, card reasons or other causes that kept it from nodes.
     equivalence
-        Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
-        pod that stands for itself.
-    per_node
-        Whether each node rejects the pod for what that node is by itself: until one changes, the decision stays.
+        Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same decision in the same state; None if no
+        other pod does.
+    node_local
+        Whether each node rejects the pod because of that node alone: the decision then holds until a node changes.
     sources
-        Where each section of the policy in force came from: policies, the most important first, the pod, the settings.
+        The origins of each section of the effective policy: policies, the most important first, the pod, the settings.
+        Empty if the decision was made about another pod of its group.
     warnings
-        Said once per pod as an event (an unknown policy value, for example).
+        Warnings for an event, once per pod (an unknown policy value, for example).
     error
-        What went wrong, when the outcome is ``ERROR``.
+        The error, if the outcome is ``ERROR``.
     preemption
-        How a pod whose outcome is ``UNSCHEDULABLE`` gets room, if others may and have to end for it.
-    again_at
-        When the pod is to be tried again at the latest, in the time of the attempt; None if nothing says so.
+        How a pod whose outcome is ``UNSCHEDULABLE`` gets room by preemption, if it can.
+    retry_at
+        The time of the latest retry, on the clock of the attempt; None for no such limit.
     takes_room_of
-        The UIDs of the pods for which the room was kept that the placement takes.
+        The UIDs of the pods whose kept room the placement takes.
     """
 
     uid: str
@@ -284,7 +288,7 @@ class Decision:
     message: str = ""
     nodes: int = 0
     feasible: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[RejectionReason, int] = field(default_factory=dict)
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
     helped_by: ClusterEvent = ClusterEvent.NONE
@@ -294,13 +298,13 @@ class Decision:
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
     another_node_helps: bool = True
-    per_node: bool = False
+    node_local: bool = False
     preemption: Preemption | None = None
-    again_at: float | None = None
+    retry_at: float | None = None
     takes_room_of: tuple[str, ...] = ()
 
     @property
     def condition_reason(self) -> ConditionReason:
-        """The reason of the pod's condition where it was not placed."""
+        """The reason of the pod's condition if it was not placed."""
         waits_for_a_node = self.outcome is Outcome.UNSCHEDULABLE and self.another_node_helps
         return ConditionReason.UNSCHEDULABLE if waits_for_a_node else ConditionReason.SCHEDULER_ERROR

@@ -1,4 +1,4 @@
-"""The words by which cards are ordered, and which generation of orders is in force."""
+"""The policy words that order cards, and the generations of card orders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class OrderKind(Enum):
-    """Which generation of card orders is in force."""
+    """A generation of card orders."""
 
     NUMA_FIRST = "NUMAFirst"
     SCORE_FIRST = "ScoreFirst"
@@ -18,19 +18,19 @@ class Profile(Enum):
     DOCUMENTED = "Documented"
     """The documented behaviour: cards by NUMA node first."""
     HAMI210 = "HAMi210"
-    """The behaviour of HAMi 2.10: cards by score first, whole cards for nobody else."""
+    """The behaviour of HAMi 2.10: cards by score first, whole cards exclusively."""
 
     @property
     def order(self) -> OrderKind:
-        """The order of cards that nothing else is said of."""
+        """The default card order."""
         return OrderKind.SCORE_FIRST if self is Profile.HAMI210 else OrderKind.NUMA_FIRST
 
 
 BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY = "binpack", "spread", "numa", "mutex", "topology-aware"
 DEVICE_POLICIES = (BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
-"""HAMi's words, which annotations may use, and which may be combined."""
+"""HAMi's words, which annotations may use and combine."""
 BEST_FIT = "bestFit"
-"""A word of policies only, and only alone."""
+"""A word that only policies may use, and only alone."""
 
 
 def policy_words(policy: str) -> tuple[str, ...]:
@@ -39,12 +39,12 @@ def policy_words(policy: str) -> tuple[str, ...]:
 
 
 def check_device_policy(policy: str) -> None:
-    """Check that a device policy is made of HAMi's words, none of them twice.
+    """Check that a device policy consists of HAMi's words, without repeats.
 
     Raises
     ------
     ValueError
-        If it is not; the message names the word.
+        If it does not; the message names the word.
     """
     words = policy_words(policy)
     unknown = [word for word in words if word not in DEVICE_POLICIES]
@@ -52,4 +52,4 @@ def check_device_policy(policy: str) -> None:
         raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {', '.join(sorted(DEVICE_POLICIES))}")
     twice = [word for word in words if words.count(word) > 1]
     if twice:
-        raise ValueError(f"{twice[0]!r} is there twice")
+        raise ValueError(f"{twice[0]!r} is listed twice")

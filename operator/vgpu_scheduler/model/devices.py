@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
@@ -12,7 +13,7 @@ GIB: Final = 2**30
 WHOLE: Final = 100
 """Percent of a card."""
 VendorKey = tuple[str, str]
-"""A dialect and one of its vendors: two dialects may call different devices by one word."""
+"""A dialect and one of its vendors: two dialects may use the same vendor name for different devices."""
 
 Amounts = tuple[int, ...]
 """An amount per dimension of a dialect, in that dialect's order and units."""
@@ -25,7 +26,7 @@ class Dimension:
     Attributes
     ----------
     internal
-        It is bookkeeping of pieces and classes, of which nobody asks for an amount, and nobody is told one.
+        Whether it is bookkeeping of pieces and classes, which users can neither request nor see.
     """
 
     name: str
@@ -34,24 +35,24 @@ class Dimension:
 
 
 def names_model(part: str, model: str) -> bool:
-    """Tell whether a text names cards of a model: it is a part of the model's name, case ignored."""
+    """Tell whether a text is a substring of a model's name, ignoring case."""
     return part.lower() in model.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One piece that a device can be cut into, at one place.
+    """One piece that a device can be cut into, at one position.
 
     Attributes
     ----------
     profile
-        What the kind of piece is called (``1g.10gb``).
+        The name of the kind of piece (``1g.10gb``).
     start, size
         The slices of the device that it covers.
     amounts
-        What is booked for it, one amount per dimension of the dialect.
+        The amounts that are booked for it, one per dimension of the dialect.
     template
-        The template that it is a part of, where the device follows one at a time; ``start`` is then its number in it.
+        The template that it is a part of, for devices that follow one at a time; ``start`` is then its number in it.
     """
 
     profile: str
@@ -63,18 +64,18 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class DimensionRoles:
-    """Which dimensions the devices of a vendor have after slots, memory and cores; others may use them otherwise.
+    """The meaning of a vendor's dimensions after slots, memory and cores; it may differ between vendors.
 
     Attributes
     ----------
     placements
-        Counts the shares that have a place on the device; only devices that are given out in pieces have it.
+        Counts the slots that have a place on the device; only devices that are given out in pieces have it.
     slices
-        One for each slice that pieces cover: a device has 1 of those that it has.
+        One dimension for each slice that pieces cover: a device has 1 of each of its slices.
     classes
-        Count occupants: those without an application class, online ones, offline ones; none, or these three.
+        Three counts of occupants, or none: without an application class, online, offline.
     qualities
-        Count the occupants that ask for each quality of service.
+        One count for each quality of service, of the occupants that ask for it.
     """
 
     placements: int | None = None
@@ -84,11 +85,11 @@ class DimensionRoles:
 
 
 PLAIN_SCHEMA = DimensionRoles()
-"""Of devices that have nothing else."""
+"""The schema of devices without further dimensions."""
 
 
 MOST_BANDWIDTH: Final = 2**60
-"""No partition has more."""
+"""The maximum bandwidth of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,11 @@ class Partition:
     Attributes
     ----------
     members
-        Their indexes, ascending.
+        The indexes of the devices, ascending.
     score
-        Partitions of as many devices with a lower score are looked at first.
+        Among partitions of the same size, those with a lower score are tried first.
     bandwidth
-        What the bus that joins them can carry, in bytes a second; None where nobody says.
+        The bandwidth of the bus that joins the devices, in bytes a second; None if unknown.
     """
 
     members: tuple[int, ...]
@@ -112,14 +113,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTable:
-    """How the devices of a node are given out together.
+    """The partitions of a node's devices.
 
     Attributes
     ----------
     partitions
-        In the order in which they are looked at, of equals.
+        The partitions; ties are tried in this order.
     only
-        Whole devices are given out in no other way.
+        Whether whole devices are given out only by partition.
     """
 
     partitions: tuple[Partition, ...] = ()
@@ -127,13 +128,13 @@ class PartitionTable:
 
 
 class Compute(Enum):
-    """What a device counts its compute in."""
+    """The unit in which a device counts its compute."""
 
     PERCENT = "percent"
     UNITS = "units"
-    """Units of its own, as many as it happens to have."""
+    """A vendor-specific unit; the total depends on the device."""
     MASK = "mask"
-    """One bit for each of its cores."""
+    """A bit mask with one bit per core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,48 +144,48 @@ class Device:
     Attributes
     ----------
     uuid
-        The name that allocations are booked under.
+        The name under which allocations are booked.
     vendor
-        The vendor's word in its dialect (``NVIDIA``); claims name it, not the model.
+        The vendor's name in its dialect (``NVIDIA``); claims name the vendor, not the model.
     type
         The model (``NVIDIA A100-SXM4-80GB``).
     total
-        What the card has, one amount per dimension of its dialect.
+        The capacity of the card, one amount per dimension of its dialect.
     index, numa
-        Position on the node, and NUMA node (0 where unknown).
+        Position on the node, and NUMA node (0 if unknown).
     mode
-        How the card is shared (``hami-core``, ``mig``, ``mps``); empty where nobody says, or the dialect has no modes.
+        How the card is shared (``hami-core``, ``mig``, ``mps``); empty if unknown, or if the dialect has no modes.
     healthy
-        What the plugin last said; missing counts as unhealthy.
+        The health that the plugin reported last; missing counts as unhealthy.
     cordoned
-        An administrator took the card out of service for new allocations.
+        Whether an administrator has closed the card for new allocations.
     links
-        How close other cards are to it: UUID and score, sorted by UUID; more is closer, a card that is missing has 0.
+        Link scores to other cards: UUID and score, sorted by UUID; higher is closer, a missing card has 0.
     pieces
-        What it can be cut into, in order of preference; only devices that are given out in pieces have any.
+        The pieces that it can be cut into, in order of preference; empty unless it is given out in pieces.
     group
-        Devices with the same number are closest to each other, -1 is in no group.
+        Devices with the same group number are closest to each other; -1 for no group.
     tag
-        What the node side calls it beside its UUID, where it does.
+        Another name of the device on the node side, if it has one.
     schema
-        What the dimensions after slots, memory and cores are.
+        The meaning of the dimensions after slots, memory and cores.
     link_score
-        How good it is for the links of the node that ``index + 1`` of its devices are taken: for a policy that packs,
-        and for one that spreads. More is better.
+        Score of taking ``index + 1`` of the node's devices, by their links: for a policy that packs, and for one that
+        spreads. More is better.
     link_score_beyond
-        The same for more devices than the node has: containers that run one after the other may take the same ones.
+        The same for more devices than the node has, which init containers can reach by taking the same ones.
     in_percent
-        Occupants get compute in percent of the card, whatever ``total`` counts it in.
+        Whether occupants get compute in percent of the card, whatever unit ``total`` uses.
     compute
-        What ``total``, and what occupants get unless that is in percent, counts compute in.
+        The unit of compute in ``total``, and in occupants' amounts unless these are in percent.
     place
-        What allocations call it that were written without its id; empty where there are none such.
+        The name of the device in allocations that were written without its id; empty if there can be none.
     labels
         The labels that the node side gives it, sorted by name; pods may select devices by them.
     partitions
-        How it is given out with others of its vendor on the node; the same for all of them, None where nobody says.
+        The partition table of its vendor's devices on the node, the same for all of them; None if there is none.
     part
-        It is a part of another device of the node, whose index ``group`` is, and is not counted as one more.
+        Whether it is a part of another device of the node (``group`` is its index), and is not counted separately.
     """
 
     uuid: str
@@ -211,8 +212,30 @@ class Device:
     part: bool = False
 
     @property
+    def most_pieces(self) -> int:
+        """The largest number of pieces that it can be cut into, as far as it has slots for them; 0 without pieces."""
+        of_templates = Counter(piece.template for piece in self.pieces if piece.template is not None)
+        places, end = 0, 0
+        for piece in sorted(self.pieces, key=lambda piece: piece.start + piece.size):
+            if piece.template is None and piece.start >= end:
+                places, end = places + 1, piece.start + piece.size
+        return min(max([places, *of_templates.values()]), self.total[0])
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is given out in pieces only."""
+        placements = self.schema.placements
+        return placements is not None and any(self.total[placements : placements + 1])
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether pieces have a place on it."""
+        slices = self.schema.slices
+        return bool(self.pieces) and any(self.total[slices.start : slices.stop])
+
+    @property
     def lacks_geometry(self) -> bool:
-        """Whether it is in MIG mode without any piece that it may be given out in: it is given to nobody."""
+        """Whether it is in MIG mode but has no pieces, so that it cannot be given to any pod."""
         return self.mode == "mig" and not self.pieces
 
     @property
@@ -226,7 +249,7 @@ class Device:
         return "ready" if self.in_service else "cordoned" if self.healthy else "unhealthy"
 
     def compute_percent(self, cores: int, total: int) -> float:
-        """Return what an amount of compute is in percent of the device, of which it has ``total``."""
+        """Return an amount of compute in percent of the device, whose total is ``total``."""
         if self.in_percent or self.compute is Compute.PERCENT:
             return float(cores)
         if self.compute is Compute.MASK:
@@ -236,16 +259,16 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class DeviceResource:
-    """What a resource name stands for in the device matrix.
+    """The devices and the dimension that a resource name stands for.
 
     Attributes
     ----------
     vendor
-        Whose devices; scorers add up over these only.
+        The vendor of the devices; scorers sum up over these only.
     dimension
-        Which amount of them.
+        The dimension.
     percent
-        Counted in percent of each device's total, so that a device has 100, instead of in the dimension's unit.
+        Whether it is counted in percent of each device's total (a device has 100) instead of in the dimension's unit.
     """
 
     vendor: str
@@ -255,21 +278,21 @@ class DeviceResource:
 
 @dataclass(frozen=True, slots=True)
 class QuotaResource:
-    """What a resource name stands for in namespace quotas (``limits.<name>`` of a ResourceQuota).
+    """The devices and the dimension that a resource name limits in a ResourceQuota (``limits.<name>``).
 
     Attributes
     ----------
     vendor
-        Whose devices; what a namespace holds of them is added up over all of them.
+        The vendor of the devices; what a namespace holds is summed up over all of them.
     dimension
-        Which amount of them.
+        The dimension.
     unit
-        How much of the dimension one of the resource is.
+        The amount of the dimension per unit of the resource.
     bytes
-        How many bytes one of the dimension is, where an amount that is written with a unit is in bytes; 0 where it is
-        in the same as others.
+        The bytes per unit of the dimension, if quantities with a suffix are in bytes; 0 if these are in the same unit
+        as quantities without one.
     of_card
-        The resource is in percent of a card, whatever the dimension is counted in.
+        Whether the resource is in percent of a card, whatever unit the dimension has.
     """
 
     vendor: str
@@ -279,7 +302,7 @@ class QuotaResource:
     of_card: bool = False
 
 
-class ContainerKind(IntEnum):
+class ContainerType(IntEnum):
     """When a container runs, which decides how its claims add up."""
 
     INIT = 0
@@ -289,20 +312,20 @@ class ContainerKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one container asks of one vendor.
+    """What one container requests of one vendor.
 
     Attributes
     ----------
     vendor
-        Whose devices.
+        The vendor of the devices.
     count
-        How many different devices, at least 1.
+        The number of different devices, at least 1.
     amounts
-        The amount per device and dimension; 0 means that ``percent`` may say it.
+        The amount per device and dimension; if 0, see ``percent``.
     percent
         Percent of the device's total per dimension, used where ``amounts`` is 0; 0 means none.
     mode
-        How the devices must be shared, as :class:`Device` says it; None where that does not matter.
+        The mode that the devices must have (see :class:`Device`); None for any.
     """
 
     vendor: str
@@ -314,7 +337,7 @@ class Claim:
     def on(self, total: Amounts) -> Amounts:
         """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided.
 
-        A device may have dimensions that the claim says nothing about; the amounts are about the claim's.
+        The result has the dimensions of the claim; the device may have more.
         """
         return tuple(
             amount or capacity * percent // 100
@@ -329,11 +352,11 @@ class ClaimDefaults:
     Attributes
     ----------
     memory
-        Bytes per device for a container that does not say how much, or None.
+        Bytes per device for a container that names no memory, or None.
     cores
-        Percent of compute per device for a container that does not say, or None.
+        Percent of compute per device for a container that names none, or None.
     exclusive
-        Every device is claimed whole in compute, so that nobody else can join.
+        Whether all compute of each device is claimed, so that no other pod can share it.
     """
 
     memory: int | None = None
@@ -351,11 +374,11 @@ class ContainerClaims:
     Attributes
     ----------
     dialect
-        Whose names they are in.
+        The dialect of the claims.
     """
 
     name: str
-    kind: ContainerKind
+    type: ContainerType
     claims: tuple[Claim, ...] = ()
     dialect: str = ""
 

@@ -1,6 +1,6 @@
-"""Placements: which devices a pod gets, what that charges on each of them, and what is written of it.
+"""Placements: the devices that a pod gets, the charges on each of them, and the annotations that record them.
 
-And what the pods of a group want of where they are placed: near each other.
+Also the topology constraints of pod groups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import NamedTuple, TypeVar
 
-from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Device, Piece, PodClaims
+from vgpu_scheduler.model.devices import Amounts, Claim, ContainerType, Device, Piece, PodClaims
 
 _T = TypeVar("_T")
 
@@ -28,7 +28,7 @@ class Assignment:
     piece
         The piece, where it is given out in pieces.
     tag
-        What the node side calls it beside its UUID.
+        Another name of the device on the node side.
     """
 
     vendor: str
@@ -45,14 +45,14 @@ Charges = Mapping[str, Amounts]
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What is to be done before a pod can be bound, so that its claims have volumes on its node.
+    """The volumes to match and to provision before a pod can be bound.
 
     Attributes
     ----------
     matched
-        The volume that is to be bound to each claim that a volume was found for: ``namespace/name`` to the volume.
+        The volume to bind to each matched claim: ``namespace/name`` to the volume.
     provisioned
-        The claims that a volume is to be made for: ``namespace/name``.
+        The claims to provision a volume for: ``namespace/name``.
     """
 
     matched: Mapping[str, str] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class VolumePlan:
         return bool(self.matched or self.provisioned)
 
     def is_part_of(self, other: VolumePlan) -> bool:
-        """Tell whether the other plan does all of this one; some of it may have been done since."""
+        """Tell whether the other plan includes all of this one; some of it may have been carried out since."""
         return self.matched.items() <= other.matched.items() and set(self.provisioned) <= set(other.provisioned)
 
 
 NO_VOLUMES = VolumePlan()
-"""The plan where nothing is to be done: no claims, or all of them are bound."""
+"""The empty plan: the pod has no claims, or all of them are bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Placement:
     Attributes
     ----------
     dialect
-        Whose devices they are; empty for a pod without devices.
+        The dialect of the devices; empty for a pod without devices.
     volumes
-        What is to be done about the pod's claims before it is bound.
+        The volume plan for the pod's claims.
     """
 
     node: str
@@ -93,40 +93,39 @@ class Placement:
 
 
 def add(left: Amounts, right: Amounts) -> Amounts:
-    """Add two amounts dimension by dimension; what is missing at the end is 0."""
+    """Add two amounts dimension by dimension; missing dimensions at the end are 0."""
     return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
 
 
 def peak(left: Amounts, right: Amounts) -> Amounts:
-    """Return the larger amount of each dimension; what is missing at the end is 0."""
+    """Return the larger amount of each dimension; missing dimensions at the end are 0."""
     return tuple(max(a, b) for a, b in zip_longest(left, right, fillvalue=0))
 
 
-def moments(containers: Iterable[tuple[ContainerKind, _T]]) -> Iterator[tuple[_T, ...]]:
-    """Yield what runs together at each moment of a pod, as far as it is more than at another.
+def moments(containers: Iterable[tuple[ContainerType, _T]]) -> Iterator[tuple[_T, ...]]:
+    """Yield the sets of containers of a pod that run at the same time, without subsets of later ones.
 
-    That is each init container, one after the other, with the sidecars that started before it, and in the end all
-    sidecars and app containers.
+    These are each init container with the sidecars that started before it, and at last all sidecars and app containers.
 
     Parameters
     ----------
     containers
-        The kind of each container, init containers and sidecars first, with what stands for it.
+        The kind of each container, init containers and sidecars first, with the value to yield for it.
     """
     running: list[_T] = []
     for kind, container in containers:
-        if kind is ContainerKind.INIT:
+        if kind is ContainerType.INIT:
             yield (*running, container)
         else:
             running.append(container)
     yield tuple(running)
 
 
-def charges(kinds: Sequence[ContainerKind], containers: Sequence[Sequence[Assignment]]) -> dict[str, Amounts]:
-    """Add up what a pod uses of each device.
+def charges(kinds: Sequence[ContainerType], containers: Sequence[Sequence[Assignment]]) -> dict[str, Amounts]:
+    """Sum up what a pod uses of each device.
 
-    A device is used to the larger of its peak while the init containers run, one after the other, and the sum of the
-    app containers; sidecars start in their place among the init containers and run on to the end.
+    The usage of a device is the larger of its peak while the init containers run, one after the other, and the sum of
+    the app containers; sidecars start in order among the init containers and run until the end.
 
     Parameters
     ----------
@@ -152,35 +151,35 @@ def charges(kinds: Sequence[ContainerKind], containers: Sequence[Sequence[Assign
 
 
 def vendors_by_card(containers: Iterable[Iterable[Assignment]]) -> dict[str, str]:
-    """Return whose each of the devices is: UUID to vendor."""
+    """Return the vendor of each device: UUID to vendor."""
     return {assignment.uuid: assignment.vendor for container in containers for assignment in container}
 
 
-def kinds_of(claims: PodClaims) -> tuple[ContainerKind, ...]:
+def kinds_of(claims: PodClaims) -> tuple[ContainerType, ...]:
     """Return the kind of each container."""
-    return tuple(container.kind for container in claims)
+    return tuple(container.type for container in claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a pod uses on the node that it names: the part of a reservation that its objects tell.
+    """The device usage of a pod on its node, as read from its object.
 
     Attributes
     ----------
     charges
         UUID to amounts.
     unreadable
-        Claims charged on *every* card of their vendor, because the pod runs and nothing readable tells which card it
-        sits on.
+        Claims charged on *every* card of their vendor, because the pod runs and its allocation cannot be read, so that
+        its cards are unknown.
     problem
-        What could not be read, for the event and the metric; empty when all is well.
+        What could not be read, for the event and the metric; empty if there is no problem.
     unlisted
-        Claims charged on every card of their vendor while a UUID is not listed: the pod holds something there that
+        Claims by UUID, charged on every card of their vendor while the node does not list that UUID, because the pod
         must be on some card of the node.
     vendors
-        Whose the devices in ``charges`` are: UUID to vendor. What is missing counts in no quota.
+        The vendors of the devices in ``charges``: UUID to vendor. Missing devices count in no quota.
     by_place
-        Some of the devices are named by their place on the node alone (:attr:`Device.place`), as old allocations do.
+        Whether some devices are named only by their place on the node (:attr:`Device.place`), as in old allocations.
     """
 
     charges: Charges
@@ -191,7 +190,7 @@ class Usage:
     by_place: bool = False
 
     def as_listed(self, devices: Iterable[Device]) -> Usage:
-        """Return the same, with the UUIDs of devices instead of their places; what is not listed keeps its name."""
+        """Return a copy with the UUIDs of devices instead of their places; unlisted devices keep their names."""
         uuids = {device.place: device.uuid for device in devices if device.place} if self.by_place else {}
         if self.charges.keys().isdisjoint(uuids):
             return self
@@ -202,10 +201,10 @@ class Usage:
         )
 
     def totals(self) -> dict[str, Amounts]:
-        """Return what the pod holds of each vendor's devices together, which is what quotas count.
+        """Return the sums of what the pod holds per vendor, as quotas count them.
 
-        Claims that may sit on any card count once, not once for each card that they close; of what is claimed in
-        percent nobody knows of which card, so it counts nothing.
+        Claims on unknown cards count once, not once per card that they are charged on; claims in percent then count
+        nothing, because the card is unknown.
         """
         result: dict[str, Amounts] = {}
         for uuid, amounts in self.charges.items():
@@ -229,24 +228,24 @@ def _times(claim: Claim) -> Amounts:
 NO_USAGE = Usage({})
 
 Uses = Mapping[str, Usage]
-"""What a pod uses of the devices of each dialect, by its name; those of which it uses nothing are left out."""
+"""The device usage of a pod by dialect; dialects without usage are left out."""
 
 
 DECISION = "vgpu-scheduler.io/decision"
-"""On a pod: the short record of the decision that its Binding carried out."""
+"""Pod annotation: a short record of the decision that the Binding carried out."""
 LAST_ALLOCATED = "vgpu-scheduler.io/last-allocated"
-"""On a node: the token that fences a second leader; see :func:`allocation_token`."""
+"""Node annotation: the token that fences off a stale leader; see :func:`allocation_token`."""
 
 
 def allocation_token(uid: str, leader: str) -> str:
-    """Return what a node says of the pod that was last allocated there, and by whom: ``UID/leader``.
+    """Return the token for the pod that was last allocated on a node, and the leader that did it: ``UID/leader``.
 
-    Another leader never writes the same: one that was frozen meanwhile expects the old token, and its write fails.
+    No other leader writes the same token. A leader that was frozen meanwhile expects the old token, so its write fails.
 
     Parameters
     ----------
     leader
-        A text that no other process has.
+        A text that is unique to the process.
     """
     return f"{uid}/{leader}"
 
@@ -257,16 +256,16 @@ def allocated_pod(token: str) -> str:
 
 
 class TopologyConstraint(NamedTuple):
-    """The pods of a group are placed on nodes that have the same value of a label.
+    """A constraint that the pods of a group are placed on nodes with the same value of a label.
 
     Attributes
     ----------
     key
-        The label of nodes.
+        The node label.
     required
-        Whether they are placed nowhere else; else they are where that cannot be.
+        Whether it is required; otherwise it is only preferred.
     said_by
-        The field, annotation or policy that says so, as messages name it.
+        The field, annotation or policy that sets it, as messages name it.
     """
 
     key: str

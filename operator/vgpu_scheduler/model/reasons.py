@@ -1,4 +1,4 @@
-"""Why a node or a card does not fit: stable codes and texts, and what could change the answer.
+"""Reasons why a node or a card does not fit, with stable codes and texts, and the cluster events that could help.
 
 The texts of the card reasons are those of HAMi 2.10 (its users grep for them); the texts of the Kubernetes filters
 are kube-scheduler's and live beside the filters.
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag, StrEnum
-
-__all__ = ["WakeSet"]
+from typing import Protocol
 
 
 class ClusterEvent(IntFlag):
-    """Kinds of change that can help a pod that did not fit; reasons and events both carry them."""
+    """Kinds of change that can make a pod fit; both reasons and observed changes have them."""
 
     NONE = 0
     NODE_ADD = 1
-    """A node came, or takes pods again."""
+    """A node was added, or accepts pods again."""
     ASSIGNED_POD_DELETE = 2
     """Requests of a pod on a node were given back."""
     DEVICE_ADD = 4
@@ -25,15 +24,15 @@ class ClusterEvent(IntFlag):
     DEVICE_FREED = 8
     """Amounts of a device were given back."""
     POLICY = 16
-    """A policy or a setting changed. Nobody gives this event: pods are woken when what is in force for them changes."""
+    """A policy or a setting changed. No change emits this event: pods are woken when their effective policy changes."""
     POD_UPDATE = 32
     """The pod itself changed."""
     QUOTA = 64
-    """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this event,
-    because it is about one namespace: pods are woken by name."""
+    """A quota of the pod's namespace changed, or usage that it counts was given back. No change emits this event: the
+    pods of that namespace are woken directly."""
     ASSIGNED_POD_CHANGE = 128
-    """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
-    namespace changed its labels."""
+    """Counts of inter-pod terms and spread constraints changed: a pod was placed, left its node or changed its labels,
+    or a namespace changed its labels."""
     STORAGE = 256
     """A storage object changed (a claim, a volume, a class), or a pod that uses claims or disks left its node."""
     NODE_LABELS = 512
@@ -41,20 +40,20 @@ class ClusterEvent(IntFlag):
     NODE_TAINTS = 1024
     """Taints of a node changed, or it was cordoned or uncordoned."""
     NODE_ALLOCATABLE = 2048
-    """What a node offers changed."""
+    """Allocatable amounts of a node changed."""
     NODE_FEATURES = 4096
     """The features that a node declares changed."""
     KUBELET_REJECTION = 8192
     """Nodes that rejected pods like this one may be tried again."""
     ATTACH_LIMIT = 16384
-    """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
+    """A CSI driver can attach more volumes to a node than before, or a volume that pods can share was attached."""
     BUDGET = 32768
-    """A disruption budget lets more pods end than before, or is gone."""
+    """A disruption budget allows more evictions than before, or was removed."""
     POD_GROUP = 65536
-    """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this event to all:
-    pods are woken by name."""
+    """The pod's group needs fewer pods than before, or its description changed. No change emits this event: the pods of
+    the group are woken directly."""
     BUDGET_TIGHTENED = 131072
-    """A disruption budget came, or lets fewer pods end than before: other victims cost least, who may be fewer."""
+    """A disruption budget was added, or allows fewer evictions: another set of victims may now be cheapest."""
 
 
 class EventReason(StrEnum):
@@ -65,17 +64,17 @@ class EventReason(StrEnum):
     BINDING_FAILED = "BindingFailed"
     BINDING_IN_DOUBT = "BindingInDoubt"
     WAITING_FOR_NODE = "WaitingForNode"
-    """A device plugin or a lock of its node keeps a decided pod waiting."""
+    """A placed pod waits for a device plugin or a lock of its node."""
     PREEMPTED = "Preempted"
-    """A pod ends so that one of higher priority gets its room."""
+    """A pod is evicted so that one of higher priority gets its room."""
     VICTIM_OVERDUE = "VictimOverdue"
-    """A pod waits for one that should have ended for it, and has not."""
+    """A pod waits for a victim that should have ended already."""
     POD_GROUP_STALE = "PodGroupStale"
-    """A group has run with fewer pods than it needs for long."""
+    """A group has run with fewer pods than it needs for a long time."""
     POLICY_WARNING = "PolicyWarning"
-    """What policies and annotations of a pod are not followed."""
+    """Policies or annotations of a pod that are ignored."""
     SUSPICIOUS_REQUEST = "SuspiciousRequest"
-    """What a pod hardly means."""
+    """A request that is probably a mistake."""
     REJECTED_BY_KUBELET = "RejectedByKubelet"
     REJECTS_PODS = "RejectsPods"
     ALLOCATION_UNREADABLE = "AllocationUnreadable"
@@ -92,11 +91,19 @@ class EventReason(StrEnum):
     DEVICES_NOT_TAKEN = "DevicesNotTaken"
 
 
-class CardReason(IntEnum):
-    """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
+class RejectionReason(Protocol):
+    """Why a node or a pod is passed over: of a filter, of cards, or of what closes a node; equal ones say the same."""
 
-    Those up to ``CardAppClassMismatch`` and ``CardQosPolicyMismatch``, which are of single vendors, are HAMi's, but for
-    ``CardDeniedByPolicy``, which only policies give; those after them are not.
+    @property
+    def text(self) -> str:
+        """What messages count nodes under."""
+
+
+class CardReason(IntEnum):
+    """Why cards of a node are rejected, in the order of the checks; the values index the kernels' counters.
+
+    The reasons up to ``CardQosPolicyMismatch`` are HAMi's (the last two are vendor-specific), except
+    ``CardDeniedByPolicy``, which comes from policies; the later ones are not HAMi's.
     """
 
     CardNotHealth = 0
@@ -127,12 +134,17 @@ class CardReason(IntEnum):
 
     @property
     def text(self) -> str:
-        """The wording that users see."""
+        """The text that users see."""
         return "node unregistered" if self is CardReason.NodeUnregistered else self.name
 
     @property
+    def plugin(self) -> str:
+        """Who says so where cards reject a node as filters do."""
+        return "Devices"
+
+    @property
     def helped_by(self) -> ClusterEvent:
-        """What could help."""
+        """The cluster events that could help."""
         return _EVENTS.get(self, ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICE_ADD)
 
     @property
@@ -153,33 +165,33 @@ _EVENTS = {
     CardReason.ModeNotFit: ClusterEvent.DEVICE_ADD,
     CardReason.CardDeniedByPolicy: ClusterEvent.DEVICE_ADD | ClusterEvent.POLICY,
     CardReason.ResourceQuotaNotFit: ClusterEvent.QUOTA
-    | ClusterEvent.DEVICE_ADD,  # a smaller card makes less of a percentage
+    | ClusterEvent.DEVICE_ADD,  # a percentage of a smaller card is a smaller amount
 }
 
 
 @dataclass(slots=True)
-class WakeSet:
-    """What has changed since waiting pods were last woken, as far as it may help one of them.
+class PendingEvents:
+    """The changes since waiting pods were last woken that may help one of them.
 
-    Parts that keep something write to it; the engine drains it before each attempt, so that many changes together cost
-    one look at the pods that wait.
+    Stores add changes; the engine takes them out before each attempt, so that the waiting pods are checked once for
+    many changes.
 
     Attributes
     ----------
     events
-        Changes that are about no particular pod or namespace.
+        Changes that do not concern a particular pod or namespace.
     quotas
-        The namespaces whose limits have changed.
+        The namespaces whose quotas have changed.
     returned
-        The namespaces whose pods gave devices back; that helps where a limit is.
+        The namespaces whose pods gave devices back, which helps if they have a quota.
     policies
-        The namespaces for whose pods another policy may be in force.
+        The namespaces whose pods may have a new effective policy.
     every_policy
-        Whether that is so for all namespaces.
+        Whether this applies to all namespaces.
     victims
-        Whether policies may let other pods be evicted than before.
+        Whether policies may allow other victims than before.
     pods
-        The UIDs of pods that are to be tried whatever they wait for, with what the queue calls the change.
+        The UIDs of pods to retry whatever they wait for, with the queue's name of the change.
     """
 
     events: ClusterEvent = ClusterEvent.NONE
@@ -195,9 +207,9 @@ class WakeSet:
         about_some = self.quotas or self.returned or self.policies or self.pods
         return bool(self.events or about_some or self.every_policy or self.victims)
 
-    def take(self) -> WakeSet:
+    def take(self) -> PendingEvents:
         """Return what was collected, and start with an empty set."""
-        taken = WakeSet(
+        taken = PendingEvents(
             self.events, self.quotas, self.returned, self.policies, self.every_policy, self.victims, self.pods
         )
         self.events, self.every_policy, self.victims = ClusterEvent.NONE, False, False

@@ -1,7 +1,8 @@
-"""Texts of others and of ours: cut, suggested, worded."""
+"""Formatting of messages: truncated, quoted and suggested texts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
@@ -9,16 +10,19 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 QUOTED: Final = 100
-"""Bytes of one text that a message quotes."""
+"""Maximum bytes of a text that a message quotes."""
 MESSAGE: Final = 1024
-"""Bytes of a sentence about something that somebody wrote; events hold as much."""
+"""Maximum bytes of a message about user input; events hold this much."""
 _CUT: Final = " ..."
+_DIGITS: Final = re.compile(r"\d+")
+_OBJECTS: Final = 0.75
+"""How similar the names of two objects must be for one to be suggested for the other."""
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text that takes no more than so many bytes in UTF-8; one that is cut says so at its end.
+    """Return a text truncated to a number of bytes in UTF-8; a truncated text ends with ``...``.
 
-    It is never cut inside a character. What is no Unicode (half of a surrogate pair, which JSON can hold) stays.
+    It is never cut inside a character. Lone surrogates, which JSON can contain, are kept.
     """
     if len(text) <= most // 4:  # whatever its characters are
         return text
@@ -32,48 +36,53 @@ def cut(text: str, most: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return how a message shows what somebody wrote: in quotation marks, and no more than :data:`QUOTED` bytes of it.
+    """Return user input for a message: in quotation marks, and truncated to :data:`QUOTED` bytes.
 
-    What cannot be printed is written as escapes, of up to four times that.
+    Unprintable characters are written as escapes, of up to four times that size.
     """
     return repr(cut(value, QUOTED)) if isinstance(value, str) else cut(repr(value), QUOTED)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return how many there are of what a noun names whose plural ends in s: 1 card, 2 cards."""
+    """Return a number with a noun whose plural ends in s: 1 card, 2 cards."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def by_name(noun: str, names: Sequence[str]) -> str:
-    """Return all that a noun names whose plural ends in s: card a, cards a, b."""
+    """Return a noun whose plural ends in s with names: card a, cards a, b."""
     return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(names)}"
 
 
 def first_of(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Return so many names at most for a message, and how many more there are: a, b and 3 more."""
+    """Return at most a number of names for a message, and how many more there are: a, b and 3 more."""
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def namespaced_name(namespace: str, name: str) -> str:
+    """Return ``namespace/name``, or the name alone of what has no namespace."""
+    return f"{namespace}/{name}" if namespace else name
+
+
 def internal_error(error: Exception) -> str:
-    """Return what is said of an error of ours; it may quote what somebody wrote."""
+    """Return the message for an internal error; it may quote user input."""
     return cut(f"internal error: {error!r}", MESSAGE)
 
 
 class InputError(ValueError):
-    """Something that somebody wrote cannot be understood; the message is no longer than :data:`MESSAGE` bytes."""
+    """Invalid user input; the message is truncated to :data:`MESSAGE` bytes."""
 
     def __init__(self, message: str) -> None:
         super().__init__(cut(message, MESSAGE))
 
 
 def closest(name: str, known: Iterable[str], least: float = 0.6) -> str:
-    """Return the known name that is most like a name, whatever the case; empty where none is like it.
+    """Return the known name that is most similar to a name, ignoring case; empty if none is similar enough.
 
     Parameters
     ----------
     least
-        How alike the two must be, from 0 to 1.
+        The minimum similarity, from 0 to 1.
     """
     by_lower_case = {other.lower(): other for other in sorted(known)}
     found = get_close_matches(name.lower(), by_lower_case, 1, least)
@@ -81,7 +90,7 @@ def closest(name: str, known: Iterable[str], least: float = 0.6) -> str:
 
 
 def closest_names(name: str, known: Iterable[str], least: float = 0.6) -> list[tuple[float, str]]:
-    """Return the known names that are like a name, whatever the case, with how alike they are, the likest first."""
+    """Return similar known names, ignoring case, with their similarity, the most similar first."""
     wanted = SequenceMatcher(b=name.lower())
     found = []
     for other in sorted(known):
@@ -92,9 +101,18 @@ def closest_names(name: str, known: Iterable[str], least: float = 0.6) -> list[t
 
 
 def did_you_mean(name: str, known: Iterable[str], least: float = 0.6) -> str:
-    """Return the end of a sentence that suggests a known name; empty where none is like it (see :func:`closest`)."""
+    """Return the end of a sentence that suggests a similar known name; empty if there is none (see :func:`closest`)."""
     meant = closest(name, known, least)
     return f", did you mean {meant}?" if meant else ""
+
+
+def did_you_mean_object(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests an object with a similar name; empty if there is none.
+
+    Names that differ by numbers alone are those of other parts of the same thing, not misspelt.
+    """
+    unnumbered = _DIGITS.sub("", name)
+    return did_you_mean(name, (other for other in known if _DIGITS.sub("", other) != unnumbered), _OBJECTS)
 
 
 _NUMBER, _WHOLE, _TEXT, _MAP, _LIST = "a number", "a whole number", "a text", "a map", "a list"
@@ -124,7 +142,7 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "string_type": _TEXT,
     "tuple_type": _LIST,
 }
-"""By the type of an error, what a value must be."""
+"""What a value must be, by the type of pydantic's error."""
 
 _ABOUT_FIELDS: Final[Mapping[str, str]] = {
     "extra_forbidden": "there is no such field",
@@ -133,16 +151,16 @@ _ABOUT_FIELDS: Final[Mapping[str, str]] = {
     "too_long": "it has more than {max_length} entries",
     "too_short": "it is empty",
 }
-"""By the type of an error, what is said of the field alone."""
+"""Messages that do not mention the value, by the type of pydantic's error."""
 
 
-def worded(error: ErrorDetails, *, with_value: bool = True) -> str:
-    """Say what is wrong with a value, without the name of its field.
+def validation_message(error: ErrorDetails, *, with_value: bool = True) -> str:
+    """Return what is wrong with a value, without the name of its field.
 
     Parameters
     ----------
     with_value
-        Say the value, too: not where others read it than those who wrote it.
+        Whether to quote the value; set it to False if the readers are not the authors of the value.
     """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
@@ -160,7 +178,7 @@ def worded(error: ErrorDetails, *, with_value: bool = True) -> str:
 
 
 def path_of(error: ErrorDetails, root: str = "") -> str:
-    """Return the field that an error is about, below a root: ``cards[1].memory``; that of a map for a key of it."""
+    """Return the field of an error, below a root: ``cards[1].memory``; for an error in a key, the field of the map."""
     path = root
     for part in error["loc"]:
         if part != "[key]":

@@ -1,24 +1,22 @@
-"""How often something may happen: so many times at once, and then once in so many seconds."""
+"""A token bucket for rate limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["TokenBucket"]
-
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Tokens of which each allows something once.
+    """A token bucket: each token allows one action.
 
     Attributes
     ----------
     capacity
-        How many there are at most, and at first.
+        The maximum and initial number of tokens.
     refill_seconds
-        After how many seconds there is one more.
+        The seconds per new token.
     at
-        When it was asked last; the caller supplies the time, in seconds that only rise.
+        The time of the last call, in seconds; callers supply a monotonic time.
     """
 
     capacity: float
@@ -27,11 +25,11 @@ class TokenBucket:
     _tokens: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Fill it."""
+        """Fill the bucket."""
         self._tokens = self.capacity
 
     def has_token(self, now: float) -> bool:
-        """Tell whether something may happen."""
+        """Tell whether a token is available."""
         self._tokens = min(self._tokens + (now - self.at) / self.refill_seconds, self.capacity)
         self.at = now
         return self._tokens >= 1.0

@@ -1,4 +1,4 @@
-"""Policies: what is in force for a pod, and where each part of it came from."""
+"""Policies: which rules apply to a pod, and which policy each of them comes from."""
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, parse_weights, refused_as_strict
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
@@ -28,10 +28,11 @@ from vgpu_scheduler.policy.preemption import (
     PreemptionRules,
     VictimScope,
 )
-from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalKind
+from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
+    POD,
     SETTINGS,
     EffectivePolicy,
     PodLimits,
@@ -51,6 +52,7 @@ __all__ = [
     "NO_PREEMPTION",
     "OVERRIDES",
     "PLURALS",
+    "POD",
     "SECTIONS",
     "SETTINGS",
     "VERSION",
@@ -63,7 +65,7 @@ __all__ = [
     "PolicyDefaults",
     "PolicyKey",
     "PolicyRefusal",
-    "PolicyRefusalKind",
+    "PolicyRefusalType",
     "PolicyResource",
     "PreemptionRules",
     "RecordedEviction",

@@ -1,4 +1,4 @@
-"""The words of a pod's own annotations that override a policy."""
+"""A pod's own annotations that override policies."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ DEVICE_POLICY = "hami.io/gpu-scheduler-policy"
 DEVICE_WEIGHTS = "hami.io/device-scoring-weights"
 
 OVERRIDES = {"nodePolicy": NODE_POLICY, "devicePolicy": DEVICE_POLICY, "deviceWeights": DEVICE_WEIGHTS}
-"""The word of ``podOverrides`` for each; dialects add those of their own annotations."""
+"""The word of ``podOverrides`` for each annotation; dialects add words for their own annotations."""
 
 _NODE_POLICIES = {policy.value: policy for policy in NodePolicy}
 _LONGEST_ORDER = 1024
-"""Characters of a card order; all words that are known take less than a hundred."""
+"""The most characters of a card order; all known words together have fewer than a hundred."""
 _WEIGHT_ORDER = ("slot", "memory", "core")
 _WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?0*[0-9]{1,18})\s*")
 
 DeviceWeights = tuple[float, float, float]
-"""Of slots, memory and cores, in the order of the device's dimensions."""
+"""The weights of slots, memory and cores, in the order of the device's dimensions."""
 
 
 class PolicyError(InputError):
-    """A policy annotation that is refused; the message names it."""
+    """A policy annotation is refused; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodAnnotationPolicy:
-    """What a pod asks for itself; None where it says nothing."""
+    """The policy in a pod's annotations; None where they say nothing."""
 
     node_policy: NodePolicy | None = None
     device_policy: str | None = None
@@ -41,17 +41,17 @@ class PodAnnotationPolicy:
 
 
 def pod_annotation_policy(annotations: Mapping[str, str], *, strict: bool = False) -> PodAnnotationPolicy:
-    """Read the annotations; unknown words fall back as documented, with a warning.
+    """Parse the annotations; unknown words fall back as documented, with a warning.
 
     Parameters
     ----------
     strict
-        Refuse them instead.
+        Refuse unknown words instead.
 
     Raises
     ------
     PolicyError
-        If the weights cannot be read, or a word is unknown that must not be.
+        If the weights cannot be parsed, or a word is unknown under ``strict``.
     """
     warnings: list[str] = []
     node_word, device_policy = annotations.get(NODE_POLICY), annotations.get(DEVICE_POLICY)
@@ -76,21 +76,21 @@ def pod_annotation_policy(annotations: Mapping[str, str], *, strict: bool = Fals
 
 
 def refused_as_strict(odd: Iterable[str]) -> str:
-    """Say that a pod is refused for what it would only be warned of, were it not for the settings."""
-    return f"{'; '.join(odd)} (the pod is refused, for strict_annotations is on)"
+    """Return the refusal of a pod for what would only cause a warning without ``strict_annotations``."""
+    return f"{'; '.join(odd)} (the pod is refused, because strict_annotations is on)"
 
 
 def _instead(used: str, known: Iterable[str], *, strict: bool) -> str:
-    """Say which word is followed instead of an unknown one, or which are known where none is."""
+    """Say which word replaces an unknown one, or, if strict, which words are known."""
     return f": write {' or '.join(known)}" if strict else f", {used} is used"
 
 
 def _device_policy(text: str, *, strict: bool) -> tuple[str, str]:
-    """Return the card order that is followed, and a warning if it is not the one that is asked for."""
+    """Return the card order to use, and a warning if it is not the requested one."""
     if len(text) > _LONGEST_ORDER:
         instead = _instead(SPREAD, DEVICE_POLICIES, strict=strict)
         return SPREAD, f"annotation {DEVICE_POLICY}: {quoted(text)} is too long{instead}"
-    # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
+    # A single word is compared unstripped: one with blanks around it orders like spread, and causes a warning.
     words = policy_words(text) if "," in text else (text,)
     unknown = [word for word in words if word not in DEVICE_POLICIES]
     if not unknown:
@@ -98,7 +98,7 @@ def _device_policy(text: str, *, strict: bool) -> tuple[str, str]:
     warning = f"annotation {DEVICE_POLICY}: {quoted(text)} has unknown words {cut(str(unknown), QUOTED)}"
     if strict:
         warning += _instead(SPREAD, DEVICE_POLICIES, strict=strict)
-    # Words that only policy resources know must not come in this way.
+    # Words that are reserved for policy resources must not take effect here.
     return SPREAD if len(words) == 1 else text, warning
 
 
@@ -113,7 +113,7 @@ def parse_weights(text: str) -> DeviceWeights:
     Raises
     ------
     ValueError
-        If it is anything else.
+        If the text is anything else.
     """
     found: dict[str, int] = {}
     for item in text.split(",", len(_WEIGHT_ORDER)):

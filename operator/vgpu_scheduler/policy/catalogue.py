@@ -1,4 +1,4 @@
-"""The policies and namespaces that are known: which policies select a pod, in which rank, and which are in conflict."""
+"""The known policies and namespaces: which policies select a pod, their rank, and which conflict."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.kube import NAMESPACE_NAME, LabelSelector, Namespace, Requirement, VersionedStore
-from vgpu_scheduler.model import BoundedCache, WakeSet
+from vgpu_scheduler.model import BoundedCache, PendingEvents, namespaced_name
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 
 _MOST_BYTES = 8 * 2**20
-"""What may be kept of which policies may select the pods of a namespace: about 15,000 namespaces."""
+"""The most bytes of cached candidates: enough for about 15,000 namespaces."""
 _PER_CANDIDATE = 250
-"""Bytes that a namespace takes, and each of its policies and of the labels that these ask about."""
+"""The approximate bytes per namespace, per policy in it, and per label that these policies test."""
 
 PolicyKey = tuple[str, str, str]
 """Kind, namespace (empty for cluster policies), name."""
 
 
 def key_of(policy: PolicyResource) -> PolicyKey:
-    """Return the name that a policy is known by."""
+    """Return the key of a policy."""
     return (policy.kind, policy.namespace, policy.name)
 
 
 def title(policy: PolicyResource) -> str:
-    """Return what messages call a policy: ``VGPUPolicy team-a/pack``, ``ClusterVGPUPolicy tenants``."""
-    name = f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
-    return f"{policy.kind} {name}"
+    """Return the name of a policy in messages: ``VGPUPolicy team-a/pack``, ``ClusterVGPUPolicy tenants``."""
+    return f"{policy.kind} {namespaced_name(policy.namespace, policy.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +35,11 @@ class CandidatePolicies:
     Attributes
     ----------
     ranked
-        The highest-ranked first: namespaced, then priority, then name.
+        The policies, highest-ranked first: namespaced, then priority, then name.
     label_keys
-        The keys of pod labels that some of their selectors ask about, sorted; no other label can matter.
+        The pod label keys that their selectors test, sorted; no other label matters.
     undecided
-        A policy that selects namespaces by labels while those of this one are not known, or None.
+        A policy that selects namespaces by labels, if the labels of this namespace are not known; else None.
     """
 
     ranked: tuple[PolicyResource, ...]
@@ -48,17 +47,17 @@ class CandidatePolicies:
     undecided: PolicyResource | None = None
 
     def matching(self, labels: Mapping[str, str]) -> list[PolicyResource]:
-        """Return those that select a pod with these labels, in rank."""
+        """Return the policies that select a pod with these labels, highest-ranked first."""
         return [policy for policy in self.ranked if policy.selects_pod(labels)]
 
 
 class Catalogue:
-    """What is known of policies and namespaces.
+    """The known policies and namespaces.
 
     Parameters
     ----------
-    wakes
-        Where it is noted for whose pods something else may be in force.
+    pending_events
+        Collects for whose pods other policies may now be in force.
 
     Attributes
     ----------
@@ -66,9 +65,9 @@ class Catalogue:
         Rises with every change that can alter a resolution or a report.
     """
 
-    def __init__(self, wakes: WakeSet) -> None:
+    def __init__(self, pending_events: PendingEvents) -> None:
         self.generation = 0
-        self._wakes = wakes
+        self._pending_events = pending_events
         self._policies: VersionedStore[PolicyKey, PolicyResource] = VersionedStore()
         self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
@@ -80,15 +79,15 @@ class Catalogue:
         return len(self._policies)
 
     def all(self) -> Iterable[PolicyResource]:
-        """Return every known policy, by name."""
+        """Return all known policies, sorted by key."""
         return sorted(self._policies, key=key_of)
 
     def get(self, key: PolicyKey) -> PolicyResource | None:
-        """Return a policy, or None."""
+        """Return a policy; None if it is not known."""
         return self._policies.get(key)
 
     def namespace(self, name: str) -> Namespace | None:
-        """Return a namespace, or None if it has not been seen."""
+        """Return a namespace; None if it is not known."""
         return self._namespaces.get(name)
 
     def namespaces(self) -> Iterable[Namespace]:
@@ -98,13 +97,13 @@ class Catalogue:
     # Changes ---------------------------------------------------------------------------------------------------------
 
     def put(self, policy: PolicyResource) -> None:
-        """Take in a policy; one that is older than what is known of its name is ignored."""
+        """Add or update a policy; a version older than the known one is ignored."""
         key = key_of(policy)
         known = self._policies.get(key)
         if not self._policies.put(key, policy):
             return
-        if known is not None and known.uid == policy.uid and _says_the_same(known, policy):
-            return  # its status changed, no more
+        if known is not None and known.uid == policy.uid and _has_same_content(known, policy):
+            return  # only its status changed
         self._index(key, policy)
         self._drop_ties(key)
         for other in self._peers(policy):
@@ -114,42 +113,45 @@ class Catalogue:
         self._changed(policy.namespace or None, [policy, *([known] if known is not None else [])])
 
     def remove(self, policy: PolicyResource, version: int | None = None) -> None:
-        """Take in that a policy is gone, as of a version; its own unless one is given."""
+        """Remove a policy, as of a resource version (by default the policy's own)."""
         key = key_of(policy)
         if self._policies.remove(key, policy.uid, policy.resource_version if version is None else version):
-            self._peers_of(policy).pop(key, None)
+            peers = self._peers_of(policy)
+            peers.pop(key, None)
+            if policy.namespace and not peers:
+                del self._own[policy.namespace]
             self._drop_ties(key)
             self._changed(policy.namespace or None, [policy])
 
     def put_namespace(self, namespace: Namespace) -> None:
-        """Take in a namespace; an older version than the one known is ignored."""
+        """Add or update a namespace; a version older than the known one is ignored."""
         known = self._namespaces.get(namespace.name)
         if self._namespaces.put(namespace.name, namespace) and (known is None or known.labels != namespace.labels):
             self._changed(namespace.name, self._selecting_namespaces())
 
     def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
-        """Take in that a namespace is gone, as of a version; its own unless one is given."""
+        """Remove a namespace, as of a resource version (by default the namespace's own)."""
         gone_at = namespace.resource_version if version is None else version
         if self._namespaces.remove(namespace.name, namespace.uid, gone_at):
             self._changed(namespace.name, self._selecting_namespaces())
 
     def missing(self, listed: Collection[PolicyKey], version: int) -> list[PolicyResource]:
-        """Return the policies that a consistent list of a version does not have."""
+        """Return the policies that are missing in a consistent list of some version."""
         return self._policies.missing(listed, version)
 
     def missing_namespaces(self, listed: Collection[str], version: int) -> list[Namespace]:
-        """Return the namespaces that a consistent list of a version does not have."""
+        """Return the namespaces that are missing in a consistent list of some version."""
         return self._namespaces.missing(listed, version)
 
     def forget_versions(self) -> None:
-        """Accept any version from now on: the store was restored from an older copy."""
+        """Accept any version from now on, because the API server's store was restored from a backup."""
         self._policies.forget_versions()
         self._namespaces.forget_versions()
 
     # Questions -------------------------------------------------------------------------------------------------------
 
     def candidates(self, namespace: str) -> CandidatePolicies:
-        """Return the policies that may select the pods of a namespace; as a rule one value until something changes."""
+        """Return the policies that may select pods of a namespace; cached until something changes."""
         found = self._candidates.get(namespace)
         if found is None:
             found = self._find_candidates(namespace)
@@ -157,10 +159,10 @@ class Catalogue:
         return found
 
     def conflicts(self, key: PolicyKey) -> tuple[PolicyKey, ...]:
-        """Return the policies that tie with one in rank, so that only their names decide.
+        """Return the policies that tie in rank with the given one, so that only names decide.
 
-        They have the same scope and priority, a section in common of which one wins, and selectors that some pod could
-        match both of.
+        They have the same scope and priority, share a section of which only one can win, and have selectors that some
+        pod could match both of.
         """
         return tuple(sorted(self._ties.get(key, ())))
 
@@ -193,23 +195,27 @@ class Catalogue:
     def _drop_ties(self, key: PolicyKey) -> None:
         for other in self._ties.pop(key, ()):
             self._ties[other].discard(key)
+            if not self._ties[other]:
+                del self._ties[other]
 
     def _selecting_namespaces(self) -> list[PolicyResource]:
         return [policy for policy in self._cluster.values() if policy.namespace_selector is not None]
 
     def _changed(self, namespace: str | None, policies: Iterable[PolicyResource]) -> None:
-        """Note a change of what some policies say to the pods of one namespace, or to all of them."""
+        """Note that policies changed for the pods of one namespace, or of all namespaces (None)."""
         self.generation += 1
-        self._wakes.victims |= any(policy.spec is None or policy.spec.preemption is not None for policy in policies)
+        self._pending_events.victims |= any(
+            policy.spec is None or policy.spec.preemption is not None for policy in policies
+        )
         if namespace is None:
             self._candidates.clear()
-            self._wakes.every_policy = True
+            self._pending_events.every_policy = True
         else:
             self._candidates.pop(namespace)
-            self._wakes.policies.add(namespace)
+            self._pending_events.policies.add(namespace)
 
 
-def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:
+def _has_same_content(one: PolicyResource, other: PolicyResource) -> bool:
     return (
         one.generation == other.generation
         and one.spec == other.spec
@@ -220,7 +226,7 @@ def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:
 
 
 def _by_name_only(selector: LabelSelector | None) -> bool:
-    """Tell whether a selector can be decided from a namespace's name."""
+    """Tell whether a selector tests only the name of a namespace."""
     return selector is None or all(requirement.key == NAMESPACE_NAME for requirement in selector.requirements)
 
 
@@ -229,12 +235,12 @@ def _rank_key(policy: PolicyResource) -> tuple[bool, int, str]:
 
 
 def _tie(left: PolicyResource, right: PolicyResource) -> bool:
-    """Tell whether only the names of two policies of one scope and priority decide, for some pod."""
+    """Tell whether, for some pod, only names decide between two policies of the same scope and priority."""
     common = left.sections & right.sections
     if left.namespace:
-        common -= {"preemption"}  # they all tighten what cluster policies say
+        common -= {"preemption"}  # namespaced policies all tighten it, so none wins
     else:
-        # Of other sections all add up; of two of which one enforces a section, that one wins whatever their names.
+        # Other sections add up. Of two policies, one that alone enforces a section wins it whatever the names.
         common &= (ENFORCEABLE - (left.enforced ^ right.enforced)) | {"preemption", "groups"}
     return bool(common) and (
         satisfiable((left.selector, right.selector))
@@ -243,7 +249,7 @@ def _tie(left: PolicyResource, right: PolicyResource) -> bool:
 
 
 def satisfiable(selectors: Iterable[LabelSelector | None]) -> bool:
-    """Tell whether some set of labels matches all of the selectors; None matches everything."""
+    """Tell whether some set of labels matches all selectors; None matches everything."""
     by_key: dict[str, list[Requirement]] = {}
     for selector in selectors:
         for requirement in selector.requirements if selector is not None else ():
@@ -252,9 +258,9 @@ def satisfiable(selectors: Iterable[LabelSelector | None]) -> bool:
 
 
 def _key_satisfiable(requirements: Sequence[Requirement]) -> bool:
-    """Tell whether some value of a label, or its absence, satisfies all requirements on that label."""
+    """Tell whether some value of a label, or its absence, satisfies all requirements on it."""
     named = {value for requirement in requirements for value in requirement.values}
-    # Absence, every value that is named, and one that nobody names stand for all there is.
+    # Absence, every named value, and one unnamed value represent all possible cases.
     other = "x"
     while other in named:
         other += "x"

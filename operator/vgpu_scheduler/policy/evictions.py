@@ -1,7 +1,7 @@
-"""The evictions of the last hour, which count towards ``preemption.perHour`` of a policy and are kept in its status.
+"""The evictions of the last hour, which count towards a policy's ``preemption.perHour`` and are kept in its status.
 
-They are written before a pod is evicted, so that the limit holds for the next leader, too. What cannot be read is named
-and left out; nothing here fails on what somebody else wrote.
+They are recorded before a pod is evicted, so that the limit also holds for the next leader. Entries that cannot be
+decoded are reported and skipped; nothing here fails on what others wrote into the status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_scheduler.kube import parse_time, rfc3339
 from vgpu_scheduler.policy.rules import Keyword, Section
 
 MOST_EVICTIONS: Final = 1000
-"""How many evictions a policy may allow in an hour, and how many its status keeps."""
+"""The most evictions that a policy may allow in an hour, and that its status keeps."""
 HOUR: Final = timedelta(hours=1)
 
 
@@ -25,9 +25,9 @@ class EvictionEntry(Section):
     """One eviction."""
 
     time: Annotated[str, Keyword({"format": "date-time"})]
-    """When it was decided."""
+    """When the eviction was decided."""
     pod: Annotated[str, Field(max_length=317)]
-    """The pod that was evicted, as namespace/name; in a policy of another namespace its UID."""
+    """The evicted pod as namespace/name; its UID if the policy is of another namespace."""
     uid: Annotated[str, Field(max_length=64)]
     """The UID of that pod."""
     node: Annotated[str, Field(max_length=253)]
@@ -36,7 +36,7 @@ class EvictionEntry(Section):
 
 @dataclass(frozen=True, slots=True)
 class RecordedEviction:
-    """One eviction.
+    """A recorded eviction.
 
     Attributes
     ----------
@@ -45,9 +45,9 @@ class RecordedEviction:
     pod
         The pod that was evicted: ``namespace/name``, or its UID in a policy of another namespace.
     uid
-        Its UID; an eviction that is recorded again counts once.
+        The pod's UID; a repeated record of the same UID counts once.
     node
-        The node that it ran on.
+        The node that the pod ran on.
     """
 
     time: datetime
@@ -57,7 +57,7 @@ class RecordedEviction:
 
 
 def read_evictions(status: object) -> tuple[tuple[RecordedEviction, ...], tuple[str, ...]]:
-    """Return the evictions that the status of a policy records, and what of it cannot be read."""
+    """Return the evictions recorded in a policy's status, and problems with entries that cannot be decoded."""
     written = status.get("evictions") if isinstance(status, Mapping) else None
     if written is None:
         return (), ()
@@ -74,19 +74,18 @@ def read_evictions(status: object) -> tuple[tuple[RecordedEviction, ...], tuple[
 
 
 def recent_evictions(status: object, now: datetime) -> list[RecordedEviction]:
-    """Return the evictions of the last hour that the status of a policy records, the oldest first.
+    """Return the evictions of the last hour in a policy's status, the oldest first.
 
-    Clocks of replicas differ: what lies ahead counts, too, but for no more than an hour.
+    Clocks of replicas differ, so times up to an hour in the future count, too.
     """
     found, _ = read_evictions(status)
     return sorted((one for one in found if abs(now - one.time) < HOUR), key=lambda one: (one.time, one.pod, one.uid))
 
 
 def with_eviction(status: object, eviction: RecordedEviction, now: datetime) -> dict[str, Any]:
-    """Return the status of a policy with one eviction more, without those that no longer count.
+    """Return a policy's status with one more eviction, without those that no longer count.
 
-    The one that a pod of the same UID has already is replaced. Where there are more than the status keeps, the oldest
-    are dropped.
+    An earlier record of the same UID is replaced. If there are too many records, the oldest are dropped.
     """
     others = [one for one in recent_evictions(status, now) if one.uid != eviction.uid]
     kept = [*others, eviction][-MOST_EVICTIONS:]
@@ -94,22 +93,22 @@ def with_eviction(status: object, eviction: RecordedEviction, now: datetime) -> 
 
 
 def without_eviction(status: object, uid: str, now: datetime) -> dict[str, Any]:
-    """Return the status of a policy without the eviction of a pod, and without those that no longer count."""
+    """Return a policy's status without the eviction of a pod, and without those that no longer count."""
     kept = [one for one in recent_evictions(status, now) if one.uid != uid]
     return {**(status if isinstance(status, Mapping) else {}), "evictions": [_written(one) for one in kept]}
 
 
 def _read(entry: object) -> RecordedEviction | str:
-    """Return an eviction, or what is wrong with it."""
+    """Decode an eviction, or return what is wrong with it."""
     if not isinstance(entry, Mapping):
         return ": must be a mapping"
     texts = {name: entry.get(name) for name in ("time", "pod", "uid", "node")}
     for name, text in texts.items():
         if not isinstance(text, str):
-            return f".{name}: must be a text"
+            return f".{name}: must be a string"
     time = parse_time(texts["time"])
     if time is None:
-        return ".time: is no time" if parse_time(texts["time"], assumed=UTC) is None else ".time: has no time zone"
+        return ".time: is not a time" if parse_time(texts["time"], assumed=UTC) is None else ".time: has no time zone"
     return RecordedEviction(time, str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
 
 

@@ -1,4 +1,4 @@
-"""The section ``groups`` of a policy as it is written, and what is in force for the group of a pod."""
+"""The section ``groups`` of a policy as written in resources, and the rules in force for a group."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from pydantic import Field
 
 from vgpu_scheduler.policy.rules import Duration, Rule, Section, any_field_is_set
 
-__all__ = ["HOLDING_RULE", "NO_GROUP_RULES", "GroupRules", "GroupsSection", "WhenStale", "group_rules"]
-
 STALE_AFTER: Final = 300.0
-"""Seconds that a group may run with fewer pods than it needs before somebody is told, where no policy says so."""
+"""Seconds that a group may run with fewer pods than it needs before it is reported, unless a policy says otherwise."""
 
 
 class GroupsSection(Section):
-    """How pods that are placed together are treated; at least one field."""
+    """How groups of pods that are placed together are treated; set at least one field."""
 
     minimum: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = None
-    """How many pods of a group have to be placed before any is, where neither its pods nor an object say so: for
-    example where the API server does not serve the kind of the PodGroup that the pods name. Without it such pods are
+    """Number of pods of a group that must be placeable before any is placed, if neither its pods nor an object say so:
+    for example, if the API server does not serve the kind of the PodGroup that the pods name. If absent, such pods are
     placed one by one, or wait for the object if its kind is served."""
     stale_after: Duration | None = None
-    """How long a group may run with fewer pods than it needs before an event says so (10m). 5m if it is absent."""
+    """How long a group may run with fewer pods than it needs before an event reports it (10m). 5m if absent."""
     when_stale: Literal["Report", "Evict"] | None = None
-    """What becomes of such a group then. Report: an event, a metric and a finding of doctor. Evict: its pods that run
-    are evicted as well, so that others may use their cards and the group starts again as a whole. That has no effect
-    unless the operator has the rights for evictions. Report if it is absent."""
+    """What happens to such a group then. Report: an event, a metric and a finding of doctor. Evict: its running pods
+    are also evicted, so that others can use their cards and the group starts again as a whole; this has no effect
+    unless the operator has the rights for evictions. Report if absent."""
     hold_after: Duration | None = None
-    """How long a group, or a pod that is placed by itself, must have waited before room is kept for it as others leave
-    it (15m), so that smaller pods do not take it again and again. Without it none is kept."""
+    """How long a group, or a pod without a group, must have waited before room that other pods leave is kept for it
+    (15m), so that smaller pods do not take it again and again. If absent, no room is kept."""
 
     rules = (
         Rule(
@@ -48,11 +46,11 @@ HOLDING_RULE: Final = Rule(
     holds=lambda it: it.groups is None or it.groups.hold_after is None,
     field="groups.holdAfter",
 )
-"""What a spec of the namespaced kind must keep to."""
+"""The rule for specs of the namespaced kind."""
 
 
 class WhenStale(StrEnum):
-    """What becomes of a group that runs with too few pods for long."""
+    """What happens to a group that runs with too few pods for long."""
 
     REPORT = "Report"
     EVICT = "Evict"
@@ -60,18 +58,18 @@ class WhenStale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """What is in force for the group of a pod.
+    """The rules for the group of a pod.
 
     Attributes
     ----------
     minimum
-        How many pods are needed where neither pods nor an object say so; None where nothing says so.
+        How many pods are needed, if neither pods nor an object say so; None if nothing does.
     stale_after
-        Seconds that it may run with fewer pods than it needs.
+        Seconds that the group may run with fewer pods than it needs.
     when_stale
-        What becomes of it then.
+        What happens to it then.
     hold_after
-        Seconds that it waits before cards are kept for it; None for ever.
+        Seconds that the group waits before cards are held for it; None to hold none.
     """
 
     minimum: int | None = None
@@ -81,11 +79,11 @@ class GroupRules:
 
 
 NO_GROUP_RULES: Final = GroupRules()
-"""What holds without any policy."""
+"""The rules without any policy."""
 
 
 def group_rules(section: GroupsSection) -> GroupRules:
-    """Return what a section says."""
+    """Return the rules of a section."""
     return GroupRules(
         minimum=section.minimum,
         stale_after=STALE_AFTER if section.stale_after is None else section.stale_after,

@@ -1,8 +1,8 @@
-"""The policy resources, ``VGPUPolicy`` and ``ClusterVGPUPolicy``, as models, and the one decoder.
+"""The models of the policy resources ``VGPUPolicy`` and ``ClusterVGPUPolicy``, and their decoder.
 
-The models are the one source: the schemas of the CRDs (``policy.schema``) and the reference in ``docs`` are made from
-them. On the wire the names are in camelCase. Models are immutable and hashable; maps are kept as pairs, selectors are
-compiled, and quantities are bytes.
+The CRD schemas (``policy.schema``) and the reference in ``docs`` are generated from the models. Field names are in
+camelCase in resources. Models are immutable and hashable: maps are stored as pairs, selectors are compiled, and
+quantities are bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vgpu_scheduler.model import cut
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, RecordedEviction, read_evictions
 from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
-from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy
+from vgpu_scheduler.policy.nodes_section import NodesSection, ScoringStrategy
 from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
 from vgpu_scheduler.policy.rules import (
     MOST,
@@ -38,35 +38,15 @@ from vgpu_scheduler.policy.spec import (
     PodOverrides,
 )
 
-__all__ = [
-    "CLUSTER_KIND",
-    "GROUP",
-    "NAMESPACED_KIND",
-    "NAME_RULE",
-    "SECTIONS",
-    "VERSION",
-    "ClusterVGPUPolicySpec",
-    "DefaultsSection",
-    "DevicesSection",
-    "NodesSection",
-    "PodOverrides",
-    "PolicyCondition",
-    "PolicyResource",
-    "PolicyStatus",
-    "ScorerEntry",
-    "VGPUPolicySpec",
-    "decode_policy",
-]
-
 GROUP: Final = "vgpu-scheduler.io"
 VERSION: Final = "v1alpha1"
 NAMESPACED_KIND: Final = "VGPUPolicy"
 CLUSTER_KIND: Final = "ClusterVGPUPolicy"
 PLURALS: Final = {NAMESPACED_KIND: "vgpupolicies", CLUSTER_KIND: "clustervgpupolicies"}
 LONGEST_NAME: Final = 63
-"""Longest name of a policy; the name is written into annotations of pods."""
+"""The longest name of a policy: it is written into annotations of pods."""
 LONGEST_ERROR: Final = 8 * 1024
-"""Bytes of what is said about a policy that is not understood: pods that wait for it say so, too."""
+"""The most bytes of a policy's errors, which waiting pods show, too."""
 
 SECTIONS: Final[Mapping[str, str]] = {
     "nodes": "nodes",
@@ -78,47 +58,47 @@ SECTIONS: Final[Mapping[str, str]] = {
     "preemption": "preemption",
     "groups": "groups",
 }
-"""The sections of a policy: their names on the wire and in the models."""
+"""The sections of a policy: names in resources and in models."""
 
 
 Enforceable = Literal["nodes", "devices", "defaults"]
 ENFORCEABLE: Final = frozenset(get_args(Enforceable))
-"""Sections of which one wins, and which cluster policies may therefore enforce."""
+"""The sections that a single policy wins, so that cluster policies may enforce them."""
 
 _BESIDE_SCORERS: Final = "!has(self.nodes) || !has(self.nodes.scorers) || !has(self.devices)"
 _NO_DEVICESHARE: Final = "it.name != 'deviceshare' || (has(it.weight) && it.weight == 0)"
 
 
 class VGPUPolicySpec(Section):
-    """What holds for the pods that are selected.
+    """The rules for the selected pods.
 
     Each section comes from the highest-ranked matching policy that sets it: policies of the pod's namespace before
     cluster policies, then by priority, then by name.
     """
 
     priority: Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] = 0
-    """Rank among the policies of the same kind; the higher one wins. Between equals the name decides, and both are
-    marked as in conflict."""
+    """Rank among the policies of the same kind; the higher one wins. Among policies of equal priority the name decides,
+    and both are marked as in conflict."""
     selector: Selector | None = None
-    """The pods that this policy is for, by their labels. All pods if it is absent or empty."""
+    """The pods that this policy applies to, by their labels. All pods if absent or empty."""
     nodes: NodesSection | None = None
     """How the node is chosen; set exactly one of policy and scorers."""
     devices: DevicesSection | None = None
-    """How the cards of the node are chosen, and which may be used."""
+    """How the cards of the node are chosen, and which cards may be used."""
     node_selector: Selector | None = None
     """The nodes that may be used, by their labels."""
     defaults: DefaultsSection | None = None
-    """What containers get that ask for cards without saying how much of them."""
+    """Amounts for containers that ask for cards without naming an amount."""
     limits: LimitsSection | None = None
-    """What a pod may have at most, all its cards together."""
+    """Upper limits for a pod, over all its cards."""
     pod_overrides: PodOverrides | None = None
-    """What pods may decide themselves by their annotations. Without it: all that is documented."""
+    """The annotations by which pods may override this policy. If absent: all documented ones."""
     preemption: PreemptionSection | None = None
-    """Whether pods of higher priority may evict others to get room. It comes from the highest-ranked cluster policy
-    that sets it; policies of namespaces only tighten what that one says."""
+    """Whether pods of higher priority may evict others to get room. The section comes from the highest-ranked cluster
+    policy that sets it; policies of namespaces can only tighten it."""
     groups: GroupsSection | None = None
-    """How pods that are placed together are treated: how many are needed, what becomes of a group that has lost some,
-    and whether cards are kept for one that waits."""
+    """How groups of pods that are placed together are treated: how many pods a group needs, what happens when it has
+    lost some, and whether cards are kept for a group that waits."""
 
     shared_rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -150,22 +130,22 @@ class VGPUPolicySpec(Section):
 
 
 class ClusterVGPUPolicySpec(VGPUPolicySpec):
-    """What holds for the pods that are selected, in the namespaces that are selected.
+    """The rules for the selected pods in the selected namespaces.
 
     Each section comes from the highest-ranked matching policy that sets it: cluster policies that enforce it before
     policies of the pod's namespace, these before other cluster policies, then by priority, then by name. But limits,
-    devices.types, devices.exclusive, devices.apartFrom, nodeSelector and podOverrides of cluster policies always hold
-    as well: a policy of a namespace can tighten them, never lift them. Nor does it lift preemption, which comes from
-    cluster policies alone.
+    devices.types, devices.exclusive, devices.apartFrom, nodeSelector and podOverrides of cluster policies always apply
+    as well: a policy of a namespace can tighten them, never lift them. The same holds for preemption, which comes from
+    cluster policies only.
     """
 
     namespace_selector: Selector | None = None
-    """The namespaces that this policy is for, by their labels. All namespaces if it is absent or empty. Every namespace
+    """The namespaces that this policy applies to, by their labels. All namespaces if absent or empty. Every namespace
     carries its name as the label kubernetes.io/metadata.name."""
     enforce: Annotated[tuple[Enforceable, ...], Field(min_length=1, max_length=3), Unique()] | None = None
-    """Sections of this policy that go before those of all policies that do not enforce them, of namespaces as well, and
-    before the annotations of pods: nodes, devices, defaults. Of several that enforce a section the highest-ranked one
-    wins. Types, exclusive, apartFrom and limits of others still tighten, and amounts that a pod names stay."""
+    """Sections of this policy that take precedence over those of all policies that do not enforce them, also of
+    namespaces, and over annotations of pods: nodes, devices, defaults. Of several policies that enforce a section the
+    highest-ranked wins. Types, exclusive, apartFrom and limits of others still apply; pods keep amounts they name."""
 
     rules = (
         *VGPUPolicySpec.shared_rules,
@@ -180,7 +160,7 @@ class ClusterVGPUPolicySpec(VGPUPolicySpec):
 
 
 def _deviceshare(spec: VGPUPolicySpec) -> str | None:
-    """Return the strategy of the scorer deviceshare, if it is on and there is a section for devices beside it."""
+    """Return the strategy of the scorer deviceshare, if it is on and the policy has a devices section, too."""
     if spec.nodes is None or spec.devices is None:
         return None
     entry = next(
@@ -193,14 +173,14 @@ class PolicyCondition(Section):
     """One aspect of a policy's state."""
 
     type: Annotated[str, Field(max_length=316, pattern=QUALIFIED_NAME)]
-    """The aspect. Ready: the policy is understood. Conflicted: another one ties with it in rank. Warnings: something in
-    it has no effect."""
+    """The aspect. Ready: the policy is understood. Conflicted: another policy has the same rank. Warnings: a part of
+    the policy has no effect."""
     status: Literal["True", "False", "Unknown"]
-    """Whether it is so."""
+    """Whether the aspect applies."""
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
-    """Why, in one word for programs."""
+    """The reason for the status, as one word for programs."""
     message: Annotated[str, Field(max_length=32768)]
-    """Why, in words for people."""
+    """The reason for the status, as text for people."""
     last_transition_time: Annotated[str, Keyword({"format": "date-time"})]
     """When the status last changed."""
     observed_generation: Annotated[int, Field(strict=True, ge=0), Keyword({"format": "int64"})] | None = None
@@ -208,12 +188,12 @@ class PolicyCondition(Section):
 
 
 class PolicyStatus(Section):
-    """What the scheduler made of the policy."""
+    """The state of the policy, as the scheduler sees it."""
 
     observed_generation: Annotated[int, Field(strict=True, ge=0), Keyword({"format": "int64"})] | None = None
     """The generation of the policy that this is about."""
     conditions: Annotated[tuple[PolicyCondition, ...], Field(max_length=16), Unique("type")] = ()
-    """Ready, and what else there is to say."""
+    """Ready, and further conditions."""
     pods: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Number of pods for which a section of this policy is in force."""
     nodes: Annotated[str, Field(max_length=256)] | None = None
@@ -221,7 +201,7 @@ class PolicyStatus(Section):
     devices: Annotated[str, Field(max_length=256)] | None = None
     """How devices are chosen, in a few words."""
     preemption: Annotated[str, Field(max_length=256)] | None = None
-    """What it says of preemption, in a few words."""
+    """The rules of preemption, in a few words."""
     evictions: Annotated[tuple[EvictionEntry, ...], Field(max_length=MOST_EVICTIONS)] = ()
     """The evictions of the last hour that count towards preemption.perHour of this policy."""
 
@@ -231,7 +211,7 @@ class PolicyStatus(Section):
 
 @dataclass(frozen=True, slots=True)
 class PolicyResource:
-    """A policy as it was read.
+    """A decoded policy.
 
     Attributes
     ----------
@@ -240,24 +220,24 @@ class PolicyResource:
     namespace
         Empty for cluster policies.
     priority
-        From the spec; of one that is not understood it is kept within the bounds, and the highest if it is no number.
+        The priority in the spec, clipped to its bounds; the highest if it is not a number.
     spec
-        What it says, or None if a part of it is not understood.
+        The spec; None if a part of it cannot be understood.
     error
-        What is not understood, with the paths of the fields; empty if everything is.
+        What cannot be understood, with the paths of the fields; empty if everything can.
     wrong
-        The fields that this is about, each with the names and indexes on the way to it.
+        The paths of these fields, as names and indexes.
     sections
-        The sections that it sets, by their names on the wire; all of them if there is no telling.
+        The sections that the policy sets, by their names in resources; all of them if that cannot be told.
     enforced
-        Those of them that it enforces.
+        The sections that the policy enforces.
     selector, namespace_selector
-        Which pods and which namespaces it is for; None for all of them, also where that is not understood. So pods
-        that a broken policy may be for wait for it to be mended.
+        The pods and namespaces that the policy selects; None for all, also if the selector cannot be understood. So
+        pods that a broken policy may select wait until it is corrected.
     evictions
-        Those that its status records.
+        The evictions recorded in its status.
     written
-        Its spec as it was written, understood or not.
+        The spec as written, whether it can be understood or not.
     """
 
     kind: str
@@ -278,28 +258,28 @@ class PolicyResource:
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def selects_namespace(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether it is for pods of a namespace; every one has its name as a label, whatever else it has."""
+        """Tell whether the policy selects a namespace; every namespace counts as labelled with its name."""
         selector = self.namespace_selector
         is_its = self.namespace in {"", name}
         return is_its and (selector is None or selector.matches({**labels, NAMESPACE_NAME: name}))
 
     def selects_pod(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether it is for a pod with some labels, of a namespace that it selects."""
+        """Tell whether the policy selects a pod with some labels, in a namespace that it selects."""
         return self.selector is None or self.selector.matches(labels)
 
 
 def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
-    """Read a policy as the API server hands it out; a spec that is not understood is told in ``error``.
+    """Decode a policy from the API server; errors in its spec are reported in ``error``.
 
     Parameters
     ----------
     obj
-        The whole object. Without a ``kind`` (items of lists may lack it) it is a cluster policy if it has no namespace.
+        The whole object. Without ``kind``, which items of lists lack, it is a cluster policy if it has no namespace.
 
     Raises
     ------
     ValueError
-        If it is of another kind.
+        If the object is of another kind.
     """
     meta = mapping_of(obj.get("metadata"))
     namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
@@ -322,7 +302,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
     fields = mapping_of(raw)
     present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
     if fields.keys() - SECTIONS.keys() - _NO_SECTIONS[kind]:
-        present = frozenset(SECTIONS)  # who knows what a section of another version restricts
+        present = frozenset(SECTIONS)  # an unknown field may be a section of a later version with any restriction
     sections = present if isinstance(raw, Mapping) else frozenset(SECTIONS)
     return PolicyResource(
         kind=kind,
@@ -350,7 +330,7 @@ NAME_RULE: Final = Rule(
     holds=lambda name: len(name) <= LONGEST_NAME,
     field="metadata.name",
 )
-"""The rule for the whole resource."""
+"""The rule about the name of a policy."""
 
 
 _NO_SECTIONS: Final = {
@@ -360,7 +340,7 @@ _NO_SECTIONS: Final = {
 
 
 def _number(value: object) -> int:
-    """Read a generation or a resource version; 0 if it is no number."""
+    """Return a generation or a resource version as a number; 0 if it is not one."""
     return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
 
 
@@ -371,7 +351,7 @@ def _priority(value: object) -> int:
 
 
 def _enforced(value: object) -> frozenset[str]:
-    """Return the sections that are enforced: all that may be if there is no telling."""
+    """Return the enforced sections; all enforceable sections if that cannot be told."""
     if value is None:
         return frozenset()
     names = frozenset(map(str, value)) if isinstance(value, list) else frozenset()

@@ -1,6 +1,6 @@
-"""The section ``nodes`` of a policy: how the node is chosen, by which scorers.
+"""The section ``nodes`` of a policy: how nodes are scored.
 
-The docstrings of the fields are what ``kubectl explain`` prints and what the reference in ``docs`` is made of.
+The docstrings of the fields are printed by ``kubectl explain``, and the reference in ``docs`` is generated from them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BY_RESOURCES: Final = (
     "requestedToCapacityRatio",
     "balancedAllocation",
 )
-"""Scorers that weigh resources."""
+"""The scorers with a weight per resource."""
 Prices = Literal["None", "Auto"]
 Strategy = Literal["LeastAllocated", "MostAllocated"]
 TogetherMode = Literal["Required", "Preferred"]
@@ -56,7 +56,7 @@ class StrategyResource(Section):
     ]
     """The resource, for example koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-core."""
     weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
-    """How much it counts against the other resources."""
+    """Weight of the resource relative to the others."""
 
 
 class ScoringStrategy(Section):
@@ -65,31 +65,31 @@ class ScoringStrategy(Section):
     type: Strategy = "LeastAllocated"
     """LeastAllocated prefers nodes and cards with much left, MostAllocated those with little left."""
     resources: Annotated[tuple[StrategyResource, ...], Field(min_length=1, max_length=16), Unique("name")] | None = None
-    """The device resources that count, with their weights. Those that are not listed do not count."""
+    """The device resources that count, with their weights. Resources that are not listed do not count."""
 
 
 class ShapePoint(Section):
     """A point of the function of requestedToCapacityRatio."""
 
     utilization: Annotated[int, Field(strict=True, ge=0, le=100)]
-    """How much of a resource is allocated once the pod is there, in percent."""
+    """Allocated share of a resource once the pod is placed, in percent."""
     score: Annotated[int, Field(strict=True, ge=0, le=10)]
-    """What that is worth, 0 to 10."""
+    """Score at this utilization, 0 to 10."""
 
 
 class ScorerEntry(Section):
-    """A scorer and how much it counts."""
+    """A scorer and its weight."""
 
     name: ScorerName
-    """Which scorer: hami (the load of the node's cards, as HAMi scores nodes), binpack (Volcano's plugin of this name),
-    deviceshare (Koordinator's), fragmentation (prefers nodes where the pod leaves the most usable rest); or one of
+    """The scorer: hami (the load of the node's cards, as HAMi scores nodes), binpack (Volcano's plugin of this name),
+    deviceshare (Koordinator's), fragmentation (prefers nodes whose remainder stays most usable); or one of
     kube-scheduler's: leastAllocated, mostAllocated and requestedToCapacityRatio (strategies of NodeResourcesFit),
     balancedAllocation (NodeResourcesBalancedAllocation), imageLocality (nodes that have the pod's images)."""
     weight: Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None = None
-    """How much this scorer counts against the others. 1 if it is absent; 0 switches it off; below 0 is for binpack
-    only and inverts its order, as Volcano's binpack.weight does."""
+    """Weight of this scorer relative to the others. 1 if absent; 0 switches the scorer off; a value below 0 is for
+    binpack only and inverts its order, as Volcano's binpack.weight does."""
     policy: Policy | None = None
-    """For hami only: binpack fills the fullest node first, spread takes the emptiest. binpack if it is absent."""
+    """For hami only: binpack fills the fullest node first, spread takes the emptiest. binpack if absent."""
     resources: (
         Annotated[
             tuple[tuple[str, int], ...],
@@ -99,22 +99,22 @@ class ScorerEntry(Section):
         | None
     ) = None
     """For binpack, leastAllocated, mostAllocated, requestedToCapacityRatio and balancedAllocation: the resources that
-    count and their weights (for balancedAllocation all count the same). cpu and memory count 1 if they are absent; 0
+    count and their weights (for balancedAllocation all count the same). cpu and memory have weight 1 if absent; 0
     leaves a resource out."""
     arguments: Annotated[tuple[tuple[str, int | str], ...], frozen_map(Scalar, most=40)] | None = None
-    """For binpack only, instead of resources: the arguments of Volcano's plugin as they are in its configuration, with
+    """For binpack only, instead of resources: the arguments of Volcano's plugin as in its configuration, with
     the keys binpack.weight, binpack.cpu, binpack.memory, binpack.resources (names separated by commas) and
     binpack.resources.<name>. As in Volcano, values of the wrong type are ignored with a warning."""
     scoring_strategy: ScoringStrategy | None = None
-    """For deviceshare only: which end wins, and which resources count. It orders the cards of a node, too."""
+    """For deviceshare only: whether much or little left is preferred, and which resources count. Also orders cards."""
     shape: Annotated[tuple[ShapePoint, ...], Field(min_length=1, max_length=16), Unique("utilization")] | None = None
-    """For requestedToCapacityRatio only: what an allocated share is worth, by points with straight lines between them.
-    If it is absent, nothing allocated is worth 0 and all of it 10, as bin packing has it."""
+    """For requestedToCapacityRatio only: the score of an allocated share, as points with linear interpolation between
+    them. If absent, 0 percent scores 0 and 100 percent scores 10, which packs pods."""
 
     prices: Prices | None = None
-    """For fragmentation only: Auto learns from the bound pods what rests of cards, rare models and nodes with several
-    idle cards are worth, and prefers the node that the pod costs least; until enough of them use a vendor's cards, it
-    is as None for these. None, which holds if it is absent, goes by what the node has."""
+    """For fragmentation only. Auto learns prices of card remainders, rare models and nodes with several idle cards from
+    the bound pods, and prefers the node where the pod costs least; until enough bound pods use a vendor's cards, its
+    cards are scored as with None. None scores nodes by their own remainders. None if absent."""
 
     rules = (
         Rule(
@@ -191,30 +191,30 @@ class ScorerEntry(Section):
 
 
 class Together(Section):
-    """How near to each other the pods of a group are placed."""
+    """How close to each other the pods of a group are placed."""
 
     key: Annotated[
         str,
         Field(min_length=1, max_length=317),
         qualified_name("must be the key of a label of nodes, such as topology.kubernetes.io/zone"),
     ]
-    """The label of nodes: those with the same value are near each other, for example nvidia.com/gpu.clique."""
+    """The label of nodes whose equal values mark nodes close to each other, for example nvidia.com/gpu.clique."""
     mode: TogetherMode = "Preferred"
-    """What becomes of a group for which no value of the label has room: Preferred places it elsewhere, Required has it
-    wait."""
+    """What happens to a group if the nodes of no single label value have room for it: Preferred places it elsewhere,
+    Required makes it wait."""
 
 
 class NodesSection(Section):
     """How the node is chosen; set exactly one of policy and scorers."""
 
     policy: Policy | None = None
-    """The short form: binpack fills one node before the next, spread takes the emptiest node. It is the same as the one
-    scorer hami with this policy."""
+    """The short form: binpack fills one node before the next, spread takes the emptiest node. It is the same as the
+    scorer hami alone with this policy."""
     scorers: Annotated[tuple[ScorerEntry, ...], Field(min_length=1, max_length=8), Unique("name")] | None = None
     """The long form: the scorers whose weighted scores are added; the node with the highest sum wins."""
     together: Together | None = None
-    """Where the pods of a group are placed; it says nothing of pods without a group. What a group says itself counts,
-    too."""
+    """How close to each other the pods of a group are placed; no effect on pods without a group. A group's own
+    constraint applies as well."""
 
     rules = (
         Rule(

@@ -1,8 +1,8 @@
-"""What is in force for a pod in preemption: whether it may evict others, and whether others may evict it.
+"""The preemption rules in force for a pod: whether it may preempt others, and whether it may be a victim.
 
-The section comes whole from the highest-ranked matching cluster policy that sets it. All matching policies of the
-namespace tighten it for a pod that needs room; for a pod that would have to go they can only give up protection, so
-that nobody protects the own pods against what the administrator wants. It cannot be enforced, for nothing lifts it.
+The highest-ranked matching cluster policy that sets the section provides all of it. For a preemptor, all matching
+policies of the namespace tighten the section. For a possible victim they can only give up protection, so that no tenant
+protects its own pods against the administrator's will. The section cannot be enforced, because nothing lifts it.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from vgpu_scheduler.policy.preemption_section import PreemptionSection
 
 
 class VictimScope(StrEnum):
-    """Whose pods may have to go."""
+    """Which pods may be victims."""
 
     OWN = "Own"
     ANY = "Any"
 
 
 class DisruptionBudgetMode(StrEnum):
-    """What PodDisruptionBudgets mean."""
+    """How PodDisruptionBudgets are treated."""
 
     RESPECT = "Respect"
     EXCEED = "Exceed"
 
 
 EvictionLimit = tuple[PolicyKey, int]
-"""A policy that limits evictions, and how many it allows within an hour."""
+"""A policy that limits evictions, and the number that it allows within an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRules:
-    """What is in force for one pod.
+    """The preemption rules for one pod.
 
     Attributes
     ----------
     may_preempt
-        Whether it may evict others.
+        Whether the pod may preempt others.
     preemptible
-        Whether others may evict it.
+        Whether the pod may be a victim.
     min_runtime
-        Seconds that it must have run before others may.
+        Seconds that the pod must have run before it may be a victim.
     delay
-        Seconds that it must have waited since it was created before it may evict others.
+        Seconds that the pod must have waited since its creation before it may preempt.
     victims
-        Whose pods it may evict.
+        Which pods may be its victims.
     budget_mode
-        What the budgets of its victims mean.
+        How the disruption budgets of its victims are treated.
     eviction_limits
-        The policies that limit the evictions for their pods, and how many each allows within an hour, in rank of the
-        policies; the evictions that count are recorded in the status of each.
+        The policies that limit evictions for their pods, with the number that each allows within an hour, the
+        highest-ranked first; each records the evictions that count in its status.
     """
 
     may_preempt: bool = False
@@ -68,19 +68,19 @@ class PreemptionRules:
 
 
 NO_PREEMPTION: Final = PreemptionRules()
-"""What holds without any policy."""
+"""The rules without any policy."""
 
 PROTECTED: Final = PreemptionRules(preemptible=False)
-"""What holds while it cannot be known what cluster policies say: an eviction cannot be undone."""
+"""The rules while cluster policies cannot be known: an eviction cannot be undone."""
 
 
 def preemption_rules(matching: Sequence[PolicyResource]) -> tuple[PreemptionRules, list[PolicyResource]]:
-    """Return what is in force for a pod, and the policies that it came from.
+    """Return the rules for a pod, and the policies that they come from.
 
     Parameters
     ----------
     matching
-        The policies that select the pod, the highest-ranked first, those that are not understood among them.
+        The policies that select the pod, highest-ranked first, including those with errors.
     """
     setting = [policy for policy in matching if "preemption" in policy.sections]
     winner = next((policy for policy in setting if not policy.namespace), None)
@@ -116,7 +116,7 @@ def _of(section: PreemptionSection, key: PolicyKey) -> PreemptionRules:
 
 
 def _tightened(rules: PreemptionRules, section: PreemptionSection, key: PolicyKey) -> PreemptionRules:
-    """Return the rules with what a policy of the namespace adds; what would lift something is passed over."""
+    """Return the rules tightened by a namespaced policy; values that would lift something are ignored."""
     min_runtime = rules.min_runtime if section.min_runtime is None else min(section.min_runtime, rules.min_runtime)
     return replace(
         rules,

@@ -1,4 +1,4 @@
-"""The section ``preemption`` of a policy as it is written, and what policies of namespaces may say in it."""
+"""The section ``preemption`` of a policy as written in resources, and what namespaced policies may set in it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from vgpu_scheduler.policy.rules import Duration, Rule, Section, any_field_is_se
 
 
 class PreemptionSection(Section):
-    """Whether pods may evict others to get room, and whether others may evict them; at least one field.
+    """Whether pods may evict others to get room, and whether others may evict them; set at least one field.
 
-    mayPreempt, delay, victims, budgets and perHour are read from the policies of the pod that needs room, preemptible
-    and minRuntime from those of the pod that would have to go. A policy of a namespace only tightens: mayPreempt false,
-    victims Own, budgets Respect, a longer delay, a perHour of its own. And it can give up protection, never add to it:
+    mayPreempt, delay, victims, budgets and perHour are read from the policies of the preempting pod, preemptible and
+    minRuntime from those of the victim. A policy of a namespace can only tighten: mayPreempt false, victims Own,
+    budgets Respect, a longer delay, a perHour of its own. It can also give up protection, but never add any:
     preemptible true, a shorter minRuntime.
     """
 
     may_preempt: Annotated[bool, Field(strict=True)] | None = None
     """true: a pod that fits nowhere may evict pods of lower priority, unless its own preemptionPolicy is Never. false
-    if it is absent. It has no effect unless the operator has the rights for evictions."""
+    if absent. It has no effect unless the operator has the rights for evictions."""
     preemptible: Annotated[bool, Field(strict=True)] | None = None
-    """false: no pod may evict the pods of this policy. true if it is absent."""
+    """false: no pod may evict the pods of this policy. true if absent."""
     min_runtime: Duration | None = None
-    """How long a pod must have run before it may be evicted (5m). 0s if it is absent."""
+    """How long a pod must have run before it may be evicted (5m). 0s if absent."""
     delay: Duration | None = None
-    """How long a pod must have waited since it was created before it may evict others (2m), so that an autoscaler acts
-    first. 0s if it is absent."""
+    """How long a pod must have waited since its creation before it may evict others (2m), so that an autoscaler acts
+    first. 0s if absent."""
     victims: Literal["Own", "Any"] | None = None
-    """Own: only pods whose spec.schedulerName is one of this scheduler's may have to go. Any: those of other schedulers
-    as well. Own if it is absent."""
+    """Own: only pods whose spec.schedulerName names this scheduler may be evicted. Any: also pods of other schedulers.
+    Own if absent."""
     budgets: Literal["Respect", "Exceed"] | None = None
     """Respect: pods are evicted as far as their PodDisruptionBudgets allow. Exceed: where nothing else makes room,
-    budgets may be violated, as kube-scheduler does. Respect if it is absent."""
+    budgets may be violated, as in kube-scheduler. Respect if absent."""
     per_hour: Annotated[int, Field(strict=True, ge=0, le=MOST_EVICTIONS)] | None = None
-    """How many pods may be evicted within any hour for the pods of this policy, all together. No limit if it is absent.
-    0 lets none be evicted."""
+    """Maximum number of evictions within any hour on behalf of all pods of this policy together. No limit if absent; 0
+    allows none."""
 
     rules = (
         Rule(
@@ -75,4 +75,4 @@ TIGHTENING_RULES: Final = (
         field="preemption.budgets",
     ),
 )
-"""What a spec of the namespaced kind must keep to. Durations are compared with the cluster policies' at resolution."""
+"""The rules for specs of the namespaced kind. Durations are compared with those of cluster policies at resolution."""

@@ -1,6 +1,6 @@
-"""Why a pod has to wait whatever the nodes are, because it is not known which policy would be in force for it.
+"""Why a pod has to wait regardless of the nodes: the policy in force for it cannot be determined.
 
-Decisions carry the value; conditions its text, out of which it is read again for those who see no more than that.
+Decisions carry the value. Conditions contain its text, from which it is parsed again for users who see only that.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Self
 
-__all__ = ["PolicyRefusal", "PolicyRefusalKind"]
 
-
-class PolicyRefusalKind(Enum):
-    """What is the matter."""
+class PolicyRefusalType(Enum):
+    """The kinds of refusals."""
 
     NOT_UNDERSTOOD = auto()
-    """A policy that would hold cannot be understood: whoever may write it corrects it."""
+    """A policy that would be in force has errors, which its author has to correct."""
     NAMESPACE_UNKNOWN = auto()
-    """A policy asks the labels of a namespace that was not seen yet: it will be."""
+    """A policy selects namespaces by labels, and the namespace is not known yet."""
     INTERNAL_ERROR = auto()
     """An error of this program."""
     ANNOTATIONS = auto()
@@ -28,16 +26,16 @@ class PolicyRefusalKind(Enum):
 
 _PREFIX: Final = "PolicyNotReady: "
 _FORMS: Final = {
-    PolicyRefusalKind.NOT_UNDERSTOOD: "{policy}: {why}",
-    PolicyRefusalKind.NAMESPACE_UNKNOWN: "the labels of the namespace, which {policy} asks, are not known",
-    PolicyRefusalKind.INTERNAL_ERROR: "{why}",
+    PolicyRefusalType.NOT_UNDERSTOOD: "{policy}: {why}",
+    PolicyRefusalType.NAMESPACE_UNKNOWN: "the labels of the namespace, which {policy} reads, are not known",
+    PolicyRefusalType.INTERNAL_ERROR: "{why}",
 }
 _READ: Final = {
-    PolicyRefusalKind.NAMESPACE_UNKNOWN: r"the labels of the namespace, which (?P<policy>\w+ \S+) asks, are not known",
-    PolicyRefusalKind.INTERNAL_ERROR: r"(?P<why>internal error: .*)",
-    PolicyRefusalKind.NOT_UNDERSTOOD: r"(?P<policy>\w+ [^\s:]+): (?P<why>.*)",
+    PolicyRefusalType.NAMESPACE_UNKNOWN: r"the labels of the namespace, which (?P<policy>\w+ \S+) reads, are not known",
+    PolicyRefusalType.INTERNAL_ERROR: r"(?P<why>internal error: .*)",
+    PolicyRefusalType.NOT_UNDERSTOOD: r"(?P<policy>\w+ [^\s:]+): (?P<why>.*)",
 }
-"""What the texts of each kind look like; those before others are never of these."""
+"""The patterns of the texts; the first kind that matches is the right one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +45,22 @@ class PolicyRefusal:
     Attributes
     ----------
     policy
-        What messages call the policy that it is about; empty where it is about none.
+        The policy's name in messages; empty if the refusal is about none.
     why
-        What is wrong, in words; empty where the kind says all.
+        What is wrong, in words; empty if the type says everything.
     """
 
-    kind: PolicyRefusalKind
+    type: PolicyRefusalType
     policy: str = ""
     why: str = ""
 
     def __str__(self) -> str:
-        form = _FORMS.get(self.kind)
+        form = _FORMS.get(self.type)
         return self.why if form is None else _PREFIX + form.format(policy=self.policy, why=self.why)
 
     @classmethod
     def from_text(cls, text: str) -> Self | None:
-        """Return the refusal of which a text was made; None where it was made of none, or of the pod's annotations."""
+        """Parse the text of a refusal; None if it is not one, or one about the pod's annotations."""
         for kind, form in _READ.items():
             if found := re.fullmatch(_PREFIX + form, text, re.DOTALL):
                 return cls(kind, **found.groupdict(""))

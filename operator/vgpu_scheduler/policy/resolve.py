@@ -1,9 +1,10 @@
-"""The policy of a pod: its own annotations, then the policy resources that select it, then the settings.
+"""Resolves the policy of a pod, from its annotations, the policy resources that select it, and the settings.
 
-Each section comes from the highest-ranked policy that sets it (cluster policies that enforce it first, then namespaced
-ones, then priority, then name); one that is enforced goes before the pod's annotations as well. The limits, types,
-``exclusive``, ``apartFrom``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins,
-so a tenant can tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
+Each section comes from the highest-ranked policy that sets it: cluster policies that enforce it come first, then
+namespaced policies, then priority, then name. An enforced section also overrides the pod's annotations. The limits,
+types, ``exclusive``, ``apartFrom``, node selector and overrides of matching *cluster* policies hold in addition: the
+tightest wins, so a tenant can tighten restrictions but never lift them. Preemption comes from cluster policies alone;
+a tenant can only tighten it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from vgpu_scheduler.model import (
     BoundedCache,
     ClaimDefaults,
     OrderKind,
+    PendingEvents,
     TopologyConstraint,
-    WakeSet,
     bytes_of,
     internal_error,
 )
@@ -29,7 +30,7 @@ from vgpu_scheduler.policy.catalogue import CandidatePolicies, Catalogue, Policy
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
-from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalKind
+from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.policy.resolved import (
     DEVICE_WEIGHT,
     NO_POD_LIMITS,
@@ -45,26 +46,26 @@ from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, to
 from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _MOST_BYTES = 8 * 2**20
-"""What the resolutions may take that are kept, of all namespaces together, and once more their numbers."""
+"""The most memory for cached resolutions of all namespaces, and as much again for their numbers."""
 
 _TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
-"""Sections whose values in cluster policies always hold, whichever policy ranks higher."""
+"""Sections whose values in cluster policies always hold, even if another policy ranks higher."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyDefaults:
-    """What holds where nothing else is said.
+    """What holds unless a policy or an annotation says otherwise.
 
     Attributes
     ----------
     strict_annotations
-        Refuse odd values of annotations and odd amounts instead of following them with a warning.
+        Refuse unknown annotation values and odd amounts, instead of a fallback with a warning.
     managed
-        The nodes that pods are placed on, whatever policies say; None for all.
+        The nodes that pods may be placed on, whatever policies say; None for all.
     device_weight
-        How much the scorers' points count beside those of what somebody would like of nodes; 0 or more.
+        The weight of the scorers beside preferred affinities, preferred taints and the like; 0 or more.
     read_arguments
-        Reads the arguments of Volcano's plugin that a policy has pasted.
+        Parses the arguments of Volcano's binpack plugin in a policy.
     """
 
     node_policy: str = NodePolicy.BINPACK.value
@@ -78,15 +79,15 @@ class PolicyDefaults:
 
 @dataclass(slots=True)
 class _Draft:
-    """A resolution under construction; the sources of a section are in the order of their weight in it."""
+    """A resolution under construction; the sources of a section are in order of importance."""
 
     nodes: NodeRule
     choice: CardChoice
     sources: dict[str, list[str]]
     order_by: str
-    """Where the order of cards came from."""
+    """The source of the order of cards."""
     restricted_by: list[str] = field(default_factory=list)
-    """Which policies restrict the cards, whichever policy orders them."""
+    """The policies that restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
     defaults: ClaimDefaults = NO_DEFAULTS
     apart: tuple[tuple[str, ...], ...] = ()
@@ -96,17 +97,17 @@ class _Draft:
     node_selectors: list[LabelSelector] = field(default_factory=list)
     overrides: frozenset[str] | None = None
     enforced: dict[str, str] = field(default_factory=dict)
-    """Who enforces a section, by the section."""
+    """The policy that enforces each section."""
 
     def came_from(self, section: str, source: str) -> None:
-        """Note that a part of a section came from a policy."""
+        """Note a source of a section."""
         known = self.sources.setdefault(section, [])
         if source not in known:
             known.append(source)
 
 
 class _Memo(NamedTuple):
-    """A resolution, which holds for as long as the same policies may select the pods of its namespace."""
+    """A cached resolution, valid as long as the candidates of its namespace stay the same."""
 
     candidates: CandidatePolicies
     resolved: EffectivePolicy
@@ -118,23 +119,23 @@ class Policies:
     Parameters
     ----------
     defaults
-        The settings' part.
-    wakes
-        Where it is noted for whose pods something else may be in force; nowhere without it.
+        The part of the settings.
+    pending_events
+        Collects for whose pods other policies may now be in force; None to collect nothing.
 
     Attributes
     ----------
     catalogue
-        The policy resources and namespaces; change it, and every later resolution follows.
+        The policy resources and namespaces; later resolutions follow its changes.
     read_arguments
-        Reads the arguments of Volcano's plugin that a policy has pasted.
+        Parses the arguments of Volcano's binpack plugin in a policy.
     """
 
     pod_annotations = tuple(OVERRIDES.values())
     """The annotations of a pod that its policy depends on."""
 
-    def __init__(self, defaults: PolicyDefaults, wakes: WakeSet | None = None) -> None:
-        self.catalogue = Catalogue(WakeSet() if wakes is None else wakes)
+    def __init__(self, defaults: PolicyDefaults, pending_events: PendingEvents | None = None) -> None:
+        self.catalogue = Catalogue(PendingEvents() if pending_events is None else pending_events)
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
         self._memos: BoundedCache[tuple[str | None, ...], _Memo] = BoundedCache(_MOST_BYTES)
@@ -142,10 +143,10 @@ class Policies:
         self._last_number = 0
 
     def resolve(self, pod: Pod) -> EffectivePolicy:
-        """Return what is in force for the pod.
+        """Return the policy in force for a pod.
 
-        Pods of one namespace that agree in the labels that some selector asks about, and in their policy annotations,
-        share one resolution.
+        Pods of a namespace share a resolution if they agree in their policy annotations and in the labels that a
+        selector tests.
         """
         candidates = self.catalogue.candidates(pod.namespace)
         labels, annotations = pod.labels, pod.annotations
@@ -158,29 +159,29 @@ class Policies:
         return resolved
 
     def claim_defaults(self, pod: Pod) -> ClaimDefaults | None:
-        """Return what policies add to the claims of the pod; None where it cannot be known yet."""
+        """Return what policies add to the pod's claims; None if it cannot be known yet."""
         found = self.resolve(pod)
         return None if found.refusal else found.defaults
 
     def _resolve_safely(
         self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
-        """Resolve; whatever is wrong with one policy must not stop the pods of all others."""
+        """Resolve a policy; an error becomes a refusal, so that one bad policy does not stop other pods."""
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            refusal = PolicyRefusal(PolicyRefusalKind.INTERNAL_ERROR, why=internal_error(error))
+            refusal = PolicyRefusal(PolicyRefusalType.INTERNAL_ERROR, why=internal_error(error))
             return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
 
     def _numbered(self, resolved: EffectivePolicy) -> tuple[EffectivePolicy, int]:
-        """Give equal resolutions equal numbers, so that equivalence classes survive changes that do not concern them.
+        """Give equal resolutions equal numbers, so that equivalence classes survive changes that do not affect them.
 
-        Numbers that are given out stay unique: one that is forgotten is only not found again.
+        Numbers stay unique: a resolution that was dropped from the cache gets a new number.
 
         Returns
         -------
         tuple
-            The resolution with its number, and about how many bytes it takes.
+            The resolution with its number, and its approximate size in bytes.
         """
         known = self._numbers.get(resolved)
         if known is None:
@@ -194,13 +195,13 @@ class Policies:
         self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
         if candidates.undecided is not None:
-            refusal = PolicyRefusal(PolicyRefusalKind.NAMESPACE_UNKNOWN, title(candidates.undecided))
+            refusal = PolicyRefusal(PolicyRefusalType.NAMESPACE_UNKNOWN, title(candidates.undecided))
             return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
         matching = candidates.matching(labels)
         preemption, preemption_by = preemption_rules(matching)
         blocker = _blocker(matching)
         if blocker is not None:
-            refusal = PolicyRefusal(PolicyRefusalKind.NOT_UNDERSTOOD, title(blocker), blocker.error)
+            refusal = PolicyRefusal(PolicyRefusalType.NOT_UNDERSTOOD, title(blocker), blocker.error)
             return EffectivePolicy(refusal=refusal, preemption=preemption)
         matching = [policy for policy in matching if policy.spec is not None]
         draft = self._from_policies(matching)
@@ -209,7 +210,7 @@ class Policies:
         try:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
-            refusal = PolicyRefusal(PolicyRefusalKind.ANNOTATIONS, why=str(error))
+            refusal = PolicyRefusal(PolicyRefusalType.ANNOTATIONS, why=str(error))
             return EffectivePolicy(refusal=refusal, preemption=preemption)
         draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
         return EffectivePolicy(
@@ -238,7 +239,7 @@ class Policies:
     def _from_policies(self, matching: Sequence[PolicyResource]) -> _Draft:
         nodes, nodes_by = self._nodes(matching)
         enforced = {section: title(policy) for section in ENFORCEABLE for policy in _enforcing(matching, section)[:1]}
-        # What namespaces say of nodes must not bring an order of cards into a section that is enforced.
+        # A namespaced policy's node scorers must not imply an order of cards in an enforced devices section.
         implying = [p for p in matching if not p.namespace] if "devices" in enforced else matching
         choice, devices_by = self._cards(matching, *(self._nodes(implying)))
         draft = _Draft(nodes, choice, {"nodes": [nodes_by]}, devices_by, enforced=enforced)
@@ -268,7 +269,7 @@ class Policies:
         return NodeRule((WeightedScorer(HamiScorer(NodePolicy(self._defaults.node_policy))),)), SETTINGS
 
     def _cards(self, matching: Sequence[PolicyResource], nodes: NodeRule, nodes_by: str) -> tuple[CardChoice, str]:
-        """Choose the order of cards: the devices section's, else that of the node scorers, else the settings'."""
+        """Return the order of cards with its source: the devices section, else the node scorers, else the settings."""
         default, default_by = CardChoice(self._defaults.device_policy, self._defaults.order), SETTINGS
         implied = replace(default, device_share_order=nodes.device_share_order, best_fit=nodes.best_fit)
         if implied != default:
@@ -303,30 +304,30 @@ class Policies:
 
 
 def overruled(annotation: str, why: str) -> str:
-    """Word the warning about an annotation that policies overrule."""
+    """Return the warning about an annotation that policies overrule."""
     return f"annotation {annotation} is not followed: {why}"
 
 
 def holding(matching: Sequence[PolicyResource], section: str) -> list[tuple[PolicyResource, Any]]:
     """Return the values of a section that hold: the winner's first, then those of all further cluster policies.
 
-    Only the restrictions of the latter count; the caller knows which fields those are. Where a policy enforces the
-    section, the one that would win otherwise is among them.
+    Only the restrictions of the further policies count; the caller knows which fields these are. If a policy enforces
+    the section, the policy that would win otherwise is among the further ones.
     """
     found = [(policy, value) for policy in matching if (value := getattr(policy.spec, section)) is not None]
     held = found[:1] + [(policy, value) for policy, value in found[1:] if not policy.namespace]
     for policy in _enforcing(matching, section)[:1]:
-        held.sort(key=lambda entry: entry[0] is not policy)  # the others stay in their order
+        held.sort(key=lambda entry: entry[0] is not policy)  # stable: the others keep their order
     return held
 
 
 def _enforcing(matching: Sequence[PolicyResource], section: str) -> list[PolicyResource]:
-    """Return the policies that enforce a section, in rank."""
+    """Return the policies that enforce a section, highest-ranked first."""
     return [policy for policy in matching if section in policy.enforced]
 
 
 def _blocker(matching: Sequence[PolicyResource]) -> PolicyResource | None:
-    """Return a policy that cannot be understood and would win a section, or always holds in one."""
+    """Return a policy with errors that would win a section or always holds in one; None if there is none."""
     return next((policy for policy in matching if policy.spec is None and _matters(policy, matching)), None)
 
 
@@ -335,7 +336,7 @@ def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool
         return True
     for section in policy.sections:
         before = matching[: matching.index(policy)]
-        if section == "preemption":  # policies of namespaces tighten it, whichever ranks higher
+        if section == "preemption":  # namespaced policies only tighten it, whatever their rank
             before = [other for other in before if not other.namespace]
         first = _enforcing(before, section)
         if section not in policy.enforced:
@@ -388,6 +389,6 @@ def _limit_pods(matching: Sequence[PolicyResource], draft: _Draft) -> None:
 
 
 def _named(matching: Sequence[PolicyResource], sources: Mapping[str, Sequence[str]]) -> tuple[PolicyKey, ...]:
-    """Return the policies that some section came from."""
+    """Return the policies that are a source of some section."""
     named = {source for section in sources.values() for source in section}
     return tuple(key_of(policy) for policy in matching if title(policy) in named)

@@ -1,4 +1,4 @@
-"""What is in force for one pod, as values for the rooms that act on it."""
+"""The policy in force for a pod, as values for the rooms that apply it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from vgpu_scheduler.policy.refusals import PolicyRefusal
 from vgpu_scheduler.scorers import WeightedScorer
 
 SETTINGS = "settings"
-"""The source of what no policy and no pod says."""
+"""The source of parts that come from the settings."""
 POD = "pod"
-"""The source of what the pod's own annotations say."""
+"""The source of parts that come from the pod's own annotations."""
 
 _MOST_NAMED = 5
-"""How many sources of one section messages name."""
+"""The most sources of one section to name in messages."""
 
 DEVICE_WEIGHT = 2
-"""How much the scorers' points count unless it is set: as much as most of kube-scheduler's plugins."""
+"""The default weight of the scorers beside preferences: as much as most of kube-scheduler's plugins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class UpperBound:
 
 @dataclass(frozen=True, slots=True)
 class PodLimits:
-    """What one pod may ask for at most; None where there is no bound.
+    """The most that one pod may ask for; None where there is no limit.
 
     Attributes
     ----------
     memory
         Bytes of device memory.
     cores
-        Percent of compute, added up over its devices.
+        Percent of compute, summed over its devices.
     devices
-        Devices.
+        Number of devices.
     exclusive_cards
-        Devices that nobody else is to use.
+        Number of devices for the pod's exclusive use.
     """
 
     memory: UpperBound | None = None
@@ -60,7 +60,7 @@ _DECIDED_BY: Mapping[str, frozenset[str]] = {
     "devices": frozenset({"devicePolicy", "deviceWeights", "deviceUUIDs", "numa"}),
     "defaults": frozenset(),
 }
-"""The words of ``podOverrides`` that would change what a section decides. Types and modes of a pod only tighten."""
+"""The words of ``podOverrides`` that would change what a section decides. A pod's types and modes only tighten."""
 
 NO_POD_LIMITS = PodLimits()
 _FREE_CHOICE = CardChoice()
@@ -68,51 +68,51 @@ _FREE_CHOICE = CardChoice()
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What is in force for one pod.
+    """The policy in force for one pod.
 
     Attributes
     ----------
     scorers
-        What ranks nodes.
+        The scorers that rank nodes.
     choice
         How cards are chosen.
     defaults
-        What is added to its claims.
+        What is added to the pod's claims.
     apart
-        The keys of labels by which it knows the pods that it shares no card with, of each policy that says some.
+        The label keys that identify the pods to share no card with, one tuple per policy that sets some.
     limits
-        What it may ask for at most.
+        The most that the pod may ask for.
     node_selectors
         Selectors over node labels; all must match.
     managed
-        The nodes that this scheduler places pods on at all; None for all.
+        The nodes that the scheduler may place pods on; None for all.
     reads_images
-        Whether nodes are ranked by the images that they have.
+        Whether nodes are scored by the images that they have.
     device_weight
-        How much the scorers' points count beside those of what somebody would like of nodes.
+        The weight of the scorers beside preferred affinities, preferred taints and the like.
     together
-        How near to each other the pods of its group are placed, if a policy says so.
+        How close to each other the pods of its group are placed, if a policy says so.
     groups
         How its group is treated.
     preemption
-        Whether it may evict others, and others it. Known also where the pod must wait: a pod that runs can be a victim.
+        Whether it may preempt, and be a victim. Known even if ``refusal`` is set: a running pod can be a victim.
     overrides
-        Which groups of its own annotations ``podOverrides`` allow, or None for all of them.
+        The groups of the pod's annotations that ``podOverrides`` allow; None for all.
     enforced
-        The sections that a policy enforces, each with that policy.
+        The enforced sections, each with the policy that enforces it.
     sources
-        Where each section came from: all policies, the most important first, as messages call them, or else the pod or
+        The sources of each section: all policies, the most important first, by their names in messages, or the pod or
         the settings.
     warnings
-        Said once per pod as an event.
+        Warnings, reported once per pod as events.
     policies
-        The policies that some section came from: kind, namespace, name.
+        The policies that are sources: kind, namespace, name.
     refusal
-        Why the pod must wait; nothing but ``preemption`` matters then. None where it need not.
+        Why the pod has to wait, in which case only ``preemption`` matters; None if it need not.
     strict
-        Whether pods are refused whose annotations or amounts are odd, instead of being warned about.
+        Whether odd annotations or amounts are refused, instead of a warning.
     number
-        Equal for resolutions that are equal in all else, for as long as the process runs.
+        Equal for equal resolutions, as long as the process runs.
     """
 
     scorers: tuple[WeightedScorer, ...] = ()
@@ -138,11 +138,11 @@ class EffectivePolicy:
 
     @property
     def source_of(self) -> Mapping[str, str]:
-        """Where each section came from, by its name, as messages say it: of many sources the first ones."""
+        """The source of each section in words, with the first few sources if there are many."""
         return shown_sources(dict(self.sources))
 
     def titles(self, section: str) -> tuple[str, ...]:
-        """Return where a section came from, all of it."""
+        """Return all sources of a section."""
         return dict(self.sources).get(section, ())
 
     @property
@@ -156,12 +156,12 @@ class EffectivePolicy:
 
 
 def shown_sources(sources: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return where sections came from, as messages say it: of many sources the first ones."""
+    """Return the source of each section in words, with the first few sources if there are many."""
     return {section: shown_titles(titles) for section, titles in sources.items()}
 
 
 def shown_titles(titles: Sequence[str]) -> str:
-    """Return the sources of one section for a message."""
+    """Return the sources of one section in words."""
     return first_of(titles, _MOST_NAMED)
 
 
@@ -173,13 +173,13 @@ def overruled_by(
     Parameters
     ----------
     word
-        The group's word of ``podOverrides``.
+        The word of ``podOverrides`` for the group.
     overrides
-        The words that are allowed; None for all.
+        The allowed words; None for all.
     enforced
-        The sections that a policy enforces, each with that policy.
+        The enforced sections, each with the policy that enforces it.
     overrides_of
-        Who says which words are allowed.
+        The policies that restrict the words, for the message.
     """
     for section, by in enforced:
         if word in _DECIDED_BY[section]:

@@ -1,7 +1,7 @@
-"""What the models of the policies are made of: rules that the API server and the operator both check, and field types.
+"""Building blocks of the policy models: field types, and rules that both the API server and the operator check.
 
-A rule is written twice, side by side: in CEL for the API server and in Python for the operator, which may meet
-resources that were stored under an older schema. The message and the field that it names are the same.
+Each rule is written twice, side by side: in CEL for the API server, and in Python for the operator, which may meet
+resources stored under an older schema. Both have the same message and name the same field.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
-from vgpu_scheduler.model import MIB, path_of, worded
+from vgpu_scheduler.model import MIB, path_of, validation_message
 
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
-_LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as their author liked
+_LONGEST_ERROR: Final = 512  # the keys of maps are part of paths, and may be very long
 _BROKEN: Final = "broken_rules"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule beyond types and bounds; in ``Annotated`` it holds for a value, in ``Section.rules`` for a section.
+    """A rule beyond types and bounds, for a value (in ``Annotated``) or for a section (in ``Section.rules``).
 
     Attributes
     ----------
     cel
-        The rule for the API server, where ``self`` is the section or the value.
+        The rule in CEL, where ``self`` is the section or the value.
     message
-        What is wrong and how to mend it.
+        What is wrong and how to correct it.
     holds
-        The same rule for the operator.
+        The same rule in Python.
     field
-        The field of the section that the message is about, as it is written in YAML.
+        The field of the section that the message is about, as written in YAML.
     """
 
     cel: str
@@ -89,7 +89,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A list without duplicates: a set, or with ``key`` a map of entries that this field names."""
+    """A list without duplicates: a set, or with ``key`` a map whose entries that field identifies."""
 
     key: str = ""
 
@@ -98,7 +98,7 @@ class Unique:
         for item in value:
             identity = getattr(item, self.key) if self.key else item
             if identity in seen:
-                raise PydanticCustomError("duplicate", "{text}", {"text": f"{identity} is there twice"})
+                raise PydanticCustomError("duplicate", "{text}", {"text": f"{identity} is listed twice"})
             seen.add(identity)
         return value
 
@@ -139,16 +139,15 @@ class Section(BaseModel):
 
 
 def any_field_is_set(section: BaseModel) -> bool:
-    """Whether any field has a value: the rule of sections that say nothing when they are empty."""
+    """Tell whether any field has a value: the rule of sections that must not be empty."""
     return any(value is not None for _, value in section)
 
 
 def explain(error: ValidationError, root: str) -> str:
-    """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons.
+    """Return the errors of a resource as text such as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons.
 
-    No value is named: the pods of all tenants that a policy may select are told its errors.
-
-    That a list is too short without its wrong entries is none.
+    Values are left out, because the pods of all tenants that the policy may select show its errors. A list that is too
+    short only because entries in it are wrong is no error of its own.
     """
     found = [line for details in _listed(error) for line in _lines(details, root)]
     more = len(found) - _MOST_ERRORS
@@ -156,7 +155,7 @@ def explain(error: ValidationError, root: str) -> str:
 
 
 def wrong_fields(error: ValidationError, root: str) -> list[tuple[str | int, ...]]:
-    """Return the fields that the errors of a resource name, each with the names and indexes on the way to it."""
+    """Return the paths of the fields with errors, as names and indexes."""
     found = [field for details in _listed(error) for field in _fields(details, root)]
     return found[:_MOST_ERRORS]
 
@@ -182,14 +181,14 @@ def _lines(details: ErrorDetails, root: str) -> list[str]:
     path = path_of(details, root)
     if details["type"] == _BROKEN:
         return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
-    return [f"{path}: {worded(details, with_value=False)}"]
+    return [f"{path}: {validation_message(details, with_value=False)}"]
 
 
 # ------------------------------------------------------------------------------------------------------ field types
 
 
 def frozen_map(values: Any, *, most: int) -> GetPydanticSchema:
-    """Field type of a map with at most so many keys, kept as pairs in the order of the keys."""
+    """Return the field type of a map with at most ``most`` keys, stored as pairs sorted by key."""
     form = dict[str, values]
 
     def schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -218,13 +217,13 @@ def _bytes(value: object) -> int:
     raise PydanticCustomError(_BROKEN, "{text}", {"text": _NO_MEMORY, "broken": (("", _NO_MEMORY),)})
 
 
-# API servers compute quantities digit by digit: 1e99999999999 keeps one busy until the request times out.
+# API servers parse quantities digit by digit: 1e99999999999 would keep one busy until the request times out.
 _QUANTITY: Final = re.compile("^[+]?[0-9]{0,19}([.][0-9]{0,9})?([mkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$")
 
 _NO_MEMORY: Final = "must be a quantity of bytes between 1Mi and 1Pi, such as 4Gi (a plain 4096 is bytes: write 4096Mi)"
 
 MOST: Final = 1_000_000
-"""Bound of priorities and weights: far beyond any use, and sums of them stay exact in a double."""
+"""The bound of priorities and weights: far beyond any use, and sums of them are exact in a double."""
 Weight = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 Memory = Annotated[
     int,
@@ -238,13 +237,13 @@ Memory = Annotated[
         holds=lambda amount: MIB <= amount <= PIB,
     ),
 ]
-"""An amount of memory in bytes; on the wire a quantity.
+"""An amount of memory in bytes, written as a quantity.
 
-The lower bound catches ``4096`` from someone used to ``nvidia.com/gpumem``, which counts MiB, and ``400m``.
+The lower bound rejects ``4096`` (meant as MiB, as in ``nvidia.com/gpumem``) and ``400m``.
 """
 
 
-# As Gateway API's durations: what Go reads, without fractions and signs, so that nobody has to round.
+# The format of Gateway API durations: Go's, without fractions and signs, so that no rounding is needed.
 _DURATION: Final = re.compile("^([0-9]{1,5}(h|m|s|ms)){1,4}$")
 _LONGEST_DURATION: Final = 32
 _NO_DURATION: Final = "must be a duration in h, m, s and ms, such as 30s, 5m or 1h30m"
@@ -253,7 +252,7 @@ _SECONDS_OF: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 def _seconds(value: object) -> float:
     if not isinstance(value, str):
-        raise PydanticCustomError("duration", "must be a text, such as 30s")
+        raise PydanticCustomError("duration", "must be a string, such as 30s")
     if len(value) > _LONGEST_DURATION:
         raise PydanticCustomError("duration", "must have at most {most} characters", {"most": _LONGEST_DURATION})
     if _DURATION.fullmatch(value):
@@ -267,7 +266,7 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "maxLength": _LONGEST_DURATION}),
     Rule(cel=f"self.matches('{_DURATION.pattern}')", message=_NO_DURATION, holds=lambda seconds: seconds >= 0),
 ]
-"""A time span in seconds; on the wire a duration as Kubernetes writes them."""
+"""A time span in seconds, written as a Kubernetes duration."""
 
 
 Scalar = Annotated[
@@ -286,7 +285,7 @@ _LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether this is a label key or the name of a resource: ``name`` or ``prefix.example.com/name``."""
+    """Tell whether a text is a label key or resource name: ``name`` or ``prefix.example.com/name``."""
     try:
         compile_label_selector({"matchExpressions": [{"key": text, "operator": "Exists"}]})
     except SelectorError:
@@ -295,12 +294,12 @@ def is_qualified_name(text: str) -> bool:
 
 
 def qualified_name(message: str) -> Rule:
-    """Return the rule of a text that must be a qualified name, whose prefix has at most 253 characters."""
+    """Return the rule that a text is a qualified name, with a prefix of at most 253 characters."""
     return Rule(f"self.indexOf('/') <= 253 && self.matches('{QUALIFIED_NAME}')", message, is_qualified_name)
 
 
 def qualified_keys(message: str) -> Rule:
-    """Return the rule of a map, or of its pairs, whose keys must be qualified names."""
+    """Return the rule that the keys of a map, or of its pairs, are qualified names."""
     return Rule(
         f"self.all(key, key.indexOf('/') <= 253 && key.matches('{QUALIFIED_NAME}'))",
         message,
@@ -320,7 +319,7 @@ class Expression(Section):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How to compare: In and NotIn with the values, Exists and DoesNotExist without any."""
     values: Annotated[tuple[_LabelValue, ...], Field(max_length=64), Keyword({"x-kubernetes-list-type": "atomic"})] = ()
-    """What to compare with; only for In and NotIn, and needed there."""
+    """The values to compare with; required for In and NotIn, and not allowed otherwise."""
 
     rules = (
         Rule(
@@ -339,14 +338,14 @@ class Expression(Section):
 
 
 class SelectorForm(Section):
-    """A label selector as it is written; both parts must match, and an empty one matches everything."""
+    """A label selector as written; both parts must match, and an empty selector matches everything."""
 
     match_labels: Annotated[
         dict[str, _LabelValue],
         Field(max_length=32),
         qualified_keys("keys must be label keys, such as pool or example.com/pool"),
     ] = Field(default_factory=dict)
-    """Labels and the values that they must have."""
+    """Required labels and their values."""
     match_expressions: Annotated[
         tuple[Expression, ...], Field(max_length=16), Keyword({"x-kubernetes-list-type": "atomic"})
     ] = ()

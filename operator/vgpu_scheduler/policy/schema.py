@@ -1,7 +1,7 @@
-"""From the models of the policies to the two CustomResourceDefinitions.
+"""Generates the two CustomResourceDefinitions from the policy models.
 
-Pydantic's JSON schema becomes a structural one: references are inlined, what may be absent is no union with null, and
-integers and lists say what kind they are. Everything else is said by the models: bounds, defaults, descriptions, rules.
+It makes pydantic's JSON schema structural: references are inlined, optional fields are not unions with null, and
+integers and lists get their formats. Bounds, defaults, descriptions and rules come from the models.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ORDER: Final = (
     "items",
     "x-kubernetes-validations",
 )
-"""The keywords of a schema as they are written; any other is not known to be structural."""
+"""The schema keywords in output order; any other may not be allowed in a structural schema."""
 
 _RULE: Final = ("rule", "message", "fieldPath")
 
@@ -79,7 +79,7 @@ def structural(model: type[BaseModel]) -> Schema:
     Raises
     ------
     ValueError
-        If the model says something that a structural schema cannot.
+        If the model's schema cannot be made structural.
     """
     raw = model.model_json_schema(by_alias=True)
     return _structural(raw, raw.get("$defs", {}))
@@ -123,12 +123,12 @@ def _columns() -> list[Schema]:
         ("Priority", "integer", ".spec.priority", "Rank among the policies of the same kind."),
         ("Nodes", "string", ".status.nodes", "How nodes are chosen."),
         ("Devices", "string", ".status.devices", "How devices are chosen."),
-        ("Pods", "integer", ".status.pods", "Number of pods for which it is in force."),
-        ("Age", "date", ".metadata.creationTimestamp", "Time since it was created."),
+        ("Pods", "integer", ".status.pods", "Number of pods for which the policy is in force."),
+        ("Age", "date", ".metadata.creationTimestamp", "Time since the policy was created."),
     )
     wide = (
-        ("Preemption", "string", ".status.preemption", "What it says of preemption."),
-        ("Reason", "string", f"{READY}.reason", "Why it is not ready."),
+        ("Preemption", "string", ".status.preemption", "The rules of preemption."),
+        ("Reason", "string", f"{READY}.reason", "Why the policy is not ready."),
     )
     return [*map(_column, columns), *({**_column(column), "priority": 1} for column in wide)]
 
@@ -157,7 +157,7 @@ def _resource(kind: str, spec: type[VGPUPolicySpec]) -> Schema:
 def _structural(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     node = _inlined(raw, defs)
     if node.get("additionalProperties") is False:
-        del node["additionalProperties"]  # unknown fields are pruned, and refused by strict clients
+        del node["additionalProperties"]  # the API server prunes unknown fields, and strict clients refuse them
     if node.get("default", 0) in (None, [], {}):
         del node["default"]  # the same as being absent
     if "description" in node:
@@ -181,7 +181,7 @@ def _structural(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
 
 
 def _inlined(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
-    """Return the schema without references and unions with null; what a field says goes before what its type says."""
+    """Return the schema without references and unions with null; keywords of a field override those of its type."""
     node = {key: value for key, value in raw.items() if key not in ("title", "$defs")}
     while "$ref" in node or "anyOf" in node:
         if "$ref" in node:

@@ -1,6 +1,6 @@
-"""The sections of a policy as they are written, but for ``nodes``, each with the rules that hold inside it.
+"""The sections of a policy as written in resources, except ``nodes``, with the rules inside each.
 
-The docstrings of the fields are what ``kubectl explain`` prints and what the reference in ``docs`` is made of.
+The docstrings of the fields are printed by ``kubectl explain``, and the reference in ``docs`` is generated from them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
 
 STRATEGIES: Final = (*(strategy.value for strategy in Strategy), BEST_FIT)
-"""The device policies that stand alone and do not use HAMi's score of a card."""
+"""The device policies that cannot be combined, and that do not use HAMi's score of a card."""
 
 
 # ---------------------------------------------------------------------------------------------------------- devices
 
 
 class DeviceWeights(Section):
-    """How much each dimension counts in the score of a card, as in HAMi's hami.io/device-scoring-weights."""
+    """Weight of each dimension in the score of a card, as in HAMi's hami.io/device-scoring-weights."""
 
     slots: Weight = 1
     """Weight of the shares in use."""
@@ -47,17 +47,17 @@ TypeNames = Annotated[
     Field(min_length=1, max_length=64),
     Unique(),
 ]
-"""Parts of model names: printable ASCII without commas and without blanks at the ends. HAMi's annotations separate
-names by commas, so a comma is a list that was pasted as one name."""
+"""Substrings of model names: printable ASCII without commas, and without blanks at the ends. HAMi's annotations
+separate names by commas, so a comma means that a list was pasted as one name."""
 
 
 class TypesRule(Section):
-    """Which models of cards may be used; at least one of allow and deny."""
+    """Which models of cards may be used; set at least one of allow and deny."""
 
     allow: TypeNames = ()
     """Only cards whose model name contains one of these, in upper or lower case (A100 means every model of it)."""
     deny: TypeNames = ()
-    """No cards whose model name contains one of these, in upper or lower case. It goes before allow."""
+    """No cards whose model name contains one of these, in upper or lower case. Overrides allow."""
 
     rules = (
         Rule(
@@ -76,7 +76,7 @@ class TypesRule(Section):
 
 
 def _without_blanks(policy: str) -> str:
-    """Drop the blanks around words, so that a list reads the same however it was typed."""
+    """Remove blanks around the words of a list."""
     return ",".join(policy_words(policy))
 
 
@@ -85,7 +85,7 @@ def _is_device_policy(policy: str) -> bool:
 
 
 class ApartFrom(Section):
-    """Which pods share no card with each other."""
+    """The pods that share no card with each other."""
 
     match_label_keys: Annotated[
         tuple[
@@ -99,41 +99,41 @@ class ApartFrom(Section):
         Field(min_length=1, max_length=8),
         Unique(),
     ]
-    """A card is shared with no other pod of the namespace that has the same values of all of these labels. A pod that
-    lacks one of them is kept apart from nobody."""
+    """Pods of a namespace that have the same values of all these labels share no card. Pods that lack one of the labels
+    are not kept apart."""
 
 
 class DevicesSection(Section):
-    """How the cards of the node are chosen, and which may be used."""
+    """How the cards of the node are chosen, and which cards may be used."""
 
     policy: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_without_blanks)] | None = None
     """The order in which cards are tried. binpack: the fullest first; spread: the emptiest first; mutex: only idle
-    cards; numa: together on one NUMA node; topology-aware: like spread, and among the cards that fit those with the
-    closest links to each other (a single card: the one that the others miss least). These may be combined, separated
-    by commas, the most important first. Or one of LeastAllocated and MostAllocated (as Koordinator's DeviceShare), or
-    bestFit (the card on which the least is left)."""
+    cards; numa: together on one NUMA node; topology-aware: like spread, but among the cards that fit those with the
+    closest links to each other (a single card: the one whose links the others need least). These may be combined,
+    separated by commas, the most important first. Or one of LeastAllocated and MostAllocated (as in Koordinator's
+    DeviceShare), or bestFit (the card with the least left afterwards)."""
     order: Literal["NUMAFirst", "ScoreFirst"] | None = None
     """What binpack and spread compare first: the NUMA node of a card (as documented by HAMi), or its score (as HAMi
     since 2.10 does)."""
     weights: DeviceWeights | None = None
-    """How much each dimension counts in HAMi's score of a card."""
+    """Weight of each dimension in HAMi's score of a card."""
     types: TypesRule | None = None
     """Which models of cards may be used."""
     exclusive: Annotated[bool, Field(strict=True)] | None = None
-    """true: pods get idle cards for themselves. Cards that cannot be given to one pod alone are left out: NVIDIA's in
-    MIG pieces, those whose compute is scaled to more or less than 100 percent, and those of vendors whose claims name
-    no amounts, if they take more than one tenant."""
+    """true: pods get idle cards for themselves. Cards that cannot be given to one pod alone are not used: NVIDIA cards
+    in MIG pieces, cards whose compute is scaled to more or less than 100 percent, and cards of vendors without
+    amounts in claims, if these cards take more than one pod."""
     topology: Literal["None", "Preferred"] | None = None
-    """Preferred: among the cards that fit, a container gets those with the closest links to each other, and a single
-    card is the one that the others miss least; the policy orders those that are equal in that. Links are what the
-    device plugin measured (annotation hami.io/node-nvidia-score); where it did not, nothing changes."""
+    """Preferred: among the cards that fit, a container gets those with the closest links to each other, or, if
+    it needs one, the card whose links the others need least; the policy orders equal cards. The device plugin measures
+    links (annotation hami.io/node-nvidia-score); without its values, nothing changes."""
     numa: Literal["None", "Required"] | None = None
-    """Required: all cards of a container must be on one NUMA node, whoever made them."""
+    """Required: all cards of a container must be on one NUMA node, whatever their vendor."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1, max_length=3), Unique()] | None = None
-    """The sharing modes that cards may be in: hami-core, mig, mps. A card that has no mode is in any."""
+    """The sharing modes that cards may be in: hami-core, mig, mps. A card without a mode counts as in every mode."""
     apart_from: ApartFrom | None = None
-    """The pods with which a card is not shared: one replica per card, say. Those of the namespace that have the same
-    labels, whoever placed them."""
+    """The pods that a card is not shared with, for example one replica per card: pods of the namespace with the same
+    labels, whichever scheduler placed them."""
 
     rules = (
         Rule(
@@ -171,13 +171,13 @@ class DevicesSection(Section):
 
 
 class DefaultsSection(Section):
-    """What containers get that ask for cards without saying how much of them; at least one of memory and cores."""
+    """Amounts for containers that ask for cards without naming an amount; set at least one of memory and cores."""
 
     memory: Memory | None = None
     """Memory of each card, as a quantity (4Gi) between 1Mi and 1Pi."""
     cores: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
-    """Compute of each card, in percent; where a vendor counts in other units, the next whole one. It means nothing
-    where compute comes with memory or by the card."""
+    """Compute of each card, in percent; rounded up where a vendor counts in other units. Has no effect where compute
+    comes with memory or with whole cards."""
 
     rules = (
         Rule(
@@ -189,20 +189,20 @@ class DefaultsSection(Section):
 
 
 class LimitsSection(Section):
-    """What a pod may have at most, all its cards together; at least one of the limits."""
+    """Upper limits for a pod, over all its cards; set at least one."""
 
     memory_per_pod: Memory | None = None
-    """Memory, as a quantity (24Gi) between 1Mi and 1Pi. What is claimed counts, also where the piece of a card that
-    holds it is larger. A container that names no memory may use all of a card, and counts as that."""
+    """Memory, as a quantity (24Gi) between 1Mi and 1Pi. The claimed amount counts, even if the piece of a card that
+    holds it is larger. A container that names no memory counts as using all memory of its cards."""
     cores_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Compute in percent of one card: two cards with 50 each are 100. A container that asks for no cores may use all of
     a card, and counts 100 for each."""
     devices_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Number of cards or shares of cards."""
     exclusive_cards_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
-    """Number of cards that a pod gets for itself: those of which it asks for all compute or all memory (a container
-    that names no memory does), and all its cards where a policy says exclusive, or the order of cards is mutex. 0 lets
-    no pod have any."""
+    """Number of cards that a pod gets for itself: cards of which it asks for all compute or all memory (as a container
+    that names no memory does), and all its cards if a policy says exclusive or the order of cards is mutex. 0 allows
+    none."""
 
     rules = (
         Rule(
@@ -215,12 +215,12 @@ class LimitsSection(Section):
 
 
 class PodOverrides(Section):
-    """What pods may decide themselves."""
+    """The annotations by which pods may override this policy."""
 
     allow: Annotated[tuple[Override, ...], Field(max_length=7), Unique()]
-    """Which annotations of a pod go before this policy: nodePolicy (hami.io/node-scheduler-policy), devicePolicy
+    """Annotations of a pod that override this policy: nodePolicy (hami.io/node-scheduler-policy), devicePolicy
     (hami.io/gpu-scheduler-policy, metax-tech.com/sgpu-topology-aware), deviceWeights (hami.io/device-scoring-weights),
     deviceTypes and deviceUUIDs (the vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode,
     huawei.com/vnpu-mode, metax-tech.com/sgpu-app-class and sgpu-qos-policy), numa (nvidia.com/numa-bind). A pod waits
-    that has one which is not allowed and which its node would follow all the same: those of Huawei and MetaX under
-    mode. An empty list allows none. Without podOverrides all of them are allowed."""
+    if it has an annotation that is not allowed but that its node would follow anyway: those of Huawei and MetaX under
+    mode. An empty list allows none. Without podOverrides, all are allowed."""

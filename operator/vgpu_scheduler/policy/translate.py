@@ -1,4 +1,4 @@
-"""From the sections of a policy resource to the values that other rooms act on."""
+"""Translates the sections of a policy resource into the values that other rooms use."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _STRATEGIES = {strategy.value: strategy for strategy in Strategy}
 
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """How nodes are ranked, and the order of cards that belongs to it.
+    """How nodes are scored, and the order of cards that this implies.
 
     Attributes
     ----------
     device_share_order
-        The order of cards of ``deviceshare``, whose strategy is one for nodes and cards.
+        The order of cards of ``deviceshare``, which has one strategy for nodes and cards.
     best_fit
-        Whether ``fragmentation`` is in force, which goes with the best-fitting card.
+        Whether ``fragmentation`` is in force, which implies best fit for cards.
     warnings
-        What of pasted arguments Volcano would ignore, too.
+        Warnings about arguments that Volcano would ignore, too.
     """
 
     scorers: tuple[WeightedScorer, ...]
@@ -51,13 +51,13 @@ class NodeRule:
 
 
 def unread(arguments: Mapping[str, object]) -> BinpackArguments:
-    """Return the weights that hold where nobody is there to read a plugin's arguments, with a warning."""
+    """Return the default weights, with a warning: used where plugin arguments cannot be parsed."""
     given = ", ".join(sorted(arguments))
-    return BinpackArguments(1, DEFAULT_WEIGHTS, (f"{given}: nobody reads a plugin's arguments here",))
+    return BinpackArguments(1, DEFAULT_WEIGHTS, (f"{given}: arguments of plugins are ignored here",))
 
 
 def node_rule(section: NodesSection, read: ReadBinpackArguments) -> NodeRule:
-    """Translate ``nodes``; ``read`` reads pasted arguments."""
+    """Translate ``nodes``; ``read`` parses plugin arguments."""
     if section.scorers is None:
         return NodeRule((WeightedScorer(HamiScorer(NodePolicy(section.policy))),))
     rule = NodeRule(())
@@ -88,7 +88,7 @@ def _with_scorer(rule: NodeRule, entry: ScorerEntry, read: ReadBinpackArguments)
 
 
 def _plain_scorer(entry: ScorerEntry) -> NodeScorer:
-    """Return a scorer that stands for itself: it changes nothing of the order of cards."""
+    """Return a scorer that implies no order of cards."""
     if entry.name == "hami":
         return HamiScorer(NodePolicy(entry.policy or NodePolicy.BINPACK.value))
     if entry.name == "imageLocality":
@@ -98,7 +98,7 @@ def _plain_scorer(entry: ScorerEntry) -> NodeScorer:
 
 
 def device_share_order(entry: ScorerEntry) -> ShareOrder:
-    """Return the strategy and weights of a ``deviceshare`` entry; documented ones where it is silent."""
+    """Return the strategy and weights of a ``deviceshare`` entry, with documented defaults."""
     strategy = entry.scoring_strategy
     if strategy is None:
         return ShareOrder(Strategy.LEAST_ALLOCATED, DOCUMENTED_SHARE_WEIGHTS)
@@ -109,7 +109,7 @@ def device_share_order(entry: ScorerEntry) -> ShareOrder:
 
 
 def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoice, nodes: NodeRule) -> CardChoice:
-    """Translate what ``devices`` says about the order of cards.
+    """Translate the order of cards in ``devices``.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoic
     default
         The settings' choice.
     implied
-        The choice that belongs to the node scorers; it holds where the section names neither a policy nor weights,
-        which are of HAMi's score.
+        The choice implied by the node scorers; used if the section sets neither a policy nor weights, which belong to
+        HAMi's score.
     nodes
         The node scorers.
     """
@@ -138,7 +138,7 @@ def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoic
 
 
 def weighed_resources(section: NodesSection, read: ReadBinpackArguments) -> tuple[str, ...]:
-    """Return the resources that the section weighs, sorted; those it leaves to the defaults are not among them."""
+    """Return the resources that the section weighs explicitly, sorted."""
     names: set[str] = set()
     for entry in section.scorers or ():
         names.update(name for name, _ in entry.resources or ())
@@ -150,7 +150,7 @@ def weighed_resources(section: NodesSection, read: ReadBinpackArguments) -> tupl
 
 
 def together(section: NodesSection, policy: str) -> TopologyConstraint | None:
-    """Return how near to each other the pods of a group are placed, as a policy says; None if it says nothing."""
+    """Return a policy's topology constraint for the pods of a group; None if it has none."""
     said = section.together
     return (
         None if said is None else TopologyConstraint(said.key, said.mode == "Required", f"nodes.together of {policy}")

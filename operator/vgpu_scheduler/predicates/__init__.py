@@ -1,9 +1,16 @@
-"""Kubernetes' own filters as functions over the node table, and the pods that are refused or held back."""
+"""Kubernetes' own filters as functions over the node table."""
 
 from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates
 from vgpu_scheduler.predicates.filters import ClusterFilter, FilterError
-from vgpu_scheduler.predicates.reasons import Reason, Rejection, RejectionCodes, unschedulable_message
+from vgpu_scheduler.predicates.reasons import (
+    Reason,
+    Rejection,
+    RejectionCodes,
+    unschedulable_message,
+    with_preemption,
+    without_preemption,
+)
 from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
@@ -30,4 +37,6 @@ __all__ = [
     "unschedulable_message",
     "unsupported_fields",
     "volume_plan",
+    "with_preemption",
+    "without_preemption",
 ]

@@ -1,4 +1,4 @@
-"""kube-scheduler's plugins that filter after those of single nodes, and those that rank, in its order."""
+"""kube-scheduler's plugins that filter by more than single nodes, and its score plugins, in its order."""
 
 from typing import Final
 
@@ -15,8 +15,6 @@ from vgpu_scheduler.predicates.volumes import (
     VOLUME_ZONE_PLUGIN,
 )
 
-__all__ = ["CLUSTER_PLUGINS", "SCORE_PLUGINS"]
-
 CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (
     VOLUME_RESTRICTIONS_PLUGIN,
     NODE_VOLUME_LIMITS_PLUGIN,
@@ -26,7 +24,7 @@ CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (
     INTER_POD_AFFINITY_PLUGIN,
     NODE_DECLARED_FEATURES_PLUGIN,
 )
-"""They come after the filters of single nodes; of a node only the first that rejects it is reported."""
+"""They run after the filters of single nodes; only the first that rejects a node is reported."""
 
 SCORE_PLUGINS: Final[tuple[ScorePlugin, ...]] = (
     TAINT_TOLERATION_SCORE,
@@ -34,4 +32,4 @@ SCORE_PLUGINS: Final[tuple[ScorePlugin, ...]] = (
     POD_TOPOLOGY_SPREAD_SCORE,
     INTER_POD_AFFINITY_SCORE,
 )
-"""What ranks nodes by what somebody would like; the points of all are added, each times its weight."""
+"""The plugins that score nodes by preferences; a node's score is the weighted sum of their points."""

@@ -2,7 +2,7 @@
 
 The plugins, their order and their reasons are those of kube-scheduler 1.36's default profile: NodeUnschedulable,
 NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit. Only the first that rejects a node is reported.
-Beside them are the scores of single nodes: preferred node affinity, and taints with the effect PreferNoSchedule.
+The module also has the scores of NodeAffinity (preferred terms) and TaintToleration (PreferNoSchedule taints).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from vgpu_scheduler.kube import (
     Taint,
     untolerated,
 )
+from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates.lookups import (
     LabelLookup,
     NodeAffinityLookup,
@@ -51,9 +52,6 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_largest
 from vgpu_scheduler.state import InUse, NodeTable, State
 
-__all__ = ["NODE_AFFINITY_SCORE", "TAINT_TOLERATION_SCORE", "CompiledPredicates"]
-
-
 _BASE: Final = (
     UNSCHEDULABLE,
     NODE_NAME,
@@ -69,7 +67,7 @@ _CODES: Final = {reason: code for code, reason in enumerate(_BASE, start=1)}
 _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 _TOGETHER: Final = 31
-"""How many needs are checked at a time: each has a bit of a word, beside the one for what cannot be resolved."""
+"""How many needs are checked at a time: each has one bit of a word, and one more bit means unresolvable."""
 _UNRESOLVABLE: Final = 1 << _TOGETHER
 
 
@@ -87,11 +85,11 @@ class CompiledPredicates:
     Parameters
     ----------
     pod
-        The pod; besides its spec only ``node_name`` matters.
+        The pod; only its spec and ``node_name`` are read.
     nodes
         The nodes to evaluate. The filters follow every later change of this table; a copy needs its own.
     ignored_resources
-        Resources that something else accounts for.
+        Resources that are not checked here, because the device fit accounts for them.
     policy_selectors
         Selectors over node labels that policies set; all must match.
     managed
@@ -100,10 +98,10 @@ class CompiledPredicates:
     Attributes
     ----------
     rejections : RejectionCodes
-        What the codes of :meth:`evaluate` stand for.
+        The rejections that the codes of :meth:`evaluate` stand for.
     rejection : Reason or None
-        Set if the pod contradicts itself, so that kube-scheduler would not try any node. Every row then has this
-        reason, and a message quotes it without a count.
+        Set if the affinity terms conflict, so that kube-scheduler tries no node. Every row then has this reason, and
+        the message quotes it without a count.
     """
 
     __slots__ = (
@@ -137,7 +135,7 @@ class CompiledPredicates:
         asked = {name: amount for name, amount in spec.requests.items() if name not in ignored_resources}
         self._requests = tuple(sorted(asked.items(), key=lambda item: (_ORDER.get(item[0], 3), item[0])))
         reasons = (TOO_MANY_PODS, *(insufficient(name) for name, _ in self._requests))
-        self._positions = {reason: position for position, reason in enumerate(reasons)}
+        self._positions: dict[Reason | CardReason, int] = {reason: position for position, reason in enumerate(reasons)}
         self.rejections = RejectionCodes(_BASE)
         self._plan()
 
@@ -149,18 +147,18 @@ class CompiledPredicates:
         rows
             Live rows of the table; shape (n,).
         in_use
-            What is taken to be in use of them; what is in use without it.
+            Hypothetical usage; by default the actual one.
 
         Returns
         -------
         NDArray[int32], shape (n,)
-            0 where the pod can go; else the code, in ``rejections``, of what the first plugin that rejects says.
+            0 where the pod fits; else the code, in ``rejections``, of the first plugin that rejects the node.
         """
         if self.rejection is not None:
             return np.full(rows.shape[0], _CODES[self.rejection], dtype=np.int32)
         codes = self._fit(rows, self._nodes.used if in_use is None else in_use.resources)
-        # From the last plugin to the first, each overwriting what comes after it. Policies have the last word: what
-        # kube-scheduler would say of a node is said first.
+        # From the last plugin to the first, so that the first overwrites the others. Policies come last: reasons of
+        # kube-scheduler's plugins take precedence.
         for labels, reason in ((self._policy, POLICY_SELECTOR), (self._managed, NOT_MANAGED)):
             allowed = np.ones(rows.shape[0], dtype=np.bool_)
             for label in labels:
@@ -183,12 +181,12 @@ class CompiledPredicates:
         return codes
 
     def max_pods(self, rows: NDArray[np.int64], most: int) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
-        """Yield how many pods like this one at most are placed on nodes until something runs out, and what that is.
+        """Yield, per limiting reason, how many pods like this one fit on each node at most.
 
         Parameters
         ----------
         most
-            More than that are not counted; of shape as ``rows``, as are the numbers.
+            The largest number to count; shape as ``rows``, like the results.
         """
         if self._planned != len(self._nodes.resources.columns):
             self._plan()
@@ -199,7 +197,7 @@ class CompiledPredicates:
             yield PORTS, np.ones(rows.shape[0], dtype=np.int64)
 
     def may_go(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell where taints, node affinity and the selectors of policies let the pod be at all; shape as ``rows``."""
+        """Tell which nodes pass taints, node affinity and policy selectors, whatever is in use; shape as ``rows``."""
         if self.rejection is not None:
             return np.zeros(rows.shape[0], dtype=np.bool_)
         may = self._taints(self._nodes.taints, rows)
@@ -212,10 +210,10 @@ class CompiledPredicates:
         return may
 
     def _plan(self) -> None:
-        """Match the needs with the resource columns that there are now."""
+        """Map the pod's requests to the current resource columns."""
         columns = self._nodes.resources.columns
         self._planned = len(columns)
-        # The pod itself takes one of the pods that a node may run.
+        # The pod itself counts towards the node's ``pods``.
         needs = [_Need(columns[PODS], np.int64(1), TOO_MANY_PODS)]
         unoffered = []
         for name, amount in self._requests:
@@ -228,7 +226,7 @@ class CompiledPredicates:
         self._needs = [needs[first : first + _TOGETHER] for first in range(0, len(needs), _TOGETHER)]
 
     def _fit(self, rows: NDArray[np.int64], in_use: NDArray[np.int64]) -> NDArray[np.int32]:
-        """NodeResourcesFit: every resource that is short is a reason."""
+        """Evaluate NodeResourcesFit: every insufficient resource is a reason."""
         nodes = self._nodes
         if self._planned != len(nodes.resources.columns):
             self._plan()
@@ -236,8 +234,7 @@ class CompiledPredicates:
         offered, used = nodes.allocatable.T, in_use.T
         for needs in self._needs:
             short: NDArray[np.int64] | None = None
-            # Column by column: temporaries of one column come from the allocator's cache, those of all columns from
-            # the kernel, page fault by page fault.
+            # One column at a time: small temporaries come from the allocator's cache, large ones cost page faults.
             for position, (column, amount, reason) in enumerate(needs):
                 allocatable = offered[column].take(rows)
                 lacks = allocatable - used[column].take(rows) < amount
@@ -245,7 +242,7 @@ class CompiledPredicates:
                     continue
                 bits = lacks * np.int64(1 << position)
                 short = bits if short is None else short | bits
-                # Too many pods are never beyond help, not even on a node that takes none: so kube-scheduler has it.
+                # As in kube-scheduler, "Too many pods" is always resolvable, even on a node that allows no pods.
                 if reason is not TOO_MANY_PODS:
                     short |= (allocatable < amount) * np.int64(_UNRESOLVABLE)
             if short is not None:
@@ -253,7 +250,7 @@ class CompiledPredicates:
         return codes
 
     def _add(self, codes: NDArray[np.int32], short: NDArray[np.int64], needs: Sequence[_Need]) -> None:
-        """Add what is short to the codes, in place."""
+        """Add the reasons of insufficient resources to the codes, in place."""
         lacking = np.flatnonzero(short)
         words = (codes[lacking].astype(np.int64) << (_TOGETHER + 1)) | short[lacking]
         distinct, inverse = np.unique(words, return_inverse=True)
@@ -268,7 +265,7 @@ class CompiledPredicates:
         return self.rejections.code(Rejection(tuple(reasons), known.resolvable and not short & _UNRESOLVABLE))
 
     def _named(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows the affinity's ``metadata.name`` terms leave to be tried at all."""
+        """Tell which rows the affinity's ``metadata.name`` terms name."""
         named = np.zeros(self._nodes.capacity, dtype=np.bool_)
         found = (self._nodes.row(name) for name in self._names or ())
         named[[row for row in found if row is not None]] = True
@@ -276,7 +273,7 @@ class CompiledPredicates:
 
 
 class PreferredNodesScore(PodScore):
-    """The weights of the preferred terms that a node satisfies, as shares of the largest sum.
+    """The sum of the weights of the preferred terms that a node satisfies, normalised by the largest sum.
 
     Parameters
     ----------
@@ -300,7 +297,7 @@ class PreferredNodesScore(PodScore):
 
 
 class SoftTaintsScore(PodScore):
-    """How many taints with the effect PreferNoSchedule a pod does not tolerate: the fewer the better.
+    """The number of PreferNoSchedule taints that a pod does not tolerate; fewer are better.
 
     Parameters
     ----------

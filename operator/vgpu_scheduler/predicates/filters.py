@@ -1,4 +1,4 @@
-"""What a filter is that looks beyond a single node, or at objects of the pod's own."""
+"""The interface of filters that read more than a single node, or objects that the pod refers to."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -11,23 +11,21 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates.reasons import Reason, RejectionCodes
 from vgpu_scheduler.state import State
 
-__all__ = ["ClusterFilter", "ClusterPlugin", "FilterError"]
-
 
 class FilterError(Exception):
-    """A filter cannot be evaluated, such as for an object that should exist; the attempt fails and is made again."""
+    """A filter cannot be evaluated, for example because an object is missing; the attempt fails and is retried."""
 
 
 class ClusterFilter(ABC):
-    """A filter for pods that ask the same of the cluster; its answers follow every later change of the state."""
+    """A filter for all pods with the same plugin key; it reads the current state at each evaluation."""
 
     @property
     @abstractmethod
     def rejections(self) -> RejectionCodes:
-        """What the codes of :meth:`evaluate` stand for."""
+        """The rejections that the codes of :meth:`evaluate` stand for."""
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return why no node need be tried for a pod now, whatever the nodes are; None, as here, if they are to be."""
+        """Return why no node can take the pod now (PreFilter); None, the default, to try the nodes."""
         del pod
         return None
 
@@ -40,41 +38,40 @@ class ClusterFilter(ABC):
         pod
             One of the pods.
         rows
-            Live rows that all filters before this one let pass; shape (n,).
+            Live rows that passed all earlier filters; shape (n,).
 
         Returns
         -------
         NDArray[int32], shape (n,), or None
-            0 where the pod can go; else a code of ``rejections``. None if it can go everywhere.
+            0 where the pod fits; else a code of ``rejections``. None if it fits everywhere.
 
         Raises
         ------
         FilterError
-            If that cannot be told.
+            If the filter cannot be evaluated.
         """
 
     @abstractmethod
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return what of one of the pods, as things stand, its answers depend on.
+        """Return the properties of a pod that the answers depend on in the current state.
 
-        Pods with this filter for which it is equal get the same answers.
+        Pods of this filter with equal values get the same answers.
         """
 
     def close(self) -> None:  # noqa: B027
-        """Give back what is kept for this filter alone, here nothing; it is not used any more."""
+        """Release the resources of this filter, by default none; it must not be used afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlugin:
-    """One of kube-scheduler's plugins, as far as it filters by more than a single node.
+    """The filter side of a kube-scheduler plugin that reads more than a single node.
 
     Attributes
     ----------
     name
-        As kube-scheduler has it.
+        The plugin's name in kube-scheduler.
     key
-        Returns what of a pod its filter depends on: pods with equal keys share one filter. None for a pod that the
-        plugin has nothing to say about.
+        Returns the key of a pod: pods with equal keys share one filter. None if the plugin does not concern the pod.
     make
         Makes the filter of a pod with a key.
     """

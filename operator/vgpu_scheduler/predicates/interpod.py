@@ -19,9 +19,6 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_range
 from vgpu_scheduler.state import NodeCounts, State
 
-__all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodFilter"]
-
-
 _REJECTIONS: Final = RejectionCodes((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
 _AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 3
 
@@ -31,19 +28,19 @@ def _key(pod: Pod, state: State) -> Hashable | None:
     spec = pod.spec
     terms = (*spec.required_pod_affinity, *spec.required_pod_anti_affinity)
     if not terms:
-        return () if state.interpod.any_anti_affinity else None  # those of pods that are there may bear on it
+        return () if state.interpod.any_anti_affinity else None  # anti-affinity of resident pods may repel the pod
     return (pod.namespace, spec.fingerprint, *(pod.labels.get(name) for term in terms for name in term.label_keys))
 
 
 class InterPodFilter(ClusterFilter):
-    """The required inter-pod terms of pods that have the same; the pods that they are about are counted from now on.
+    """The required inter-pod terms of pods with the same terms; the pods that these select are counted from now on.
 
     Parameters
     ----------
     pod
-        One of the pods: its namespace, its terms, and the labels that they depend on matter.
+        One of the pods: its namespace, its terms, and the labels that they depend on are read.
     state
-        What is known; ``close`` must follow when the terms are no longer needed.
+        The state; ``close`` must follow when the terms are no longer needed.
     """
 
     rejections: Final = _REJECTIONS
@@ -53,20 +50,20 @@ class InterPodFilter(ClusterFilter):
         affinity = [term.of(pod.namespace, pod.labels) for term in pod.spec.required_pod_affinity]
         anti_affinity = [term.of(pod.namespace, pod.labels) for term in pod.spec.required_pod_anti_affinity]
         counts, row_of = state.interpod, state.nodes.row
-        # A pod satisfies affinity only if all terms are about it; anti-affinity is asked term by term.
+        # Affinity counts pods that all terms select together; anti-affinity counts pods per term.
         selectors = tuple(term.pods for term in affinity)
         self._affinity = counts.acquire(selectors, row_of) if affinity else None
         self._affinity_keys = sorted({term.topology_key for term in affinity})
         self._anti_affinity = [(term.topology_key, counts.acquire((term.pods,), row_of)) for term in anti_affinity]
 
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return whether the pod is one that its own terms are about, and what keeps it away of pods that are there."""
+        """Return whether the pod's own affinity terms select it, and the anti-affinity terms that repel it."""
         counts = self._state.interpod
         is_own_kind = self._affinity is not None and counts.selects(self._affinity, pod.namespace, pod.labels)
         return is_own_kind, frozenset(counts.repelling_terms(pod.namespace, pod.labels))
 
     def close(self) -> None:
-        """Let the pods be counted no more, unless others need it."""
+        """Release the pod counters."""
         for counter in (self._affinity, *(counter for _, counter in self._anti_affinity)):
             if counter is not None:
                 self._state.interpod.release(counter)
@@ -77,20 +74,20 @@ class InterPodFilter(ClusterFilter):
         Parameters
         ----------
         pod
-            One of the pods; its labels tell which terms of pods that are there keep it away.
+            One of the pods; its labels decide which terms of resident pods repel it.
         rows
             Live rows; shape (n,).
 
         Returns
         -------
         NDArray[int32], shape (n,), or None
-            0 where the pod can go; else a code of ``rejections``. None if it can go everywhere.
+            0 where the pod fits; else a code of ``rejections``. None if it fits everywhere.
         """
         existing = self._state.interpod.repelling_terms(pod.namespace, pod.labels)
         if self._affinity is None and not self._anti_affinity and not existing:
             return None
         codes = np.zeros(rows.shape[0], dtype=np.int32)
-        # From the last check to the first, each overwriting what comes after it.
+        # From the last check to the first, so that the first overwrites the others.
         codes[self._near(existing, rows)] = _EXISTING
         codes[self._near(((key, counter.nodes) for key, counter in self._anti_affinity), rows)] = _ANTI_AFFINITY
         if self._affinity is not None:
@@ -98,7 +95,7 @@ class InterPodFilter(ClusterFilter):
         return codes
 
     def _near(self, counted: Iterable[tuple[str, NodeCounts]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which nodes share a topology with one of the pods that are counted."""
+        """Return which nodes share a topology value with a counted pod."""
         by_key: dict[str, NDArray[np.bool_]] = {}
         for key, counts in counted:
             occupied = self._occupied(key, counts)
@@ -109,11 +106,11 @@ class InterPodFilter(ClusterFilter):
         return near
 
     def _occupied(self, key: str, counts: NodeCounts) -> NDArray[np.bool_]:
-        """Return which topologies have such a pod, by the id of the label's value; the last entry is False."""
+        """Return which topology values have a counted pod, by the id of the value; the last entry is False."""
         return counts.by_value(self._state.nodes.labels.column(key)) > 0
 
     def _satisfies_affinity(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which nodes have all the topologies, each with a pod that is counted; the first pod needs no other."""
+        """Return which nodes satisfy all affinity terms; the first pod of its kind needs only the topology labels."""
         assert self._affinity is not None
         nodes, counts = self._state.nodes, self._affinity.nodes
         found = [(nodes.labels.column(key).ids.take(rows), self._occupied(key, counts)) for key in self._affinity_keys]
@@ -133,23 +130,24 @@ def _score_key(pod: Pod, state: State) -> Hashable | None:
     """Return the pod's namespace and preferred terms, and the labels that these depend on."""
     spec = pod.spec
     if not spec.preferred_pods:
-        return () if state.interpod.preferring(pod.namespace, pod.labels) else None  # of pods that are there
+        return () if state.interpod.preferring(pod.namespace, pod.labels) else None  # preferences of resident pods
     labels = (pod.labels.get(name) for preferred in spec.preferred_pods for name in preferred.term.label_keys)
     return (pod.namespace, spec.fingerprint, *labels)
 
 
 class PreferredPodsScore(PodScore):
-    """What a node's topologies are worth to a pod and to the pods that are there.
+    """Scores nodes by the inter-pod preferences of a pod and of the resident pods.
 
-    Each pod that one of the pod's preferred terms is about adds the weight of the term, or takes it off; so does each
-    pod that prefers this one near or away, and each that requires such a pod near adds 1.
+    Each resident pod in the node's topology adds the weight of each preferred term that selects it (negative for
+    anti-affinity), the weight of each preferred term of its own that selects the pod, and 1 for each required affinity
+    term of its own that selects the pod.
 
     Parameters
     ----------
     pod
-        One of the pods: its namespace, its terms, and the labels that they depend on matter.
+        One of the pods: its namespace, its terms, and the labels that they depend on are read.
     state
-        What is known; ``close`` must follow when the score is no longer needed.
+        The state; ``close`` must follow when the score is no longer needed.
     """
 
     def __init__(self, pod: Pod, state: State) -> None:
@@ -161,14 +159,14 @@ class PreferredPodsScore(PodScore):
         ]
 
     def close(self) -> None:
-        """Let the pods be counted no more, unless others need it."""
+        """Release the pod counters."""
         for _, _, counter in self._own:
             self._state.interpod.release(counter)
 
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> Scores | None:
         """Score nodes; see :class:`PodScore`."""
         nodes = self._state.nodes
-        worth: dict[str, NDArray[np.int64]] = {}  # of each topology, by the id of the label's value
+        worth: dict[str, NDArray[np.int64]] = {}  # by topology key; arrays by the id of the label's value
         for key, weight, counts in self._terms(pod):
             pods = counts.by_value(nodes.labels.column(key))
             if pods.any():

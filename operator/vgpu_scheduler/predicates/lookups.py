@@ -1,4 +1,4 @@
-"""Conditions on interned columns: asked once per distinct value, then looked up per row."""
+"""Conditions on interned columns: evaluated once per distinct value, then looked up per row."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -11,23 +11,21 @@ from vgpu_scheduler.kube.selectors import FieldRequirement, label_equals
 from vgpu_scheduler.state import NodeTable
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["LabelLookup", "NodeAffinityLookup", "NumberLookup", "TermLookup", "ValueLookup"]
-
 _Value = TypeVar("_Value", bound=Hashable)
 
 
 class ValueLookup(Generic[_Value]):
-    """Which rows of an interned column have a value that satisfies a condition.
+    """Evaluates a condition on the values of an interned column.
 
     Parameters
     ----------
     absent
         The answer for rows without a value.
     accepts
-        The answer for a value, asked for each.
+        Returns the answer for a value; called once per value.
     exceptions
-        For conditions on a few values among many: the values whose answer differs from that of all others. ``accepts``
-        is then asked for these only.
+        An optimisation for conditions on few values among many: these values, and the common answer for all others.
+        ``accepts`` is then called for these values only.
     """
 
     __slots__ = ("_absent", "_accepts", "_column", "_epoch", "_exceptions", "_table", "_values")
@@ -53,13 +51,13 @@ class ValueLookup(Generic[_Value]):
             self._column, self._epoch, self._values = column, column.epoch, 0
             self._table = np.array([self._absent])
         if self._values != len(column.values):
-            # The answer for absence stays last, where the id -1 finds it.
+            # The answer for absence stays last, at index -1, which is the id of absent values.
             self._table = np.concatenate((self._table[:-1], self._answers(column), self._table[-1:]))
             self._values = len(column.values)
         return self._table.take(column.ids.take(rows))
 
     def _answers(self, column: InternedColumn[_Value]) -> NDArray[np.bool_]:
-        """Answers for the values that are new in the column."""
+        """Return the answers for the values that are new in the column."""
         first = self._values
         if self._exceptions is None:
             return np.fromiter((self._accepts(value) for value in column.values[first:]), dtype=np.bool_)
@@ -78,7 +76,7 @@ class NumberLookup(Generic[_Value]):
     Parameters
     ----------
     number
-        The number of a value, asked for each.
+        Returns the number of a value; called once per value.
     """
 
     __slots__ = ("_column", "_epoch", "_number", "_table")
@@ -94,12 +92,12 @@ class NumberLookup(Generic[_Value]):
         if column is not self._column or column.epoch != self._epoch:
             self._column, self._epoch, self._table = column, column.epoch, []
         self._table += [self._number(value) for value in column.values[len(self._table) :]]
-        # Absence comes last, where the id -1 finds it.
+        # The number for absence comes last, at index -1, which is the id of absent values.
         return np.array([*self._table, 0], dtype=np.int64).take(column.ids.take(rows))
 
 
 class LabelLookup:
-    """Which rows satisfy a requirement on a label."""
+    """Evaluates a requirement on a node label."""
 
     __slots__ = ("_key", "_lookup")
 
@@ -119,7 +117,7 @@ class LabelLookup:
 
 
 class TermLookup:
-    """Which rows satisfy a term of a node affinity: all its expressions and fields."""
+    """Evaluates a term of a node affinity: all its expressions and fields."""
 
     __slots__ = ("_fields", "_labels")
 
@@ -138,7 +136,7 @@ class TermLookup:
 
 
 class NodeAffinityLookup:
-    """Which rows a pod's node selector and required node affinity select; false if it has neither."""
+    """Evaluates a pod's node selector and required node affinity; falsy if the pod has neither."""
 
     __slots__ = ("_selector", "_terms")
 

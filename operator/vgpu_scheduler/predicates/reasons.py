@@ -1,4 +1,4 @@
-"""Why a node or a pod was passed over, in kube-scheduler's words, and the message that sums it up."""
+"""Reasons why a node or a pod is rejected, in kube-scheduler's words, and the message that sums them up."""
 
 import re
 from collections.abc import Mapping
@@ -8,57 +8,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.model import ClusterEvent
-
-__all__ = [
-    "AFFINITY",
-    "AFFINITY_CONFLICT",
-    "CLAIM_IN_USE",
-    "DISK_IN_USE",
-    "FEATURES",
-    "INTER_POD_AFFINITY",
-    "INTER_POD_ANTI_AFFINITY",
-    "INTER_POD_EXISTING",
-    "NODE_NAME",
-    "NOT_MANAGED",
-    "NOT_NAMED",
-    "NO_STORAGE",
-    "NO_VOLUME",
-    "POLICY_SELECTOR",
-    "PORTS",
-    "SPREAD",
-    "SPREAD_LABEL",
-    "TAINT",
-    "TOO_MANY_PODS",
-    "TOO_MANY_VOLUMES",
-    "UNBOUND_IMMEDIATE",
-    "UNSCHEDULABLE",
-    "VOLUME_ELSEWHERE",
-    "VOLUME_GONE",
-    "WRONG_ZONE",
-    "Reason",
-    "Rejection",
-    "RejectionCodes",
-    "insufficient",
-    "rejections_in",
-    "unschedulable_message",
-    "volume_problem",
-]
+from vgpu_scheduler.model import CardReason, ClusterEvent, RejectionReason
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why a node was passed over.
+    """Why a node is rejected.
 
     Attributes
     ----------
     plugin
-        The kube-scheduler plugin that says so.
+        The kube-scheduler plugin that gives the reason.
     text
-        What it says, word for word: people search for it.
+        The plugin's message, verbatim, because people search for it.
     helped_by
-        What kind of change could help.
+        The cluster events that could help.
     resolvable
-        Whether removing pods could help. For resources it depends on the node as well: see :class:`Rejection`.
+        Whether evicting pods could help. For resources it depends on the node as well: see :class:`Rejection`.
     """
 
     plugin: str
@@ -150,12 +115,12 @@ WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone",
 
 
 def volume_problem(plugin: str, text: str) -> Reason:
-    """Return the reason of a pod that no node is tried for, because of one of its claims."""
+    """Return the reason for a pod that no node can take because of one of its claims."""
     return Reason(plugin, text, ClusterEvent.STORAGE)
 
 
 def insufficient(what: str) -> Reason:
-    """Return the reason of a node that has too little of a resource."""
+    """Return the reason for a node with an insufficient resource."""
     return Reason(
         "NodeResourcesFit",
         f"Insufficient {what}",
@@ -165,18 +130,18 @@ def insufficient(what: str) -> Reason:
 
 
 class Rejection(NamedTuple):
-    """What the first filter that rejects a node says about it.
+    """The reasons of the first filter that rejects a node.
 
     Attributes
     ----------
     reasons
         Its reasons, in the order in which it checks; all of one plugin.
     resolvable
-        Whether removing pods could help: kube-scheduler's code is ``Unschedulable`` if so, else
+        Whether evicting pods could help: kube-scheduler's code is ``Unschedulable`` if so, else
         ``UnschedulableAndUnresolvable``.
     """
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Reason | CardReason, ...]
     resolvable: bool
 
     @property
@@ -186,7 +151,7 @@ class Rejection(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What it says."""
+        """The messages of the reasons."""
         return tuple(reason.text for reason in self.reasons)
 
 
@@ -196,7 +161,7 @@ class RejectionCodes:
     Parameters
     ----------
     reasons
-        Reasons that stand alone: the one at position ``i`` has code ``i + 1``.
+        Rejections with a single reason: the reason at position ``i`` has code ``i + 1``.
     """
 
     PASSES: Final = 0
@@ -208,7 +173,7 @@ class RejectionCodes:
             self.code(Rejection((reason,), reason.resolvable))
 
     def code(self, rejection: Rejection) -> int:
-        """Return the code of a rejection, given out now if it has none."""
+        """Return the code of a rejection, assigning one if it has none."""
         code = self._codes.get(rejection)
         if code is None:
             code = self._codes[rejection] = len(self._rejections)
@@ -218,16 +183,16 @@ class RejectionCodes:
     def __getitem__(self, code: int) -> Rejection:
         return self._rejections[code]
 
-    def count(self, codes: NDArray[np.int32]) -> dict[Reason, int]:
-        """Count the rows under each reason; a row counts once under each of its own."""
-        counts: dict[Reason, int] = {}
+    def count(self, codes: NDArray[np.int32]) -> dict[Reason | CardReason, int]:
+        """Count the rows by reason; a row counts once for each of its reasons."""
+        counts: dict[Reason | CardReason, int] = {}
         for code, rows in enumerate(np.bincount(codes, minlength=1).tolist()):
             for reason in self._rejections[code].reasons if rows else ():
                 counts[reason] = counts.get(reason, 0) + rows
         return counts
 
 
-def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection: str = "") -> str:
+def unschedulable_message(total_nodes: int, counts: Mapping[RejectionReason, int], rejection: str = "") -> str:
     """Sum up why no node was found, in the grammar of kube-scheduler's ``FitError``.
 
     Parameters
@@ -237,7 +202,7 @@ def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection
     counts
         Number of nodes under each reason; a node may count under several.
     rejection
-        Why the pod was turned away before any node was tried; it then stands alone, without counts.
+        The reason if the pod was rejected before any node was tried; the message then has no counts.
 
     Returns
     -------
@@ -250,18 +215,31 @@ def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection
     head = f"0/{total_nodes} nodes are available:"
     if rejection:
         return f"{head} {rejection}."
-    parts = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
+    parts = sorted(f"{count} {reason.text}" for reason, count in counts.items() if count)
     return f"{head} {', '.join(parts)}." if parts else head
 
 
+def with_preemption(message: str, reason: str) -> str:
+    """Add to a message why preemption does not help."""
+    return f"{message}{_BEFORE_PREEMPTION}{reason}"
+
+
+def without_preemption(message: str) -> str:
+    """Return a message without what it says of preemption, which may be about other pods of a group."""
+    return message.partition(_BEFORE_PREEMPTION)[0]
+
+
 def rejections_in(message: str) -> tuple[int, dict[str, int]]:
-    """Return how many nodes a message is about, and how many of them say each reason; 0 where it does not tell."""
+    """Return the number of nodes in a message, 0 if it has none, and the number of nodes by reason."""
+    message = without_preemption(message)
     nodes, counted = _NODES.search(message), _COUNTED.search(message)
     counts = _COUNTS.findall(counted[1]) if counted else ()
     return (int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in counts})
 
 
+_BEFORE_PREEMPTION: Final = " preemption: "
+"""Stands in a message between the reason why a pod fits nowhere and the reason why preemption does not help."""
 _NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
-_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*?)(?: preemption: |$)", re.DOTALL)
+_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*)$", re.DOTALL)
 _COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
-"""What :func:`unschedulable_message` says, whatever stands beside it."""
+"""These match the text of :func:`unschedulable_message` inside a longer message."""

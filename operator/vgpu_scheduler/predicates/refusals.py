@@ -1,4 +1,4 @@
-"""Pods that are not tried at all, or not on nodes without what they need: gates, unchecked wishes, node features."""
+"""Scheduling gates, pods that are refused because of unsupported fields, and the NodeDeclaredFeatures filter."""
 
 from __future__ import annotations
 
@@ -16,31 +16,28 @@ from vgpu_scheduler.predicates.lookups import ValueLookup
 from vgpu_scheduler.predicates.reasons import FEATURES, RejectionCodes
 from vgpu_scheduler.state import State
 
-__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "UnsupportedField", "gated", "refusals", "unsupported_fields"]
-
 
 def gated(pod: Pod) -> str | None:
-    """Why a pod must not be queued yet, as kube-scheduler's SchedulingGates says it; None if no gate is left."""
+    """Return the message of kube-scheduler's SchedulingGates for a gated pod; None if no gate is left."""
     gates = pod.spec.scheduling_gates
     return f"waiting for scheduling gates: [{' '.join(gates)}]" if gates else None
 
 
 def needs_scheduling(pod: Pod) -> bool:
-    """Tell whether a pod has to be placed, by whichever scheduler: nothing holds it back, and it has no node yet."""
+    """Tell whether a pod waits for a scheduler: it is unbound, not gated, not terminal and not being deleted."""
     return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 
 
 def refusals(pod: Pod) -> tuple[str, ...]:
-    """Why a pod cannot be placed by this scheduler whatever the nodes are.
+    """Return why this scheduler refuses a pod, independent of the nodes.
 
-    What would be ignored is refused by name instead: a pod that is placed against its own words is worse than one that
-    waits and says why.
+    Fields that this scheduler would ignore are refused by name: a pod placed against its spec is worse than one that
+    waits with a reason.
 
     Returns
     -------
     tuple of str
-        One sentence per field that cannot be understood or asks for something that is not checked here; empty for pods
-        that can be placed.
+        One sentence per field that is malformed or not supported; empty for pods that can be placed.
     """
     spec = pod.spec
     known = _known.get(spec)
@@ -50,21 +47,21 @@ def refusals(pod: Pod) -> tuple[str, ...]:
 
 
 _known: Final[WeakKeyDictionary[PodSpec, tuple[str, ...]]] = WeakKeyDictionary()
-"""By spec, for as long as that lives."""
+"""Cached results by spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedField:
-    """A field of a pod's spec that asks for something that is not checked.
+    """A field of a pod's spec that this scheduler does not support.
 
     Attributes
     ----------
     name
-        That of the field; of a volume the source that it names.
+        The name of the field; for a volume the name of its source.
     asks
-        What it asks for.
+        What the field asks for.
     volume
-        Which of the volumes it is about; None for a field of the spec itself.
+        The index of the volume; None for a field of the spec itself.
     """
 
     name: str
@@ -76,7 +73,7 @@ class UnsupportedField:
 
 
 def unsupported_fields(pod: Pod) -> tuple[UnsupportedField, ...]:
-    """Return the fields for which a pod is not placed because nothing checks what they ask for."""
+    """Return the unsupported fields for which a pod is refused."""
     return tuple(_unchecked(pod.spec))
 
 
@@ -106,14 +103,14 @@ def _key(pod: Pod, state: State) -> Hashable | None:
 
 
 class FeaturesFilter(ClusterFilter):
-    """The features that pods cannot run without; where a node declares none of them, they wait.
+    """Rejects nodes that do not declare all features that a pod requires.
 
     Parameters
     ----------
     pod
-        One of the pods; the features that it needs matter.
+        One of the pods; its required features are read.
     state
-        What is known.
+        The state.
     """
 
     rejections: Final = RejectionCodes((FEATURES,))

@@ -1,4 +1,4 @@
-"""What a soft score is: what a pod, the taints of nodes and the pods that are there would like, in points per node."""
+"""The interface of score plugins that rank nodes by preferences of pods and by PreferNoSchedule taints."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -11,33 +11,31 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import State
 
-__all__ = ["MOST_POINTS", "PodScore", "ScorePlugin", "Scores", "of_largest", "of_range"]
-
 MOST_POINTS: Final = 100
-"""What the best node can have (MaxNodeScore)."""
+"""The highest normalised score (MaxNodeScore)."""
 
 
 class Scores(NamedTuple):
-    """What a plugin says of some nodes.
+    """A plugin's scores of some nodes.
 
     Attributes
     ----------
     raw
-        In the plugin's own units, as upstream's Score has it; shape (n,).
+        The result of upstream's Score, in the plugin's own units; shape (n,).
     normalised
-        0 to 100, more is better; shape (n,).
+        The result of upstream's NormalizeScore, 0 to 100, more is better; shape (n,).
     """
 
     raw: NDArray[np.int64]
     normalised: NDArray[np.int64]
 
     def distinguish(self) -> bool:
-        """Tell whether some node has more points than another."""
+        """Tell whether the normalised scores differ."""
         return bool((self.normalised != self.normalised[0]).any())
 
 
 class PodScore(ABC):
-    """A score for pods that like the same; its answers follow every later change of the state."""
+    """A score for all pods with the same plugin key; it reads the current state at each evaluation."""
 
     @abstractmethod
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> Scores | None:
@@ -48,32 +46,30 @@ class PodScore(ABC):
         pod
             One of the pods.
         rows
-            The rows where the pod fits, at least one; shape (n,). Scores are relative to each other.
+            The feasible rows, at least one; shape (n,). Scores are relative to each other.
 
         Returns
         -------
         Scores or None
-            None if the plugin has nothing to say, which is where upstream skips it or scores all nodes alike because
-            none of them is concerned.
+            None if upstream would skip the plugin or score all nodes alike.
         """
 
     def close(self) -> None:  # noqa: B027
-        """Give back what is kept for this score alone, here nothing; it is not used any more."""
+        """Release the resources of this score, by default none; it must not be used afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePlugin:
-    """One of kube-scheduler's plugins, as far as it ranks nodes by what somebody would like.
+    """The score side of a kube-scheduler plugin.
 
     Attributes
     ----------
     name
-        As kube-scheduler has it.
+        The plugin's name in kube-scheduler.
     weight
-        How often its points count in the sum, as in the default profile.
+        The plugin's weight in the default profile.
     key
-        Returns what of a pod its score depends on: pods with equal keys share one score. None for a pod that the
-        plugin has nothing to say about now.
+        Returns the key of a pod: pods with equal keys share one score. None if the plugin does not concern the pod now.
     make
         Makes the score of a pod with a key.
     """
@@ -85,7 +81,7 @@ class ScorePlugin:
 
 
 def of_largest(raw: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
-    """Bring what is not negative to shares of the largest, in points; with ``reverse`` 0 is worth most.
+    """Normalise non-negative scores by the largest to 0 to 100; with ``reverse`` a raw score of 0 gets 100.
 
     The rule is upstream's DefaultNormalizeScore, whose divisions truncate.
     """
@@ -95,9 +91,9 @@ def of_largest(raw: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.i
 
 
 def of_range(raw: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bring what may be negative to where it lies between the smallest (0) and the largest (100); 0 if all are equal.
+    """Normalise scores linearly between the smallest (0) and the largest (100); all get 0 if all are equal.
 
-    The rule is that of upstream's InterPodAffinity, which divides in doubles and truncates.
+    As upstream's InterPodAffinity, it divides in doubles and truncates.
     """
     smallest = raw.min()
     width = raw.max() - smallest

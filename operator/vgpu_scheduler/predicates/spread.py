@@ -16,15 +16,12 @@ from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCod
 from vgpu_scheduler.predicates.scores import MOST_POINTS, PodScore, ScorePlugin, Scores
 from vgpu_scheduler.state import NodeTable, PodCounter, State
 
-__all__ = ["POD_TOPOLOGY_SPREAD_PLUGIN", "POD_TOPOLOGY_SPREAD_SCORE", "SpreadFilter", "SpreadScore", "system_defaults"]
-
-
 _REJECTIONS: Final = RejectionCodes((SPREAD, SPREAD_LABEL))
 _SKEWED, _UNLABELLED = 1, 2
 
 
 def label_values(pod: Pod, constraints: tuple[SpreadConstraint, ...]) -> tuple[str | None, ...]:
-    """Return the values of the pod's labels that say which pods are counted for it."""
+    """Return the pod's values of the constraints' ``matchLabelKeys``."""
     return tuple(pod.labels.get(key) for constraint in constraints for key in constraint.match_label_keys)
 
 
@@ -35,7 +32,7 @@ def _key(pod: Pod, state: State) -> Hashable | None:
 
 
 class EligibleNodes:
-    """Which nodes a pod's constraints count: those that the pod selects, and whose taints it tolerates, if asked for.
+    """The nodes that a constraint counts, by its ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``.
 
     Parameters
     ----------
@@ -50,7 +47,7 @@ class EligibleNodes:
         )
 
     def __call__(self, constraint: SpreadConstraint, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Answer for each of the rows; shape as ``rows``."""
+        """Tell for each of the rows whether it counts; shape as ``rows``."""
         eligible = np.ones(rows.shape[0], dtype=np.bool_)
         if constraint.honors_affinity and self._affinity:
             eligible &= self._affinity(nodes, rows)
@@ -60,18 +57,18 @@ class EligibleNodes:
 
 
 class CountedConstraint:
-    """A constraint of a pod, with the counter of the pods that it is about.
+    """A constraint of a pod, with the counter of the pods that it selects.
 
     Parameters
     ----------
     constraint
         The constraint.
     selector
-        Which pods it is about; None for none.
+        Selects the pods to count; None for none.
     namespace
-        Where they are.
+        The namespace of the pods.
     state
-        What is known; ``close`` must follow when the constraint is no longer needed.
+        The state; ``close`` must follow when the constraint is no longer needed.
     """
 
     def __init__(
@@ -80,7 +77,7 @@ class CountedConstraint:
         self.rule = constraint
         self.selector = selector
         self._state = state
-        # A selector without requirements selects the pod itself and yet counts nobody: so kube-scheduler has it.
+        # As in kube-scheduler, an empty selector selects the pod itself but counts no other pods.
         counted = selector if selector is not None and selector.requirements else None
         pods = PodSelector(counted, frozenset((namespace,)))
         self._counter: PodCounter | None = (
@@ -100,7 +97,7 @@ class CountedConstraint:
         counts : NDArray[int64], shape (values + 1,)
             By the id of the label's value; 0 where no node counts. The last entry, for nodes without it, is 0.
         fewest : int
-            The fewest pods of a domain where a node counts; 0 with fewer of these than there must be.
+            The fewest pods of an eligible domain; 0 if there are fewer domains than ``minDomains``.
         """
         column = nodes.labels.column(self.rule.topology_key)
         ids, size = column.ids.take(counted), len(column.values) + 1
@@ -110,29 +107,29 @@ class CountedConstraint:
         return counts, int(counts[domains].min()) if enough else 0
 
     def by_node(self) -> NDArray[np.int64]:
-        """Return how many of the pods each node has, by node row."""
+        """Return the number of selected pods on each node, by node row."""
         capacity = self._state.nodes.capacity
         return np.zeros(capacity, dtype=np.int64) if self._counter is None else self._counter.nodes.column(capacity)
 
     def selects(self, pod: Pod) -> bool:
-        """Tell whether a pod is one of those that are to lie evenly."""
+        """Tell whether the constraint selects a pod."""
         return self.selector is not None and self.selector.matches(pod.labels)
 
     def close(self) -> None:
-        """Let the pods be counted no more, unless others need it."""
+        """Release the pod counters."""
         if self._counter is not None:
             self._state.interpod.release(self._counter)
 
 
 class SpreadFilter(ClusterFilter):
-    """The hard constraints of pods that have the same; the pods that they are about are counted from now on.
+    """The hard constraints of pods with the same constraints; the pods that these select are counted from now on.
 
     Parameters
     ----------
     pod
-        One of the pods: its namespace, its spec, and the labels that its constraints depend on matter.
+        One of the pods: its namespace, its spec, and the labels that its constraints depend on are read.
     state
-        What is known; ``close`` must follow when the filter is no longer needed.
+        The state; ``close`` must follow when the filter is no longer needed.
     """
 
     rejections: Final = _REJECTIONS
@@ -146,11 +143,11 @@ class SpreadFilter(ClusterFilter):
         ]
 
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return which of the constraints are about the pod itself."""
+        """Return which of the constraints select the pod itself."""
         return tuple(constraint.selects(pod) for constraint in self._constraints)
 
     def close(self) -> None:
-        """Let the pods be counted no more, unless others need it."""
+        """Release the pod counters."""
         for constraint in self._constraints:
             constraint.close()
 
@@ -162,7 +159,7 @@ class SpreadFilter(ClusterFilter):
         for constraint in self._constraints:
             labelled &= nodes.labels.column(constraint.rule.topology_key).ids.take(everywhere) >= 0
         codes = np.zeros(rows.shape[0], dtype=np.int32)
-        # From the last constraint to the first, each overwriting what comes after it.
+        # From the last constraint to the first, so that the first overwrites the others.
         for constraint in reversed(self._constraints):
             domains = nodes.labels.column(constraint.rule.topology_key).ids.take(rows)
             counted = everywhere[labelled & self._eligible(constraint.rule, nodes, everywhere)]
@@ -188,8 +185,8 @@ class SoftConstraints(NamedTuple):
     constraints
         The constraints.
     all_keys
-        Whether nodes that lack the label of any of them are worth nothing. The system's defaults let nodes without a
-        zone still be spread over by hostname.
+        Whether nodes that lack the label of any constraint score 0. With the system defaults, nodes without a zone are
+        still scored by hostname.
     """
 
     constraints: tuple[SpreadConstraint, ...]
@@ -202,8 +199,8 @@ def system_defaults(selector: LabelSelector) -> SoftConstraints:
     Parameters
     ----------
     selector
-        Which pods belong together, as the services, replication controllers, replica sets and stateful sets say that
-        select the pod; it must have requirements.
+        The merged selector of the pod's services, replication controller, replica set or stateful set; it must have
+        requirements.
     """
     skews = ((HOSTNAME, 3), (ZONE, 5))
     return SoftConstraints(
@@ -212,16 +209,16 @@ def system_defaults(selector: LabelSelector) -> SoftConstraints:
 
 
 class SpreadScore(PodScore):
-    """How few pods a node's domains have, domains of large topologies counting more.
+    """Scores nodes by how few selected pods their domains have, weighted by the number of domains.
 
     Parameters
     ----------
     pod
-        One of the pods: its namespace, its spec, and the labels that its constraints depend on matter.
+        One of the pods: its namespace, its spec, and the labels that its constraints depend on are read.
     state
-        What is known; ``close`` must follow when the score is no longer needed.
+        The state; ``close`` must follow when the score is no longer needed.
     soft
-        The constraints; the pod's own unless given.
+        The constraints; by default the pod's own.
     """
 
     def __init__(self, pod: Pod, state: State, soft: SoftConstraints | None = None) -> None:
@@ -234,7 +231,7 @@ class SpreadScore(PodScore):
         ]
 
     def close(self) -> None:
-        """Let the pods be counted no more, unless others need it."""
+        """Release the pod counters."""
         for constraint in self._constraints:
             constraint.close()
 
@@ -246,7 +243,7 @@ class SpreadScore(PodScore):
         amount = np.zeros(rows.shape[0], dtype=np.float64)
         for constraint in self._constraints:
             amount += self._amount(constraint, rows, scored, counted)
-        # Halves are rounded up; what has no place among the domains is worth nothing, however it compares.
+        # Halves are rounded up; nodes without the labels score 0.
         raw = np.where(scored, np.floor(amount + 0.5).astype(np.int64), 0)
         return Scores(raw, _normalised(raw, scored))
 
@@ -262,9 +259,9 @@ class SpreadScore(PodScore):
         Parameters
         ----------
         rows, scored
-            The rows, and which of them have all labels that they need; shape (n,).
+            The rows, and which of them have all required labels; shape (n,).
         counted
-            All rows that have them; shape (m,).
+            All rows that have these labels; shape (m,).
         """
         nodes = self._state.nodes
         column, by_node = nodes.labels.column(constraint.rule.topology_key), constraint.by_node()
@@ -282,7 +279,7 @@ class SpreadScore(PodScore):
         return np.where(ids >= 0, amount, 0.0)
 
     def _with_all_keys(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which rows have the labels of all constraints, if they must."""
+        """Tell which rows have the labels of all constraints, if ``all_keys``."""
         found = np.ones(rows.shape[0], dtype=np.bool_)
         for constraint in self._constraints if self._all_keys else ():
             found &= self._state.nodes.labels.column(constraint.rule.topology_key).ids.take(rows) >= 0
@@ -290,7 +287,7 @@ class SpreadScore(PodScore):
 
 
 def _normalised(raw: NDArray[np.int64], scored: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Turn what is scored around, so that the least is worth 100; all of it is if there is nothing at all."""
+    """Reverse the scores so that the smallest amount gets 100 points; all rows get 100 if all amounts are 0."""
     amounts = raw[scored]
     largest = amounts.max(initial=0)
     if not largest:
@@ -300,7 +297,7 @@ def _normalised(raw: NDArray[np.int64], scored: NDArray[np.bool_]) -> NDArray[np
 
 
 def _soft(pod: Pod, state: State) -> SoftConstraints | None:
-    """Return the constraints that rank nodes for a pod: its own, or the system's if it has none at all."""
+    """Return the soft constraints of a pod, or the system defaults if it has no constraints at all."""
     if pod.spec.soft_spread:
         return SoftConstraints(pod.spec.soft_spread)
     selector = None if pod.spec.hard_spread else state.selecting.selector_of(pod)

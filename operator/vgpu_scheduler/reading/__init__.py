@@ -1,6 +1,6 @@
-"""A cluster as it is read: the live one with the user's own rights, or files.
+"""Reads a cluster for a command: the live one with the user's own rights, or files.
 
-What is exported is imported when it is first used: the commands know their options without the kernels.
+Exports are imported on first use, so that commands can list their options without loading the kernels.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     )
     from vgpu_scheduler.reading.facts import (
         UnauthorizedError,
-        facts_beside_view,
         facts_of_files,
         facts_of_view,
         read_facts,
+        read_facts_with_view,
     )
-    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, yaml_files
+    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, version_problem, yaml_files
     from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
+    from vgpu_scheduler.reading.kube_state_metrics import DeletedPodQuery, DeletedPods, deleted_pods
     from vgpu_scheduler.reading.lists import list_objects
-    from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
+    from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions, PrometheusServer
     from vgpu_scheduler.reading.page import ask_page
     from vgpu_scheduler.reading.policies import policies_among, read_policies
     from vgpu_scheduler.reading.prometheus import hours_in_prometheus
@@ -71,11 +72,14 @@ __all__ = [
     "CardPlace",
     "ClusterOptions",
     "ClusterView",
+    "DeletedPodQuery",
+    "DeletedPods",
     "ExplainedPod",
     "FileError",
     "Forecaster",
     "MissingRightsError",
     "PageOptions",
+    "PrometheusServer",
     "SchedulerSettings",
     "SettingsObjects",
     "SimulatedPods",
@@ -88,12 +92,12 @@ __all__ = [
     "change_nodes",
     "connect_to",
     "creation_warnings",
+    "deleted_pods",
     "describe_decision",
     "describe_place",
     "describe_terminating",
     "documents",
     "explain_one",
-    "facts_beside_view",
     "facts_of_files",
     "facts_of_view",
     "find_card",
@@ -119,6 +123,7 @@ __all__ = [
     "policies_among",
     "read_cluster",
     "read_facts",
+    "read_facts_with_view",
     "read_files",
     "read_live_cluster",
     "read_namespace",
@@ -127,6 +132,7 @@ __all__ = [
     "read_text",
     "record_of",
     "settings_from_file",
+    "version_problem",
     "view_warnings",
     "waits_for_volumes",
     "why_no_more",
@@ -138,18 +144,28 @@ __all__ = [
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus", "page", "policies", "asked_pods", "scenario", "facts", "forecasting"),
+    *(
+        "explained",
+        "prometheus",
+        "kube_state_metrics",
+        "page",
+        "policies",
+        "asked_pods",
+        "scenario",
+        "facts",
+        "forecasting",
+    ),
 )
-"""Where it is looked for, in this order: the first takes no time."""
+"""The modules that are searched for an export, in order; the first one is cheap to import."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for.
+    """Import an export on first use.
 
     Raises
     ------
     AttributeError
-        If there is nothing of that name.
+        If there is no export of that name.
     """
     if name in __all__:
         for home in _HOMES:

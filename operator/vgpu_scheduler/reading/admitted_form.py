@@ -1,4 +1,4 @@
-"""Pods that are to be created, as the admission webhook completes what they ask of cards."""
+"""New pods as the admission webhook completes their card requests."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.objects.containers import containers_of
 
-__all__ = ["as_admitted", "is_left_out"]
-
-_ON: Final = "placed as the admission webhook completes it, which asks {}"
-_OFF: Final = "placed as it is written; an admission webhook (HAMi's, or admission.enabled) would have it ask {}"
+_ON: Final = "placed as the admission webhook changes it: it asks for {}"
+_OFF: Final = "placed as it is written; an admission webhook (HAMi's, or admission.enabled) would make it ask for {}"
 _REFUSED: Final = "placed as it is written, though the admission webhook refuses it: {}"
 
 
 def as_admitted(
     world: World, settings: Settings, pods: Sequence[Mapping[str, Any]], namespace: str
 ) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return pods as they are stored, and a part of a sentence where that asks something else of cards than is written.
+    """Return pods as they are stored, and a note if the webhook changes their card requests, or refuses them.
 
     Parameters
     ----------
     pods
-        Those of one template, as they are written; at least one. They ask the same, so what is done is decided once.
+        The pods of one template, as written; at least one. Their requests are equal, so one review serves all.
     """
     pod, engine, chosen = pods[0], world.engine, settings.admission
     if is_left_out(world, settings, pod, namespace):
@@ -49,13 +47,13 @@ def as_admitted(
 
 
 def is_left_out(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
-    """Tell whether the webhook is not asked about a pod of a namespace, whose labels are none where it is not known."""
+    """Tell whether the webhook skips pods of a namespace; an unknown namespace counts as one without labels."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return is_exempt(labels, world.namespaces.get(namespace, {}), namespace, settings.lease.namespace)
 
 
 def _claims(world: World, pod: Mapping[str, Any]) -> object:
-    """Return what a pod claims; nothing where it is refused, or cannot be read."""
+    """Return the claims of a pod with its usage warnings; None if the pod is refused, or cannot be read."""
     try:
         read = world.pod(pod, again=True)
     except WorldError:
@@ -64,7 +62,7 @@ def _claims(world: World, pod: Mapping[str, Any]) -> object:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in which amounts containers differ."""
+    """Yield the differences between the limits of two versions of a pod."""
     for (_, _, one), (_, _, other) in zip(containers_of(before), containers_of(after), strict=True):
         asked, then = ((each.get("resources") or {}).get("limits") or {} for each in (one, other))
         for name, amount in then.items():

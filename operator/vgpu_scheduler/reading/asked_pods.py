@@ -1,4 +1,4 @@
-"""The pods that files or a text ask about, each in the namespace that kubectl would create it in."""
+"""The new pods that files or a text describe, each in the namespace in which kubectl would create it."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ from vgpu_scheduler.whatif import (
     with_job_sets,
 )
 
-__all__ = ["Warn", "at_home", "is_at_home", "namespaces_of", "new_pods", "nothing_to_place", "within"]
-
 Warn = Callable[[str], None]
-"""Is called with what somebody should know beside the answer."""
+"""Called with each warning for the user."""
 
 _ALWAYS_THERE: Final = "default"
 _NAMES_NODE: Final = (
-    "names a node (spec.nodeName): on its creation it would be there at once, without a scheduler and without cards;"
-    " it is placed as if it named none"
+    "names a node (spec.nodeName): it would be created there, without a scheduler and without cards; it is "
+    "placed as if it named none"
 )
 _INSTEAD_OF: Final = {
     "CronJob": " (write its spec.jobTemplate as a Job)",
+    "DaemonSet": " (write its spec.template as a Pod, one for each of its nodes)",
     "Job.batch.volcano.sh": " (it is left to Volcano's scheduler; write each of its spec.tasks as a Job)",
     "RayCronJob": " (write its spec.jobTemplate as a RayJob)",
     "RayService": " (write its spec.rayClusterConfig as a RayCluster)",
     "TrainJob": " (add its runtime to the files)",
 }
-"""What can be placed instead of objects of a kind that is known, and is no mistake."""
+"""What to write instead of objects of a known kind that cannot be placed."""
 
 
 def new_pods(
     world: World, view: ClusterView, objects: Sequence[FileObject], warn: Warn, *, once: bool = False
 ) -> list[Pod]:
-    """Return the pods that objects ask about, or one of each template, after what comes with them was made.
+    """Return the pods of objects, or one of each template, after adding the other objects to the world.
 
     Raises
     ------
@@ -75,45 +74,45 @@ def new_pods(
             pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if view.has_read("Namespace"):
-            warn(f"Namespace {namespace} is not there: the API server takes no pod of it before it is made")
+            warn(f"Namespace {namespace} does not exist: the API server accepts no pod of it before it is created")
     for text, titles in told.items():
         warn(f"{first_of([*titles], 1)}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
-            warn(f"Pod {key} is there {times} times: each is placed")
+            warn(f"Pod {key} is defined {times} times: each is placed")
     return pods
 
 
 def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:
-    """Return objects, each in the namespace that kubectl would create it in.
+    """Return objects, each with the namespace in which kubectl would create it.
 
     Parameters
     ----------
     home
-        That of objects that name none.
+        The namespace of objects that name none.
     named
-        The one that ``-n`` names, if it does.
+        The namespace given with ``-n``, if any.
 
     Raises
     ------
     WorldError
-        If an object names another one than ``-n``.
+        If an object names another namespace than ``-n``.
     """
     return [_at_home(obj, home, named) for obj in with_job_sets(objects)]
 
 
 def namespaces_of(objects: Sequence[FileObject]) -> list[str]:
-    """Return the namespaces of the pods that objects ask about."""
+    """Return the namespaces of the pods and workloads among objects."""
     return sorted({str(obj["metadata"]["namespace"]) for obj in objects if _has_own_pods(obj)})
 
 
 def within(objects: Sequence[FileObject], namespace: str) -> list[FileObject]:
-    """Return the objects of a namespace, and those of none."""
+    """Return the objects of a namespace, and those without one."""
     return [obj for obj in objects if not is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
 
 
 def is_at_home(obj: FileObject) -> bool:
-    """Tell whether an object is of a kind of which each is in a namespace."""
+    """Tell whether an object is of a namespaced kind."""
     return (is_workload(obj) or obj.get("kind") in NAMESPACED_KINDS) and isinstance(obj.get("metadata"), Mapping)
 
 
@@ -134,7 +133,7 @@ def _at_home(obj: FileObject, home: str, given: str | None) -> FileObject:
 
 
 def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> None:
-    """Warn about fields of a workload that have no effect, once for the pods of a template, and of what is assumed."""
+    """Warn about fields of a workload that have no effect, once per template, and about assumptions."""
     for each in made.sets:
         for text in unknown_fields(each.pods[0]) if each.pods else ():
             warn(f"{title(workload)}: {each.path}{text}")
@@ -145,7 +144,7 @@ def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> Non
 def _stored(
     world: World, settings: Settings, workload: Mapping[str, Any], template: PodSet, pods: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Pod], list[str]]:
-    """Read pods as the API server would store them, and return what is to be said of that."""
+    """Read pods as the API server would store them; also return notes about changes."""
     if not pods:
         return [], []
     first = _pod(world, workload, template, pods[0])
@@ -162,20 +161,20 @@ def _stored(
 
 
 def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mapping[str, Any]) -> Pod:
-    """Read a pod as the API server would take it."""
+    """Read a pod, refusing what the API server would refuse."""
     try:
         read = world.pod(pod)
     except WorldError as error:
         raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:
         empty = f"{template.path}spec.containers is empty"
-        raise WorldError(f"{title(workload)}: {empty}: the API server takes no such pod")
+        raise WorldError(f"{title(workload)}: {empty}: the API server rejects such a pod")
     return read
 
 
 def nothing_to_place(world: World, where: str) -> WorldError:
-    """Return the error that says where no pod is, and what is there instead."""
+    """Return the error for files without pods, which names the objects in them."""
     hints = {kind: _INSTEAD_OF.get(kind) or did_you_mean(kind, WORKLOADS) for kind in sorted(world.ignored)}
     others = ", ".join(f"{kind or '(none)'}{hint}" for kind, hint in hints.items())
-    instead = f"; of no use here are objects of kind {others}" if others else ""
-    return WorldError(f"{where}: there is no pod to place in it{instead}")
+    instead = f"; objects of kind {others} cannot be used here" if others else ""
+    return WorldError(f"{where}: it contains no pod to place{instead}")

@@ -1,31 +1,30 @@
-"""Cards by their names: as ``top cards`` shows them, and as much of that as says which one is meant."""
+"""Find cards by name or by a unique prefix of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from vgpu_scheduler.model import first_of
+from vgpu_scheduler.model import did_you_mean, first_of
 from vgpu_scheduler.whatif import World, WorldError, card_name
 
-__all__ = ["CardPlace", "card_places", "find_card"]
-
 _KINDS = ("card/", "cards/")
-"""What may stand before a name, as ``-o name`` writes it."""
+"""Prefixes of names, as ``-o name`` writes them."""
 _MOST_CANDIDATES = 10
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class CardPlace(NamedTuple):
-    """A card and where it is.
+    """A card and its node.
 
     Attributes
     ----------
     name
-        As ``top cards`` shows it.
+        The card's name as ``top cards`` shows it.
     uuid
-        As its dialect knows it.
+        The card's UUID in its dialect.
     annotation
-        The annotation of its node that lists cordoned cards; empty where cards of its vendor cannot be cordoned.
+        The annotation of the node that lists cordoned cards; empty if cards of this vendor cannot be cordoned.
     """
 
     node: str
@@ -35,12 +34,12 @@ class CardPlace(NamedTuple):
     annotation: str
 
     def __str__(self) -> str:
-        """Name it so that nothing else is meant."""
+        """Return an unambiguous name."""
         return f"{self.node}/{self.name}"
 
 
 def card_places(world: World, nodes: Iterable[str] | None = None) -> Iterator[CardPlace]:
-    """Yield all cards, or those of some nodes, by node; one that two dialects know comes twice."""
+    """Yield all cards, or those of some nodes, by node; a card that two dialects register comes twice."""
     for node, dialect, device in world.listed_devices(nodes=sorted(world.nodes if nodes is None else nodes)):
         if not device.part:
             name, annotation = card_name(device.vendor, device.uuid), dialect.inventory.cordons.get(device.vendor, "")
@@ -48,9 +47,9 @@ def card_places(world: World, nodes: Iterable[str] | None = None) -> Iterator[Ca
 
 
 def find_card(world: World, name: str) -> CardPlace:
-    """Return the card of a name: its own or its UUID, or a beginning that no other card has, also as ``NODE/CARD``.
+    """Return the card with a name or UUID, or with a unique prefix of either, optionally as ``NODE/CARD``.
 
-    A name that a table cut short is such a beginning.
+    A name that a table has truncated is such a prefix.
 
     Raises
     ------
@@ -63,15 +62,27 @@ def find_card(world: World, name: str) -> CardPlace:
     found = [place for place in places if meant in _names(place)] or [
         place for place in places if meant and any(known.startswith(meant) for known in _names(place))
     ]
+    is_node = _if_node(world, meant)
     if not found:
-        raise WorldError(f"there is no card {name}: `vgpu-scheduler top cards` shows what there is")
+        if is_node:
+            raise WorldError(f"there is no card {name}{is_node}")
+        alike = did_you_mean(meant, (known for place in places for known in _names(place)))
+        raise WorldError(f"there is no card {name}{alike or ':'} `vgpu-scheduler top cards` lists all cards")
     candidates = list(dict.fromkeys(map(str, found)))
     if len(candidates) > 1:
         on_node = ", or NODE/CARD" if "/" not in meant and len({place.node for place in found}) > 1 else ""
-        is_node = f"; {meant} is a node, too" if meant in world.nodes else ""
         which = first_of(candidates, _MOST_CANDIDATES)
-        raise WorldError(f"card {name} may be {which}: write more of it{on_node}{is_node}")
+        raise WorldError(f"card {name} may be {which}: write a longer part of its name{on_node}{is_node}")
     return next((place for place in found if place.annotation), found[0])
+
+
+def _if_node(world: World, name: str) -> str:
+    """Return how the cards of a node are listed; empty if there is no node of that name."""
+    if name not in world.nodes:
+        return ""
+    hostname = (world.nodes[name]["metadata"].get("labels") or {}).get(_HOSTNAME, "")
+    how = f": `vgpu-scheduler top cards -l {_HOSTNAME}={hostname}` lists its cards" if hostname else ""
+    return f"; {name} is a node{how}"
 
 
 def _names(place: CardPlace) -> set[str]:

@@ -1,4 +1,4 @@
-"""What the doctor expects of a cluster, by the settings of its scheduler."""
+"""What the doctor expects of a cluster, derived from the settings of its scheduler."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ _NAME = "vgpu-scheduler"
 
 
 async def expectations(api: ApiClient, config: Path | None, namespace: str) -> tuple[ExpectedSettings, list[Finding]]:
-    """Return what the scheduler is set to, and what of that cannot be understood.
+    """Return what the installed scheduler expects, and findings about settings that cannot be understood.
 
     Raises
     ------
     SettingsError
         If the file cannot be read.
+    ApiUnreachableError
+        If the API server does not return the installed objects.
     """
     return expected_of(await read_settings(api, config, namespace), namespace)
 
 
 def expected_of(installed: SchedulerSettings, namespace: str) -> tuple[ExpectedSettings, list[Finding]]:
-    """Return what a scheduler with these settings needs, and what of them cannot be understood."""
+    """Return what a scheduler with these settings expects, and findings about settings that cannot be understood."""
     unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), installed.problem)
     return _expected(installed, namespace), [unreadable] if installed.problem else []
 

@@ -1,4 +1,4 @@
-"""One pod explained, with what its cluster is and what may be told of it."""
+"""The explanation of one pod, restricted to what a user may see."""
 
 from __future__ import annotations
 
@@ -14,33 +14,23 @@ from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_wh
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, awaited_volumes, explain_bound, explain_pod
 
-__all__ = [
-    "ExplainedPod",
-    "describe_decision",
-    "describe_place",
-    "describe_terminating",
-    "explain_one",
-    "record_of",
-    "why_no_more",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPod:
-    """What is to be said of a pod that waits, or of one that is bound.
+    """The explanation of a pending or bound pod.
 
     Attributes
     ----------
     found
-        Of a bound pod: what would become of it if it were created now, without itself.
+        The explanation; for a bound pod, as if it were recreated now.
     scheduler
-        The settings by which it was asked.
+        The settings that were used.
     ended
-        The namespaces of the pods that remedies would end, by the UIDs of these.
+        The namespaces of the pods that remedies would end, by UID.
     is_announced
-        Whether its scheduler, another one, has announced it for its node and has not bound it.
+        Whether another scheduler has announced the pod for its node without having bound it.
     awaited
-        The claims of one that waits and has a node whose volumes are being made, each with the node they are made for.
+        For a pending pod that has a node: the claims whose volumes are being provisioned, each with its node.
     """
 
     pod: Pod
@@ -52,15 +42,15 @@ class ExplainedPod:
 
     @property
     def waits_for(self) -> list[str]:
-        """Which volumes it waits for, a sentence each."""
+        """The volumes for which it waits, one sentence each."""
         return [
-            f"Its claim {claim} waits for the volume that is made for node {where}: the events of the claim say more."
+            f"Its claim {claim} waits for the volume that is provisioned for node {where}: see the events of the claim."
             for claim, where in self.awaited
         ]
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is bound to a node, or as good as bound there by another scheduler."""
+        """Whether it is bound to a node, or announced for one by another scheduler."""
         return bool(self.pod.node_name)
 
     @property
@@ -70,7 +60,7 @@ class ExplainedPod:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces of other pods that are named as going for it or for whom it goes."""
+        """The namespaces of other pods that are named, as victims, preemptors or holders of reservations."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
         preempting = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
         keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *preempting]
@@ -78,21 +68,21 @@ class ExplainedPod:
 
     @property
     def where(self) -> str:
-        """Where a bound pod is, in a sentence."""
+        """The node of a bound pod, as a sentence."""
         return describe_place(self.pod, is_announced=self.is_announced)
 
     @property
     def ending(self) -> str:
-        """That a bound pod is being deleted, in a sentence; empty where it is not, or it is said for whom it goes."""
+        """A sentence if a bound pod is being deleted; empty if it is not, or its preemptor is named anyway."""
         return "" if self.found.preempted_by is not None else describe_terminating(self.pod)
 
     @property
     def record(self) -> list[str]:
-        """What was written down when a bound pod was decided, in lines."""
+        """The recorded decision about a bound pod, as lines."""
         return describe_decision(self.pod, is_announced=self.is_announced)
 
     def without_others(self, mine: Collection[str]) -> ExplainedPod:
-        """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
+        """Hide the names of pods outside the namespaces in which the user may delete pods."""
         found, allowed = self.found, frozenset(mine)
         remedies = [
             each if allowed.issuperset(map(self.ended.get, each.ended)) else each.without_names()
@@ -108,7 +98,7 @@ class ExplainedPod:
         return replace(self, found=told)
 
     def lines(self, *, wide: bool = False) -> list[str]:
-        """Say it to people, in lines."""
+        """Format the explanation for people, as lines."""
         pod, found = self.pod, self.found
         if not self.is_bound:
             settings = self.scheduler.settings
@@ -122,13 +112,13 @@ class ExplainedPod:
             *([f"  {found.preempted_by.text()}"] if found.preempted_by is not None else []),
             *([f"  {self.ending}"] if self.ending else []),
             "",
-            f"If it were created now, without itself, it would go {here}:",
+            f"If it were created now instead, it would go {here}:",
             "",
             found.text(wide=wide),
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the explanation as plain values."""
         plain: dict[str, Any]
         if not self.is_bound:
             named = {"named": self.pod.scheduler_name, "ours": self.ours}
@@ -146,7 +136,7 @@ class ExplainedPod:
 def explain_one(
     world: World, scheduler: SchedulerSettings, pod: Pod, node: str = "", *, all_cards: bool = False
 ) -> ExplainedPod:
-    """Explain a pod of a world; a bound one is another pod for the world afterwards.
+    """Explain a pod of a world.
 
     Parameters
     ----------
@@ -158,37 +148,35 @@ def explain_one(
     awaited = tuple(awaited_volumes(world, pod)) if pod.uid in world.pending and not gated(pod) else ()
     found = ask(world, pod, node, all_cards=all_cards)
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
-    if ask is explain_bound:
-        world.restore_pod(pod)
     return ExplainedPod(pod, found, scheduler, ended, is_announced, awaited if found.answer.node else ())
 
 
 def describe_place(pod: Pod, *, is_announced: bool) -> str:
-    """Say where a pod is that is bound, or announced for its node by another scheduler, in a sentence."""
+    """Return a sentence about the node to which a pod is bound, or for which another scheduler announced it."""
     return announced_for(pod, pod.node_name) if is_announced else f"{pod.key} is bound to {pod.node_name}."
 
 
 def describe_decision(pod: Pod, *, is_announced: bool) -> list[str]:
-    """Word what was written down when a bound pod was decided; nothing is of one that is only announced."""
+    """Describe the recorded decision about a bound pod; there is none for a pod that is only announced."""
     return [] if is_announced else _describe_record(record_of(pod.annotations))
 
 
 def describe_terminating(pod: Pod) -> str:
-    """Say that a bound pod is being deleted, in a sentence; empty where it is not."""
-    return "It is being deleted: what it has counts as used until it has ended." if pod.deleting else ""
+    """Return a sentence if a bound pod is being deleted; otherwise an empty one."""
+    return "It is being deleted: its resources count as used until it has ended." if pod.deleting else ""
 
 
 def why_no_more(pod: Pod | None) -> str:
-    """Say of a pod that is there why it neither waits nor runs, without its name; empty where nothing says so."""
+    """Return a clause why an existing pod neither waits nor runs; empty if it does."""
     if pod is None or (pod.node_name and not pod.terminal):
         return ""
     if pod.terminal:
         return f"has ended ({pod.phase}): it neither waits nor runs"
-    return "is being deleted and is bound to no node: it waits no more" if pod.deleting else ""
+    return "is being deleted and is bound to no node: it no longer waits" if pod.deleting else ""
 
 
 def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Return what was written down when a pod was decided; empty where nothing was."""
+    """Return the decision that is recorded in a pod's annotations; empty if there is none."""
     try:
         found = json.loads(annotations.get(DECISION, "{}"))
     except ValueError:
@@ -197,9 +185,9 @@ def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _describe_record(record: Mapping[str, Any]) -> list[str]:
-    """Word what was written down when a pod was decided."""
+    """Describe a recorded decision."""
     if not record:
-        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
+        return ["vgpu-scheduler recorded no decision: it did not bind the pod"]
     nodes = record.get("nodes", "?")
     among = counted(nodes, "node") if isinstance(nodes, int) else f"{nodes} nodes"
     lines = [f"decided among {among}, score {record.get('score', '?')}"]

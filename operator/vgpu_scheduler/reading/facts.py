@@ -1,4 +1,4 @@
-"""Reads everything that the checks of :mod:`vgpu_scheduler.doctor` need: from the API server, or from files."""
+"""Read everything that the checks of :mod:`vgpu_scheduler.doctor` need, from the API server or from files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from vgpu_scheduler.doctor import (
     OF_A_NAMESPACE,
     RIGHTS,
     ROLE_FACTS,
+    AccessQuestion,
     AccessReviews,
-    ClusterSnapshot,
+    DoctorInput,
     ExpectedSettings,
     Finding,
     ListedKind,
-    Question,
     Rbac,
     Rights,
     Server,
-    beside_fact,
     decode_fact,
+    inventory_fact,
     objects_of,
     questions,
 )
@@ -41,43 +41,41 @@ from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import ClusterView, read_cluster
 from vgpu_scheduler.whatif.objects.objects import with_uid
 
-__all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of_view", "read_facts"]
-
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
 _REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
 
 
 class UnauthorizedError(Exception):
-    """The API server does not know the user."""
+    """The API server rejects the user's credentials."""
 
 
 @dataclass(slots=True)
 class _Collected:
-    """What the API server has answered so far."""
+    """What has been read so far."""
 
     objects: dict[str, list[Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
-    """The kinds of which files have no object, nor say that there is none."""
+    """The kinds of which files have no object, without saying that there is none."""
     findings: list[Finding] = field(default_factory=list)
 
     def take(self, fact: ListedKind, items: Iterable[Any]) -> None:
-        """Take in objects of a kind, beside those that are known of it."""
+        """Add objects of a kind to those already read."""
         values, unreadable = decode_fact(fact, items)
         self.objects.setdefault(fact.kind, []).extend(values)
         self.findings += unreadable
 
     def take_all(self, facts: Iterable[ListedKind], objects: Iterable[Mapping[str, Any]]) -> None:
-        """Take in the objects of some kinds, of which there may be none."""
+        """Add the objects of some kinds, each of which may have none."""
         by_kind: dict[str, list[Mapping[str, Any]]] = {}
         for obj in objects:
             by_kind.setdefault(str(obj.get("kind")), []).append(obj)
         for fact in facts:
             self.take(fact, [obj for obj in by_kind.get(_object_kind(fact), ()) if fact.is_of(obj)])
 
-    def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> ClusterSnapshot:
-        """Return all that was collected."""
-        return ClusterSnapshot(
+    def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> DoctorInput:
+        """Return everything that was read."""
+        return DoctorInput(
             expected=expected,
             server=server,
             objects=self.objects,
@@ -93,25 +91,25 @@ def _object_kind(fact: ListedKind) -> str:
 
 
 def _facts_for(expected: ExpectedSettings) -> list[ListedKind]:
-    """Return what every look takes at a cluster whose scheduler is set so."""
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
-    return [*FACTS, *map(beside_fact, beside)]
+    """Return the kinds to read from a cluster whose scheduler has these settings."""
+    inventories = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
+    return [*FACTS, *map(inventory_fact, inventories)]
 
 
-async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> ClusterSnapshot:
-    """Read what the checks need, as far as the user may.
+async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> DoctorInput:
+    """Read what the checks need, within the rights of the user.
 
     Parameters
     ----------
     namespace
-        Read the policies and quotas of this one alone; empty for those of all.
+        Read policies and quotas of this namespace only; empty for all namespaces.
 
     Raises
     ------
     UnauthorizedError
-        If the API server knows neither the user nor its own version.
+        If the API server rejects the credentials even for its version.
     ApiUnreachableError
-        If it does not answer.
+        If the API server does not answer.
     SettingsError
         If the settings file cannot be read.
     """
@@ -129,8 +127,8 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
     return replace(seen, rights=rights, findings=tuple(collected.findings))
 
 
-def facts_of_files(options: ClusterOptions, namespace: str = "") -> ClusterSnapshot:
-    """Return what files tell of a cluster; see :func:`facts_of_view`.
+def facts_of_files(options: ClusterOptions, namespace: str = "") -> DoctorInput:
+    """Return what files contain for the checks; see :func:`facts_of_view`.
 
     Raises
     ------
@@ -140,15 +138,17 @@ def facts_of_files(options: ClusterOptions, namespace: str = "") -> ClusterSnaps
     return facts_of_view(read_cluster(options), options.scheduler_namespace, namespace)
 
 
-def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> ClusterSnapshot:
-    """Return what files told of a cluster; a kind of which they have no object was not read, unless they say so.
+def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> DoctorInput:
+    """Return what a view from files has for the checks.
+
+    Kinds without objects count as not read, unless the files say otherwise.
 
     Parameters
     ----------
     scheduler_namespace
-        Where the scheduler is installed.
+        The namespace of the scheduler.
     namespace
-        Look at the policies and quotas of this one alone; empty for those of all.
+        Use policies and quotas of this namespace only; empty for all namespaces.
     """
     expected, findings = expected_of(view.scheduler, scheduler_namespace)
     collected = _Collected(findings=findings)
@@ -167,29 +167,29 @@ def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = 
 
 
 def _identified(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object with a UID, by which others are told from it: files that people write may have none."""
+    """Return an object with a UID, which identifies it; hand-written files may lack one."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping) or metadata.get("uid"):
         return obj
     return {**obj, "metadata": with_uid(str(obj.get("kind")), obj)}
 
 
-async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> ClusterSnapshot:
-    """Return what the checks need: what was read already, and what else only they need, which is read now.
+async def read_facts_with_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> DoctorInput:
+    """Return what the checks need: objects of a view, and further kinds that are read now.
 
-    Who may do what is told by the roles alone, so that nothing but reads is asked.
+    Permissions are derived from roles, so that only read requests are made.
 
     Parameters
     ----------
     scheduler_namespace
-        Where the scheduler is installed.
+        The namespace of the scheduler.
 
     Raises
     ------
     UnauthorizedError
-        If the API server knows neither the user nor its own version.
+        If the API server rejects the credentials even for its version.
     ApiUnreachableError
-        If it does not answer.
+        If the API server does not answer.
     """
     server = await _server(api)
     expected, findings = expected_of(view.scheduler, scheduler_namespace)
@@ -213,7 +213,7 @@ async def _server(api: ApiClient) -> Server:
 
 
 async def _list_all(api: ApiClient, facts: Iterable[ListedKind], collected: _Collected) -> None:
-    """List every kind, some at a time; what cannot be listed is missing, with the reason."""
+    """List several kinds concurrently; record the kinds that cannot be listed, with the reason."""
 
     async def one(fact: ListedKind) -> None:
         try:
@@ -227,16 +227,16 @@ async def _list_all(api: ApiClient, facts: Iterable[ListedKind], collected: _Col
 
 
 async def _list(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
-    """List a kind; return what kept it from being listed, if anything did."""
-    found = await list_objects(api, fact.paths)
+    """List a kind; return the reason if it cannot be listed."""
+    found = await list_objects(api, *fact.paths)
     if found.refusal is not None:
-        return found.right(fact.right)
+        return found.message(fact.right)
     collected.take(fact, found.items)
     return None
 
 
 async def _get(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
-    """Read the objects that a fact names; return what kept one from being read, if anything did."""
+    """Read the named objects of a kind; return the reason if one cannot be read."""
     collected.objects[fact.kind] = []
     for name in fact.names:
         response = await api.request("GET", f"{fact.paths[0]}/{name}")
@@ -244,13 +244,13 @@ async def _get(api: ApiClient, fact: ListedKind, collected: _Collected) -> str |
             continue
         if not response.ok:
             del collected.objects[fact.kind]
-            return ListResult(refusal=response).right(fact.right)
+            return ListResult(refusal=response).message(fact.right)
         collected.take(fact, [response.body])
     return None
 
 
 async def _may_review(api: ApiClient) -> bool:
-    """Tell whether the API server may be asked who may do what."""
+    """Tell whether the user may create SubjectAccessReviews."""
     attributes = {"verb": "create", "group": "authorization.k8s.io", "resource": "subjectaccessreviews"}
     try:
         return await is_allowed(api, attributes)
@@ -258,10 +258,10 @@ async def _may_review(api: ApiClient) -> bool:
         return False
 
 
-async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Collected) -> AccessReviews | None:
-    """Ask who may do what; None if a question was not answered."""
+async def _reviewed(api: ApiClient, asked: Iterable[AccessQuestion], collected: _Collected) -> AccessReviews | None:
+    """Review the permissions of accounts; None if a review fails."""
 
-    async def one(question: Question) -> tuple[Question, bool]:
+    async def one(question: AccessQuestion) -> tuple[AccessQuestion, bool]:
         account = question.account
         return question, await is_allowed(api, question.attributes, (account.user, account.groups))
 
@@ -273,13 +273,13 @@ async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Colle
 
 
 async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
-    """Return what roles say about who may do what; None if they may not be read."""
+    """Derive permissions from roles; None if the user may not read them."""
     await _list_all(api, ROLE_FACTS, collected)
     return _rights_of_roles(collected, _REVIEW_RIGHT)
 
 
 def _rights_of_roles(collected: _Collected, needed: str = "") -> Rbac | None:
-    """Return what the collected roles say; None if some are missing, which is told with what else would do."""
+    """Derive permissions from the roles that were read; if some are missing, record why and return None."""
     kinds = [fact.kind for fact in ROLE_FACTS]
     reasons = [collected.missing.pop(kind) for kind in kinds if kind in collected.missing]
     if absent := [kind for kind in kinds if kind in collected.absent]:

@@ -1,36 +1,37 @@
-"""Files of the commands that work offline."""
+"""Read the files of commands that work offline."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION
 from vgpu_scheduler.reading.options import STDIN
-from vgpu_scheduler.settings import yaml_problem
+from vgpu_scheduler.settings import with_unique_keys, yaml_problem
 
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-# libyaml is ten times as fast, which is felt with a snapshot of a cluster.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml is ten times as fast, which matters for snapshots of clusters.
+_Loader: Any = with_unique_keys(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 _DEEPEST = 100
 _MOST_VALUES = 200_000
 _INDENTS = re.compile(r"^[ \-?]+", re.MULTILINE)
 _BRACKETS = re.compile(r"[\[\]{}]")
-TOO_DEEP = "something in it contains itself, or is nested too deeply"
+TOO_DEEP = "it contains itself somewhere, or is nested too deeply"
 
 
 class FileError(ValueError):
-    """A file that cannot be read; the message names it, and the line if it is its content."""
+    """A file that cannot be read; the message names it, and the line if its content is malformed."""
 
 
 def documents(path: Path) -> list[Any]:
-    """Return the documents of a YAML or JSON file, empty ones left out.
+    """Return the documents of a YAML or JSON file, without empty ones.
 
     Raises
     ------
@@ -41,12 +42,12 @@ def documents(path: Path) -> list[Any]:
 
 
 def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
-    """Return the documents of a text, empty ones left out.
+    """Return the documents of a text, without empty ones.
 
     Parameters
     ----------
     origin
-        Where it is from, for messages.
+        The source of the text, for messages.
     is_json
         Whether it is JSON rather than YAML.
 
@@ -61,9 +62,9 @@ def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
         found = [_json(text)] if is_json else list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:
         line, problem = yaml_problem(error)
-        raise FileError(f"{origin}{f':{line}' if line else ''}: no YAML: {problem}") from None
+        raise FileError(f"{origin}{f':{line}' if line else ''}: not valid YAML: {problem}") from None
     except json.JSONDecodeError as error:
-        raise FileError(f"{origin}:{error.lineno}: no JSON: {error.msg}") from None
+        raise FileError(f"{origin}:{error.lineno}: not valid JSON: {error.msg}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise FileError(f"{origin}: {error}") from None
     except RecursionError:
@@ -72,9 +73,9 @@ def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
 
 
 def _may_be_deep(text: str) -> bool:
-    """Tell whether YAML may be nested so deeply that libyaml, which does not look at that, ends the process.
+    """Tell whether YAML may be nested so deeply that libyaml, which has no limit, would crash the process.
 
-    Levels without brackets take a column each, or share one with a list below a key.
+    In block style each level takes at least one column, or shares one with a list below its key.
     """
     columns = max(map(len, _INDENTS.findall(text)), default=0)
     depth = deepest = 0
@@ -85,22 +86,22 @@ def _may_be_deep(text: str) -> bool:
 
 
 def check_extent(text: str, origin: str, most_values: int | None = _MOST_VALUES) -> None:
-    """Refuse YAML that is nested so deeply, or has so many values with its aliases written out, that reading it harms.
+    """Refuse YAML that is nested too deeply, or has too many values once aliases are expanded.
 
     Parameters
     ----------
     origin
-        Where it is from, for messages.
+        The source of the text, for messages.
     most_values
-        How many values it may have; None for any number.
+        The most values; None for no limit.
 
     Raises
     ------
     FileError
-        If it is so; of what is no YAML nothing is said.
+        If a limit is exceeded; malformed YAML is not reported here.
     """
     sizes: dict[str, int] = {}
-    opened: list[tuple[str, int]] = [("", 0)]  # the anchors of what is not complete, and its values so far
+    opened: list[tuple[str, int]] = [("", 0)]  # the open collections: their anchors, and their values so far
     try:
         for event in yaml.parse(text, _Loader):
             name, size = str(getattr(event, "anchor", None) or ""), 0
@@ -123,6 +124,16 @@ def check_extent(text: str, origin: str, most_values: int | None = _MOST_VALUES)
         return
 
 
+def version_problem(obj: Mapping[str, Any]) -> str:
+    """Say of a policy with an apiVersion that no API server has which one to write; empty for other objects."""
+    kind, version, served = obj.get("kind"), obj.get("apiVersion"), f"{GROUP}/{VERSION}"
+    if not isinstance(kind, str) or kind not in PLURALS or not version or version == served:
+        return ""
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"{kind} {name or 'without a name'}: apiVersion: there is no {version}: write {served}"
+
+
 def read_text(path: Path, encoding: str = "utf-8") -> str:
     """Return the text of a file, or of stdin.
 
@@ -134,19 +145,20 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     try:
         return sys.stdin.read() if path == STDIN else path.read_text(encoding=encoding)
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise FileError(f"{path}: {reason}") from None
 
 
 def _json(text: str) -> Any:
+    """Parse JSON; repeated keys are not looked for, since programs write it, and that takes long for large clusters."""
     found = json.loads(text)
     if r"\ud" in text.lower():
-        json.dumps(found, ensure_ascii=False).encode()  # raises where half of a character stands alone
+        json.dumps(found, ensure_ascii=False).encode()  # raises for an unpaired surrogate
     return found
 
 
 def yaml_files(path: Path) -> Iterator[Path]:
-    """Yield a file or pipe, or all YAML and JSON files of a folder and its folders, by name."""
+    """Yield a file or pipe, or all YAML and JSON files below a folder, by name."""
     if path == STDIN or (path.exists() and not path.is_dir()):
         yield path
         return

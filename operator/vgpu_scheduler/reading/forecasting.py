@@ -1,4 +1,4 @@
-"""How long the pods of a cluster will wait that was read: from its own pods, or from a history of it."""
+"""Forecast how long pods of a cluster will wait, from the durations of its pods or from a recorded history."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.whatif import World
 
-__all__ = ["Forecaster", "waits_for_volumes", "with_forecast"]
-
 
 class Forecaster:
-    """Says how long pods will wait in a cluster as it is when this is made; what a world is asked later changes it.
+    """Forecasts waits in a cluster as it is now; later changes of the world have no effect.
 
     Parameters
     ----------
     history
-        What is known of how long pods run, and which come; without one, that is what the pods that are there tell.
+        The recorded history of durations and arrivals; without one, the pods of the world are used.
     """
 
     def __init__(self, world: World, view: ClusterView, history: History | None = None) -> None:
@@ -35,33 +33,33 @@ class Forecaster:
         self._present = present_of(world.engine, view.read_at.timestamp(), lambda pod: placed_at(pods.get(pod.uid, {})))
 
     def of(
-        self, pods: Sequence[Pod], budget: int = BUDGET, on_course: Callable[[int], None] = lambda _: None
+        self, pods: Sequence[Pod], budget: int = BUDGET, on_draw: Callable[[int], None] = lambda _: None
     ) -> dict[str, Forecast | NoForecast]:
-        """Return how much longer some pods wait, by UID.
+        """Return how much longer pods wait, by UID.
 
         Parameters
         ----------
-        budget, on_course
+        budget, on_draw
             As for :func:`vgpu_scheduler.forecast.waiting.replay_waits`.
         """
         if self._read is None:
-            return {pod.uid: NoForecast("nothing tells when the cluster was as it is here") for pod in pods}
-        return forecast(self._present, self._past, self._options, pods, budget=budget, on_course=on_course)
+            return {pod.uid: NoForecast("the time at which the cluster was in this state is not known") for pod in pods}
+        return forecast(self._present, self._past, self._options, pods, budget=budget, on_draw=on_draw)
 
 
 def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, NoForecast]:
-    """Return what is said of pods that have a node and wait for volumes there, by UID.
+    """Return the answers for pods that have a node and wait for volumes there, by UID.
 
     Parameters
     ----------
     awaited
-        The claims that each pod waits for, with the node that the volumes are made for.
+        The claims for which each pod waits, each with the node for which its volume is made.
     """
     return {
         uid: NoForecast(
             f"it waits for {'volumes' if len(claims) > 1 else 'the volume'} of claim{'s' * (len(claims) > 1)}"
-            f" {', '.join(claim for claim, _ in claims)}, made for node {claims[0][1]}, and nobody knows when"
-            f" {'they are' if len(claims) > 1 else 'it is'} there"
+            f" {', '.join(claim for claim, _ in claims)}, provisioned for node {claims[0][1]}, and when "
+            f"{'they are' if len(claims) > 1 else 'it is'} ready is not known"
         )
         for uid, claims in awaited.items()
         if claims
@@ -69,5 +67,5 @@ def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[
 
 
 def with_forecast(plain: dict[str, Any], found: Forecast | NoForecast | None) -> dict[str, Any]:
-    """Return plain values with what is forecast among them, if anything is."""
+    """Return plain values with a forecast added, if there is one."""
     return plain if found is None else {**plain, "forecast": found.as_json()}

@@ -1,4 +1,4 @@
-"""The flags of HAMi's scheduler, so that its command line can stay as it is."""
+"""The command line flags of HAMi's scheduler, which are accepted so that existing command lines keep working."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "--kunlun-vcount": ("hami_devices", "kunlun", "resourceVCountName"),
     "--kunlun-vmemory": ("hami_devices", "kunlun", "resourceVMemoryName"),
 }
-"""The settings that flags of HAMi stand for."""
+"""The settings that correspond to flags of HAMi."""
 
 _LOGS = "logs go to standard error; see --log-level"
-_SHARED_GCU = "HAMi gives out no shares of Enflame cards any more"
-_WRITERS = "who may write allocations is the ClusterRole vgpu-scheduler-allocation-writer"
-_COUNTED_ILUVATAR = "Iluvatar's plugins of that time are not served"
+_SHARED_GCU = "HAMi no longer allocates shares of Enflame cards"
+_WRITERS = "the ClusterRole vgpu-scheduler-allocation-writer says who may write allocations"
+_COUNTED_ILUVATAR = "the Iluvatar device plugins that use it are not supported"
 WITHOUT_EFFECT: Mapping[str, str] = {
     "--kube-qps": "binds are paced by the API server",
     "--kube-burst": "binds are paced by the API server",
     "--kube-timeout": "see the setting bind.timeout",
-    "--node-lock-timeout": "a lock is taken over when its owner is done or gone, however old it is",
+    "--node-lock-timeout": "a lock is taken over when its owner no longer needs it or is gone, whatever its age",
     "--node-lock-retry-timeout": "pods wait in line for their node's lock",
     "--leader-elect-resource-name": "see the setting lease.name",
     "--leader-elect-resource-namespace": "see the setting lease.namespace",
@@ -77,10 +77,10 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--leader-elect": "a Lease is always held",
     "--legacy-metrics": "only HAMi's current metrics are served",
-    "--profiling": "there is nothing to profile through HTTP",
+    "--profiling": "profiling through HTTP is not supported",
     "--debug": "see --log-level",
-    "--enable-ascend": "every vendor is served",
-    "--enable-iluvatar": "every vendor is served",
+    "--enable-ascend": "every vendor is supported",
+    "--enable-iluvatar": "every vendor is supported",
     "--logtostderr": _LOGS,
     "--alsologtostderr": _LOGS,
     "--one_output": _LOGS,
@@ -93,11 +93,11 @@ _Command = Callable[..., None]
 
 
 _SWITCHES = frozenset({"--overwrite-env", "--force-overwrite-default-scheduler", "--sgpu-topology-aware"})
-"""Those among them that may stand alone: Go's flags may be given as --flag or as --flag=true."""
+"""Flags that may stand alone: Go accepts --flag as well as --flag=true."""
 
 
 def hami_flags(command: _Command) -> _Command:
-    """Give a command HAMi's flags; they are left out of its help, which names the settings."""
+    """Add HAMi's flags to a command; its help omits them, since it documents the settings."""
     for flag in (*(SETTINGS.keys() - _SWITCHES), *WITHOUT_EFFECT, "--metrics-bind-address", "--http_bind"):
         short = ("-v",) if flag == "--v" else ()
         command = click.option(flag, *short, variable(flag), hidden=True)(command)
@@ -107,5 +107,5 @@ def hami_flags(command: _Command) -> _Command:
 
 
 def variable(flag: str) -> str:
-    """Return what a flag is called among the parameters of the command."""
+    """Return the parameter name of a flag."""
     return f"hami_{flag[2:].replace('-', '_')}"

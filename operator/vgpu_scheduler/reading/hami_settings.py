@@ -1,4 +1,4 @@
-"""From the flags of HAMi's scheduler to settings."""
+"""Convert flags of HAMi's scheduler to settings."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from vgpu_scheduler.settings import parse_address
 
 
 def given_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that flags give, and warnings about those without effect."""
+    """Return the settings that flags set, and warnings about flags without effect."""
     hami, own, warnings = from_hami(flags)
     return {**hami, **{name: value for name, value in own.items() if value not in (None, ())}}, warnings
 
 
 def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Split what a command line gave into settings that flags of HAMi stand for and all other flags.
+    """Split the values of a command line into settings that HAMi's flags set, and all other flags.
 
     Returns
     -------
     tuple
-        The settings by their names, the other flags, and warnings about flags that have no effect.
+        The settings by name, the other flags, and warnings about flags without effect.
 
     Raises
     ------
     click.BadParameter
-        If the value of one is malformed.
+        If a value is malformed.
     """
     rest = dict(flags)
     settings: dict[str, Any] = {}
@@ -45,12 +45,12 @@ def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
         metax["sgpuTopologyAware"] = _switch(metax["sgpuTopologyAware"], "--sgpu-topology-aware")
     webhook = _address(rest, "--http_bind")
     if {"cert_file", "key_file"} <= settings.get("admission", {}).keys():
-        # HAMi's scheduler serves its webhook wherever it has a certificate.
+        # HAMi's scheduler serves its webhook whenever it has a certificate.
         settings["admission"] |= {"enabled": True} | ({"port": parse_address(webhook)[1]} if webhook else {})
     elif webhook:
-        warnings.append("--http_bind has no effect: without a certificate there is nothing to serve")
+        warnings.append("--http_bind has no effect: without a certificate the webhook is not served")
     if metrics := _address(rest, "--metrics-bind-address"):
-        settings |= {"metrics_address": metrics, "hami_metrics": True}  # probes go on where they are
+        settings |= {"metrics_address": metrics, "hami_metrics": True}  # probes stay on their own port
     for flag, why in (*WITHOUT_EFFECT.items(), *SWITCHES_WITHOUT_EFFECT.items()):
         if rest.pop(variable(flag), None) is not None:
             warnings.append(f"{flag} has no effect: {why}")
@@ -58,7 +58,7 @@ def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
 
 
 def _address(flags: dict[str, Any], flag: str) -> str:
-    """Take an address such as ``:9395`` from the flags; it is empty where none is given."""
+    """Take an address such as ``:9395`` from the flags; empty if it is not set."""
     address: str = flags.pop(variable(flag), None) or ""
     try:
         if address:
@@ -69,7 +69,7 @@ def _address(flags: dict[str, Any], flag: str) -> str:
 
 
 def _switch(text: str, flag: str) -> bool:
-    """Read a truth value as Go does."""
+    """Parse a boolean as Go does."""
     if text in {"1", "t", "T", "true", "TRUE", "True"}:
         return True
     if text in {"0", "f", "F", "false", "FALSE", "False"}:

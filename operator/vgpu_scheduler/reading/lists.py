@@ -1,12 +1,10 @@
-"""Lists of objects as they are written, with the rights of the user."""
+"""List objects as raw JSON with the rights of the user."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
@@ -15,45 +13,45 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, list_page
 _FORBIDDEN, _NOT_FOUND = (401, 403), 404
 
 
-_LIST: Final = "list "
-
-
 @dataclass(frozen=True, slots=True)
 class MissingList:
-    """A list that could not be had.
+    """A list request that failed.
 
     Attributes
     ----------
-    right
-        What one has to be allowed for it, as in ``list nodes``.
+    resource
+        The resource, by the API server's name.
     error
-        What was answered; None where it was that one may not.
+        The error; None if the request was forbidden.
     where
-        In which namespaces, as in ``in all namespaces``; empty where the objects are in none.
+        The namespaces, such as ``in all namespaces``; empty for cluster-scoped objects.
     """
 
-    right: str
+    resource: str
     error: str | None = None
     where: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.right} {self.where}".rstrip()
-        return told if self.error is None else f"{told}: {self.error}"
+        return _with_error(f"{self.right} {self.where}".rstrip(), self.error)
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether it is a right that is missing."""
+        """Whether the request was forbidden."""
         return self.error is None
 
     @property
-    def resource(self) -> str:
-        """What is listed, as the API server calls it."""
-        return self.right.removeprefix(_LIST)
+    def right(self) -> str:
+        """The required right."""
+        return f"list {self.resource}"
 
 
-def right_to_list(path: str) -> str:
-    """Return what one has to be allowed to list what is at a path."""
-    return f"{_LIST}{path.rpartition('/')[2]}"
+def _with_error(right: str, error: str | None) -> str:
+    return right if error is None else f"{right}: {error}"
+
+
+def resource_at(path: str) -> str:
+    """Return the resource at a list path, by the API server's name."""
+    return path.rpartition("/")[2]
 
 
 @dataclass(slots=True)
@@ -63,15 +61,15 @@ class ListResult:
     Attributes
     ----------
     items
-        The objects as JSON; none where the API server does not serve the kind.
+        The objects as JSON; empty if the API server does not serve the kind.
     served
-        Whether it serves the kind.
+        Whether the API server serves the kind.
     refusal
-        The answer that kept them from being listed; None if all are there.
+        The response that refused the list; None on success.
     read_at
-        The API server's time of day; None if it does not say.
+        The API server's time of day; None if unknown.
     version
-        Where a watch starts that follows the list; empty where there is none.
+        The resource version from which a watch can continue; empty if unknown.
     """
 
     items: list[msgspec.Raw] = field(default_factory=list)
@@ -80,26 +78,19 @@ class ListResult:
     read_at: datetime | None = None
     version: str = ""
 
-    def right(self, wanted: str) -> str:
-        """Word what is missing: the right alone, or the answer beside it if it was not about rights."""
-        return str(self.missing(wanted))
-
-    def missing(self, wanted: str, where: str = "") -> MissingList:
-        """Return what is missing: the right alone, or the answer beside it if it was not about rights.
-
-        Parameters
-        ----------
-        where
-            In which namespaces; empty where the objects are in none, or the right names them.
-        """
+    @property
+    def error(self) -> str | None:
+        """The error of the request; None if it was forbidden."""
         assert self.refusal is not None
-        refusal = self.refusal
-        error = None if refusal.status in _FORBIDDEN else refusal.message or f"status {refusal.status}"
-        return MissingList(wanted, error, where)
+        return None if self.refusal.status in _FORBIDDEN else self.refusal.message or f"status {self.refusal.status}"
+
+    def message(self, right: str) -> str:
+        """Return the required right, with the error if the request failed for another reason."""
+        return _with_error(right, self.error)
 
 
-async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
-    """List all objects of a kind page by page, at the first path that the API server knows.
+async def list_objects(api: ApiClient, *paths: str) -> ListResult:
+    """List all objects of a kind page by page, at the first path that the API server serves.
 
     Raises
     ------

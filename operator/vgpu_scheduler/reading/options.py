@@ -1,7 +1,8 @@
-"""Which cluster is read; imports nothing that takes time."""
+"""Which cluster is read; this module imports nothing slow."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,16 +13,16 @@ STDIN: Final = Path("-")
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Which page in a cluster is asked.
+    """The web page in a cluster to which questions are sent.
 
     Attributes
     ----------
     address
-        Where it is.
+        The page's address.
     authority
-        A file with the certificate of its authority; None for those that this machine knows.
+        A file with its CA certificate; None for the CAs of this machine.
     by_default
-        Whether it is asked wherever it has an answer; else a question that it cannot answer is a mistake.
+        Whether to use the page for every question that it can answer; otherwise it is an error if it cannot answer.
     """
 
     address: str
@@ -30,23 +31,46 @@ class PageOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    """A server with Prometheus' API.
+
+    Attributes
+    ----------
+    address
+        Its address, such as ``http://127.0.0.1:9090``; a path in front of ``/api`` is kept.
+    labels
+        The labels that the series of the cluster have there, if it stores series of several clusters.
+    """
+
+    address: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def select(self, metric: str, *matchers: str) -> str:
+        """Return the PromQL selector of a metric's series of the cluster."""
+        chosen = ",".join(
+            (*matchers, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.labels))
+        )
+        return f"{metric}{{{chosen}}}" if chosen else metric
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster.
+    """The cluster to read.
 
     Attributes
     ----------
     kubeconfig, context
-        How the live cluster is reached; None for kubectl's defaults.
+        How to reach a live cluster; None for kubectl's defaults.
     scheduler_namespace
-        Where its scheduler is installed.
+        The namespace of its scheduler.
     config
-        A settings file that stands for the settings of the cluster.
+        A settings file to use instead of the cluster's settings.
     files
-        Files with the objects of a cluster, which stand for a live one.
+        Files with objects to use instead of a live cluster.
     overrides
-        Settings by name that rank above those.
+        Settings by name that override all others.
     page
-        The page in the cluster that is asked instead; None for none.
+        The web page to ask instead; None for none.
     """
 
     kubeconfig: str | None

@@ -1,4 +1,4 @@
-"""Asks the page in a cluster, with the caller's own token."""
+"""Ask the web page in a cluster, with the caller's own token."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
 from vgpu_scheduler.reading.view import connect_to
 from vgpu_scheduler.whatif import WorldError
 
-__all__ = ["OTHERS", "ask_page"]
-
 OTHERS: Final = "(of another namespace)"
-"""What the page says instead of the name of a pod that is not seen."""
+"""What the page shows in place of the name of a pod that the user may not see."""
 _TIMEOUT: Final = 60.0
-"""Seconds that an answer may take."""
+"""Timeout of a request in seconds."""
 _MOST_SHOWN: Final = 300
-"""Characters of what the page says is wrong."""
+"""The most characters of the page's error messages that are shown."""
 _CANNOT_LOG_IN: Final = (
-    "your kubeconfig has no token that could be sent there, as with client certificates: name another one with"
-    " --kubeconfig that has (`kubectl create token NAME` prints a token of a service account), or leave --ui out"
+    "your kubeconfig has no token that could be sent there (client certificates cannot be used): name "
+    "another one with --kubeconfig that has one (`kubectl create token NAME` prints a token of a service "
+    "account), or leave out --ui"
 )
 
 
 def ask_page(
     page: PageOptions, cluster: ClusterOptions, path: str, form: Mapping[str, str], *, post: bool = False
 ) -> str:
-    """Return what the page answers.
+    """Return the page's response.
 
     Parameters
     ----------
     cluster
-        Whose token is sent, over TLS only, and to no other address than the page's.
+        The cluster whose token is sent, only over TLS and only to the page's address.
     form
-        What is asked.
+        The parameters of the question.
     post
-        Whether it is asked by a form rather than an address.
+        Whether to send them as a form instead of in the URL.
 
     Raises
     ------
     WorldError
-        If it cannot be asked, or refuses; the message says why.
+        If the page cannot be reached, or refuses; the message says why.
     ConfigException
         If the kubeconfig cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Policies of files or of a text, beside those of the cluster."""
+"""Policies from files or a text, in addition to those of the cluster."""
 
 from __future__ import annotations
 
@@ -11,52 +11,50 @@ from vgpu_scheduler.reading.files import FileError
 from vgpu_scheduler.reading.view import read_files
 from vgpu_scheduler.whatif import FileObject
 
-__all__ = ["policies_among", "read_policies", "title"]
-
 
 def read_policies(path: Path, home: str = "") -> list[FileObject]:
-    """Return the policies of a file or folder that has nothing else; see :func:`policies_among`.
+    """Return the policies of a file or folder that contains nothing else; see :func:`policies_among`.
 
     Raises
     ------
     FileError
-        If it cannot be read, has something else, or no policy.
+        If it cannot be read, contains other objects, or no policy.
     """
     return policies_among(read_files([path]), str(path), home)
 
 
 def policies_among(found: Sequence[FileObject], where: str, home: str = "") -> list[FileObject]:
-    """Return objects that are policies, all of them.
+    """Return objects that all have to be policies.
 
     Parameters
     ----------
     where
-        What holds them.
+        The source of the objects, for messages.
     home
-        The namespace of namespaced policies that name none, as kubectl would create them; without it, they select the
-        pods of every namespace.
+        The namespace for namespaced policies without one, as kubectl would create them; without it, they select pods
+        of every namespace.
 
     Raises
     ------
     FileError
-        If there is something else, or no policy.
+        If there are other objects, or no policy.
     """
     for obj in found:
         if obj.get("kind") not in PLURALS:
             kinds = " and ".join(PLURALS)
             raise FileError(
-                f"{obj.origin}: {title(obj)} is no policy: --policy takes {kinds}, -f and --cluster the rest"
+                f"{obj.origin}: {title(obj)} is not a policy: --policy takes {kinds}, -f and --cluster the rest"
             )
         metadata = obj.get("metadata")
         if home and obj["kind"] == NAMESPACED_KIND and isinstance(metadata, Mapping) and not metadata.get("namespace"):
             obj["metadata"] = {**metadata, "namespace": home}
     if not found:
-        raise FileError(f"{where}: there is no policy in it")
+        raise FileError(f"{where}: it contains no policy")
     return list(found)
 
 
 def title(obj: Mapping[str, Any]) -> str:
-    """Return kind and name of an object, whatever it holds."""
+    """Return kind and name of an object, even if it is malformed."""
     metadata = obj.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
     return f"{obj.get('kind') or 'an object without a kind'} {name}".rstrip()

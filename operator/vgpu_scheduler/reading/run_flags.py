@@ -1,4 +1,4 @@
-"""The flags of ``vgpu-scheduler run``: those of the command, and those on the command line of a Deployment."""
+"""The flags of ``vgpu-scheduler run``, for the command and for parsing the command line of a Deployment."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from vgpu_scheduler.reading.hami_flags import hami_flags
 _Command = Callable[..., None]
 
 _OWN = (
-    click.option("--config", type=click.Path(path_type=Path), help="Settings file (YAML)."),
+    click.option("--config", type=click.Path(path_type=Path), help="Path to the settings file (YAML)."),
     click.option(
-        "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: the service account."
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="Path to the kubeconfig file; default: the service account.",
     ),
-    click.option("--context", help="Context of the kubeconfig."),
+    click.option("--context", help="Name of the kubeconfig context to use."),
     click.option("--scheduler-name", "scheduler_names", multiple=True, help="Place pods that name this scheduler."),
-    click.option("--http-port", type=int, help="Port of health and metrics."),
+    click.option("--http-port", type=int, help="Port of the health and metrics endpoints."),
     hami_flags,
-    click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged."),
+    click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="Log level."),
 )
 
 
 def run_flags(command: _Command) -> _Command:
-    """Give a command the flags of ``run``, in the order of its help."""
+    """Add the flags of ``run`` to a command, in the order of its help."""
     for flag in reversed(_OWN):
         command = flag(command)
     return command
 
 
 def parse_run_flags(args: Iterable[str]) -> dict[str, Any]:
-    """Return what a command line of ``run`` gives, by the names of its parameters.
+    """Parse a command line of ``run``; return the values by parameter name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What if: a cluster with changes, and what becomes there of pods that are asked about or that wait."""
+"""What-if scenarios: change a cluster, and place new or pending pods in it."""
 
 from __future__ import annotations
 
@@ -26,30 +26,28 @@ from vgpu_scheduler.whatif import (
 )
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 
-__all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
-
 _AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPods:
-    """The pods that are to be placed.
+    """The pods to place.
 
     Attributes
     ----------
     written
-        The objects that have new ones; see :func:`at_home`.
+        The objects that describe new pods; see :func:`at_home`.
     where
-        What holds these objects; empty where there is nothing that should have any.
+        The source of these objects; empty if no new pods are expected.
     pending
-        Whether pods that wait are placed, before the new ones.
+        Whether to place pending pods before the new ones.
     home
-        Their namespace.
+        The namespace of the pending pods.
     every
-        Place those of all namespaces.
+        Whether to place the pending pods of all namespaces.
     selector
-        The labels of those that wait; None for all.
+        The label selector of the pending pods; None for all.
     """
 
     written: Sequence[FileObject] = ()
@@ -60,7 +58,7 @@ class SimulatedPods:
     selector: LabelSelector | None = None
 
     def waiting(self, world: World) -> list[Pod]:
-        """Return the pods that wait and are to be placed."""
+        """Return the pending pods to place."""
         if not self.pending:
             return []
         pods = [pod for pod in world.pending.values() if self.every or pod.namespace == self.home]
@@ -77,7 +75,7 @@ def answers_to(
     preempt: bool = False,
     on_answer: Callable[[PodResult], None] = lambda _: None,
 ) -> list[PodResult]:
-    """Place pods, and return what became of each; the world has them afterwards.
+    """Place pods, which stay in the world, and return the results.
 
     Parameters
     ----------
@@ -87,7 +85,7 @@ def answers_to(
     Raises
     ------
     WorldError
-        If a pod cannot be understood, or there is none where some should be.
+        If a pod cannot be understood, or pods are expected and there are none.
     """
     waiting = asked.waiting(world)
     _warn_of_other_schedulers(waiting, view.scheduler.settings, warn)
@@ -100,7 +98,7 @@ def answers_to(
 
 
 def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: Warn) -> None:
-    """Say of pods that wait for other schedulers whose they are, once for all that name the same one."""
+    """Warn about pending pods of other schedulers, once for each scheduler."""
     others: dict[str, list[str]] = {}
     for pod in waiting:
         if not is_ours(pod.scheduler_name, settings):
@@ -111,7 +109,7 @@ def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: 
 
 
 def number_of_copies(text: str) -> int:
-    """Return how many copies are asked for: a number, or ``max`` for as many as fit.
+    """Parse a number of copies, or ``max`` for as many as fit.
 
     Raises
     ------
@@ -126,7 +124,7 @@ def number_of_copies(text: str) -> int:
 
 
 def add_copies(world: World, text: str) -> None:
-    """Add nodes like one that is there.
+    """Add nodes like an existing one.
 
     Parameters
     ----------
@@ -136,11 +134,11 @@ def add_copies(world: World, text: str) -> None:
     Raises
     ------
     WorldError
-        If there is no such node, the number is none, or nobody knows what a new node would offer.
+        If there is no such node, the number is invalid, or it is unknown what a new node would offer.
     """
     name, _, number_of = text.partition("=")
     if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
-        raise WorldError(f"{number_of!r} is no number from 1 to {_MOST_NODES}")
+        raise WorldError(f"{number_of!r} is not a number from 1 to {_MOST_NODES}")
     free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
     for copy in islice(free, int(number_of or 1)):
         world.add(copy_of(world, name, copy))
@@ -154,30 +152,33 @@ def change_nodes(
     *,
     options: tuple[str, str] = ("add", "without"),
     add: Callable[[World, str], None] = add_copies,
+    meant: Callable[[World, str], str] = lambda _world, _text: "",
 ) -> list[str]:
-    """Add nodes, take nodes and pods away, and keep room for those that wait for it in what is then there.
+    """Add nodes, remove nodes and pods, and then restore the reservations of nominated pods.
 
     Parameters
     ----------
     options
-        What added ones and those taken away are called in errors.
+        The names of the options for added and removed objects, for errors.
     add
-        Adds what one of ``added`` says.
+        Adds what one entry of ``added`` describes.
+    meant
+        Suggests another entry for one of ``without`` that does not exist, as the end of a sentence.
 
     Returns
     -------
     list
-        What is assumed of the pods that go.
+        Assumptions about the removed pods.
 
     Raises
     ------
     WorldError
-        If one cannot be understood.
+        If an entry cannot be understood.
     """
     gone: list[Pod] = []
 
     def leave_out(world: World, text: str) -> None:
-        gone.extend(_leave_out(world, text))
+        gone.extend(_leave_out(world, text, meant))
 
     for option, change, texts in zip(options, (add, leave_out), (added, without), strict=True):
         for text in texts:
@@ -189,8 +190,8 @@ def change_nodes(
     return list(_assumed_of_gone(world, gone))
 
 
-def _leave_out(world: World, text: str) -> list[Pod]:
-    """Take a node or a pod away; return the bound pods that go."""
+def _leave_out(world: World, text: str, meant: Callable[[World, str], str]) -> list[Pod]:
+    """Remove a node or a pod; return the removed bound pods."""
     kind, _, name = text.partition("/")
     if kind == "node" and world.has_node(name):
         pods = [pod for pod in world.bound.values() if pod.node_name == name]
@@ -202,29 +203,30 @@ def _leave_out(world: World, text: str) -> list[Pod]:
             world.remove_pod(pod.uid)
         if pods:
             return [pod for pod in pods if pod.node_name]
-    raise WorldError("there is no such pod or node; write node/NAME or pod/NAMESPACE/NAME")
+    suggestion = meant(world, text) or "; write node/NAME or pod/NAMESPACE/NAME"
+    raise WorldError(f"there is no such pod or node{suggestion}")
 
 
 def _is_made_anew(world: World, pod: Pod) -> bool:
-    """Tell whether a controller makes a pod anew that goes, for some node; a DaemonSet makes one for its node alone."""
+    """Tell whether a controller recreates a removed pod on any node; DaemonSets recreate only on the pod's own node."""
     return not pod.is_node_bound and controller_of(world.written(pod)) is not None
 
 
 def _assumed_of_gone(world: World, gone: Sequence[Pod]) -> Iterator[str]:
-    """Say what is assumed of quotas where pods with cards went, and of the pods that controllers make in their place.
+    """Describe what is assumed of quotas after pods with cards are removed, and of their replacements.
 
-    No pod is named: whoever asks may not see them all.
+    No pod is named, since the user may not be allowed to see all of them.
     """
     with_cards = [pod for pod in gone if world.engine.dialects.owners(pod)]
     limited = world.engine.quota_limits.limited({pod.namespace for pod in with_cards})
     held = [pod for pod in with_cards if pod.namespace in limited]
     if held:
-        yield f"what {counted(len(held), 'pod')} left out held of quotas counts as free"
+        yield f"the quota that {counted(len(held), 'pod')} left out used counts as free"
     again = [pod for pod in with_cards if _is_made_anew(world, pod)]
     if again:
         counts = any(pod.namespace in limited for pod in again)
         then = ", and count in quotas once they are bound" if counts else ""
         yield (
-            f"controllers make {counted(len(again), 'pod')} anew for those left out: the new ones are not placed here;"
-            f" they wait for cards as others do{then}"
+            f"controllers recreate {counted(len(again), 'pod')} that were left out: the new ones are not placed "
+            f"here; they wait for cards as others do{then}"
         )

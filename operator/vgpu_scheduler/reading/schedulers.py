@@ -1,4 +1,4 @@
-"""Pods that do not name this scheduler: who places them, and how they come to name it."""
+"""Pods that do not name this scheduler: which scheduler places them, and how they come to name this one."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 
 
 def is_ours(named: str, settings: Settings) -> bool:
-    """Tell whether pods that name a scheduler are placed by this one."""
+    """Tell whether this scheduler has a name."""
     return named in settings.scheduler_names
 
 
 def left_to_whom(named: str, settings: Settings) -> str:
-    """Say that this scheduler does not place a pod that waits, in a sentence without its full stop."""
+    """Return a sentence, without its full stop, that this scheduler does not place a pending pod."""
     ours = ", ".join(settings.scheduler_names)
     if named == DEFAULT_SCHEDULER or named in settings.coexist_with:
-        return f"It is left to the scheduler {named}, which it names: vgpu-scheduler places pods of {ours} only"
+        return f"It names the scheduler {named}: vgpu-scheduler places pods of {ours} only"
     said = f"it names the scheduler {named}{_meant(named, settings)}"
-    return f"Nobody places it here: {said}, and vgpu-scheduler places pods of {ours} only"
+    return f"No scheduler places it here: {said}, and vgpu-scheduler places pods of {ours} only"
 
 
 def announced_for(pod: Pod, node: str) -> str:
-    """Say that the scheduler of a pod has announced it for a node, and has not bound it, in a sentence."""
-    counted = "what it announced counts as used meanwhile"
+    """Return a sentence that a pod's scheduler has announced it for a node without having bound it."""
+    counted = "the announced resources count as used meanwhile"
     return f"{pod.key} is announced for {node} by {pod.scheduler_name}, which has not bound it yet: {counted}."
 
 
 def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> str:
-    """Say that a pod which is to be created is placed as if it named this scheduler; empty for one that does.
+    """Say that a new pod is placed as if it named this scheduler; empty if it does name it.
 
     Parameters
     ----------
     pod
-        As it is written.
+        The pod as written.
     """
     spec = pod.get("spec")
     named = str(spec.get("schedulerName") or "") if isinstance(spec, Mapping) else ""
@@ -49,7 +49,7 @@ def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, A
     if _webhook_names(world, settings, pod, namespace):
         how = "the admission webhook writes that name"
     elif settings.admission.enabled:
-        how = "write that name, for the admission webhook leaves it alone"
+        how = "write that name, because the admission webhook does not set it"
     elif is_left_out(world, settings, pod, namespace):
         how = "write that name"
     else:
@@ -58,7 +58,7 @@ def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, A
 
 
 def named_anew(named: str, settings: Settings) -> str:
-    """Return what to do about a pod that waits for a scheduler which is nobody's; empty where it is somebody's."""
+    """Return what to do about a pod whose scheduler is unknown; empty if it is known."""
     if named in {DEFAULT_SCHEDULER, *settings.coexist_with, *settings.scheduler_names}:
         return ""
     meant = meant_scheduler(named, settings.scheduler_names, settings.coexist_with)
@@ -67,13 +67,13 @@ def named_anew(named: str, settings: Settings) -> str:
 
 
 def _meant(named: str, settings: Settings) -> str:
-    """Ask in brackets whether one of our names is meant."""
+    """Return a question, in parentheses, whether one of our names is meant; empty if none is similar."""
     meant = meant_scheduler(named, settings.scheduler_names, settings.coexist_with)
     return f" (is {meant} meant?)" if meant else ""
 
 
 def _webhook_names(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
-    """Tell whether the admission webhook is on, and writes this scheduler's name into a pod."""
+    """Tell whether the admission webhook is on and sets this scheduler's name in a pod."""
     if not settings.admission.enabled or is_left_out(world, settings, pod, namespace):
         return False
     engine, chosen = world.engine, settings.admission

@@ -1,10 +1,11 @@
-"""The settings of a cluster's scheduler: from its ConfigMap and its Deployment, from a file, or the defaults."""
+"""The settings of a cluster's scheduler, from its ConfigMap and Deployment, from a file, or the defaults."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,32 @@ from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_ma
 
 _NAME = "vgpu-scheduler"
 _CONFIG_MAPS, _DEPLOYMENTS = "/api/v1/configmaps", "/apis/apps/v1/deployments"
+_ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
+"""Status codes for objects that do not exist or that the user may not read."""
 _FILE = "settings.yaml"
 _PREFIX = "VGPU_"
 DEFAULTS = "assumed defaults"
 _NO_OVERRIDES: Mapping[str, Any] = {}
 _CONFIG = "--config="
 _OF_THE_PROCESS = frozenset({"config", "kubeconfig", "context"})
-"""Flags that say nothing about what is scheduled."""
+"""Flags that do not affect scheduling."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """The settings of a scheduler, and where they were found.
+    """The settings of a scheduler, with their source.
 
     Attributes
     ----------
     source
-        Where they are from, for people.
+        A description of the source, for people.
     problem
-        Why those of the cluster could not be understood, and the defaults stand for them; empty if they could.
+        Why the cluster's settings could not be understood, so that the defaults are used; empty if they could.
     options
-        What an engine of that scheduler is made from.
+        The options for an engine of that scheduler.
     environment
-        The environment of this process, where its variables rank above a file or the defaults; empty where what is
-        installed in a cluster counts.
+        The environment of this process, if its variables override a file or the defaults; empty for installed
+        settings.
     """
 
     settings: Settings
@@ -58,16 +61,16 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class SettingsObjects:
-    """The objects that hold the settings of an installed scheduler.
+    """The objects with the settings of an installed scheduler.
 
     Attributes
     ----------
     namespace
-        Where it is installed.
+        The namespace of the scheduler.
     config_map, deployment
-        Its own; None where they are not there or may not be read.
+        Its ConfigMap and Deployment; None if they do not exist or may not be read.
     devices
-        The ConfigMaps of device configurations, in the order of ``DEVICE_FILES``; None like these.
+        The ConfigMaps of device configurations, in the order of ``DEVICE_FILES``; None as above.
     """
 
     namespace: str
@@ -77,7 +80,13 @@ class SettingsObjects:
 
     @classmethod
     async def read(cls, api: ApiClient, namespace: str) -> SettingsObjects:
-        """Read them from the API."""
+        """Read the objects from the API server.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If a read fails otherwise than by absence: that must not count as a scheduler that is not installed.
+        """
         devices = [object_path(_CONFIG_MAPS, namespace, file.config_map) for file in DEVICE_FILES]
         scheduler = [object_path(collection, namespace, _NAME) for collection in (_CONFIG_MAPS, _DEPLOYMENTS)]
         config_map, deployment, *found = [await _get(api, path) for path in (*scheduler, *devices)]
@@ -85,12 +94,12 @@ class SettingsObjects:
 
     @classmethod
     def from_settings(cls, settings: Settings, namespace: str) -> SettingsObjects:
-        """Return the ConfigMap of a scheduler that has these settings.
+        """Return the ConfigMap of a scheduler with these settings.
 
         Raises
         ------
         SettingsError
-            If a device configuration, which they may name, cannot be read.
+            If a device configuration file that the settings name cannot be read.
         """
         for file in DEVICE_FILES:
             settings = file.inlined(settings)
@@ -100,7 +109,7 @@ class SettingsObjects:
 
     @classmethod
     def among(cls, objects: Iterable[Object], namespace: str) -> SettingsObjects:
-        """Find them among the objects of a snapshot."""
+        """Find these objects in a snapshot."""
         found = {
             (obj.get("kind"), str(metadata.get("name"))): obj
             for obj in objects
@@ -111,23 +120,25 @@ class SettingsObjects:
 
     @property
     def objects(self) -> list[Object]:
-        """Those that are there, with their kinds."""
+        """The existing objects, with their kinds."""
         devices = [("ConfigMap", devices) for devices in self.devices]
         kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), *devices)
         return [{**obj, "kind": kind} for kind, obj in kinds if obj is not None]
 
     def removed_from(self, objects: Iterable[Object]) -> list[Object]:
-        """Return some objects without these."""
+        """Return objects without these."""
         return [obj for obj in objects if obj not in (self.config_map, self.deployment, *self.devices)]
 
 
 async def read_settings(api: ApiClient, config: Path | None, namespace: str) -> SchedulerSettings:
-    """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
+    """Return the settings from a file or, without one, of the scheduler installed in a namespace.
 
     Raises
     ------
     SettingsError
         If the file cannot be read.
+    ApiUnreachableError
+        If the API server does not return the installed objects.
     """
     if config is not None:
         return settings_from_file(config)
@@ -137,12 +148,12 @@ async def read_settings(api: ApiClient, config: Path | None, namespace: str) -> 
 def settings_from_objects(
     installed: SettingsObjects, overrides: Mapping[str, Any] = _NO_OVERRIDES
 ) -> SchedulerSettings:
-    """Return what is installed; the defaults, with a problem, where that cannot be understood.
+    """Return the installed settings; if they cannot be understood, the defaults with the problem.
 
     Parameters
     ----------
     overrides
-        Settings that rank above all that.
+        Settings that override all others.
     """
     settings, source, problem = _of_cluster(installed, overrides)
     try:
@@ -159,7 +170,7 @@ def settings_from_objects(
 
 
 def settings_from_file(config: Path | None, overrides: Mapping[str, Any] = _NO_OVERRIDES) -> SchedulerSettings:
-    """Return the settings of a file and of options that rank above it, and the defaults where neither says anything.
+    """Return the settings from a file, overridden by options, with defaults for all others.
 
     Raises
     ------
@@ -177,7 +188,7 @@ def _assumed(problem: str, overrides: Mapping[str, Any]) -> SchedulerSettings:
 
 
 def _of_cluster(installed: SettingsObjects, overrides: Mapping[str, Any]) -> tuple[Settings, str, str]:
-    """Return the settings in the ConfigMap, under those of the Deployment's environment."""
+    """Return the settings of the ConfigMap, overridden by the environment and flags of the Deployment."""
     text = _text(installed.config_map, "data", _FILE)
     if text is None and installed.deployment is None:
         return read({}, {}, overrides), DEFAULTS, ""
@@ -192,7 +203,7 @@ def _of_cluster(installed: SettingsObjects, overrides: Mapping[str, Any]) -> tup
 
 
 def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the settings in the environment of a Deployment's containers, as far as they are written there."""
+    """Return the settings among the literal environment variables of a Deployment's containers."""
     return {
         variable.name: variable.value
         for container in _containers(deployment)
@@ -202,7 +213,7 @@ def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings on the command line of a Deployment's containers.
+    """Return the settings on the command line of a Deployment.
 
     Raises
     ------
@@ -226,14 +237,26 @@ def _containers(deployment: Mapping[str, Any] | None) -> list[ContainerSpec]:
         return []
 
 
-async def _get(api: ApiClient, path: str) -> Mapping[str, Any] | None:
-    """Return an object; None if it is not there or may not be read."""
-    try:
-        response = await api.request("GET", path)
-        found = response.json() if response.ok else None
-    except (ApiUnreachableError, ValueError):
+async def _get(api: ApiClient, path: str) -> Object | None:
+    """Return an object; None if it does not exist or may not be read.
+
+    Raises
+    ------
+    ApiUnreachableError
+        If the request fails otherwise.
+    """
+    response = await api.request("GET", path)
+    if response.status in _ABSENT:
         return None
-    return found if isinstance(found, Mapping) else None
+    if not response.ok:
+        raise ApiUnreachableError(f"GET {path}: {response.status}: {response.message}")
+    try:
+        found = response.json()
+    except ValueError as error:
+        raise ApiUnreachableError(f"GET {path}: {error}") from None
+    if not isinstance(found, Mapping):
+        raise ApiUnreachableError(f"GET {path}: the answer is not an object")
+    return found
 
 
 def _text(obj: Mapping[str, Any] | None, *path: str) -> str | None:

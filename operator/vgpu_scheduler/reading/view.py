@@ -1,4 +1,4 @@
-"""The objects of a cluster that decisions depend on, from the live cluster or from files."""
+"""Read the objects on which decisions depend, from a live cluster or from files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from vgpu_scheduler.intake import (
     STORAGE,
     VOLUME_CLAIMS,
     VOLUMES,
+    Absence,
     Kind,
 )
 from vgpu_scheduler.kube import Object, decode_json, in_namespaces
 from vgpu_scheduler.policy import NAMESPACED_KIND
-from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, yaml_files
-from vgpu_scheduler.reading.lists import MissingList, list_objects, right_to_list
+from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, version_problem, yaml_files
+from vgpu_scheduler.reading.lists import MissingList, list_objects, resource_at
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.settings import (
     SchedulerSettings,
@@ -38,10 +39,10 @@ from vgpu_scheduler.reading.settings import (
     settings_from_file,
     settings_from_objects,
 )
-from vgpu_scheduler.whatif import FileObject, WorldError, flatten, kinds_read, newest_time, read_at
+from vgpu_scheduler.whatif import FileObject, WorldError, flatten, kinds_read, newest_time, pods_since, read_at
 
 OnProgress = Callable[[str], None]
-"""Is called with what is being read, for a user who waits."""
+"""Called with a description of what is being read, as progress for the user."""
 
 _OBSERVED: Final[Sequence[Kind[Any]]] = [
     CLUSTER_POLICIES,
@@ -56,15 +57,15 @@ _OBSERVED: Final[Sequence[Kind[Any]]] = [
     *POD_GROUPS,
 ]
 DECODED_KINDS: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
-"""The kinds that decisions depend on, with what decodes their objects."""
+"""The kinds on which decisions depend, with their decoders."""
 LIST_PATHS: Final[Mapping[str, str]] = {
     NAMESPACES.name: NAMESPACES.path,
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     **{kind.name: kind.path for kind in _OBSERVED},
 }
-"""Where the objects of each kind are listed."""
+"""The list path of each kind."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
-"""Where those are listed that say which pods belong together; only the system's spread needs them."""
+"""The list paths of the kinds that select pods; only the system's default spreading needs them."""
 ALL_KINDS: Final = frozenset(LIST_PATHS.keys() | SELECTING_PATHS.keys())
 NAMESPACED_KINDS: Final = frozenset(
     {
@@ -77,40 +78,44 @@ NAMESPACED_KINDS: Final = frozenset(
         *(kind.name for kind in POD_GROUPS),
     }
 )
-"""Those of LIST_PATHS of which a namespace has its own."""
+"""The namespaced kinds among ``LIST_PATHS``."""
 _IN_NAMESPACES: Final = frozenset({*NAMESPACED_KINDS, *SELECTING_PATHS, "CSIStorageCapacity"})
-_POD_GROUPS: Final = frozenset(kind.name for kind in POD_GROUPS)
+_OPTIONAL: Final = frozenset(kind.name for kind in DECODED_KINDS if kind.absence is Absence.SOME_WAIT_IF_DEFINED)
 _TYPES: Final[Mapping[str, Object]] = {
     kind.name: {"apiVersion": kind.api_version, "kind": "PodGroup"} for kind in POD_GROUP_KINDS
 }
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
-"""Without these nothing can be said about placements."""
+"""The kinds without which nothing can be said about placements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What could be read of a cluster.
+    """What was read of a cluster.
 
     Attributes
     ----------
     objects
-        As they are written.
+        The objects as written.
     missing
-        The kinds that could not be listed, with the right that is missing or the error.
+        The kinds that could not be listed, each with the missing right or the error.
     scheduler
         The settings of its scheduler.
     live
-        Whether it was read from the API and not from files.
+        Whether it was read from the API server, not from files.
     origin
-        The files that it was read from.
+        The files that were read.
     read_at
-        The time of day when it was read, or the newest one that its objects tell of; None if they tell of none.
+        When the cluster was read, or else the newest timestamp of its objects; None if they have none.
     settings_objects
-        The objects that the settings were read from; none where a settings file stands for them.
+        The objects with the settings; empty if a settings file was used instead.
     kinds
-        The kinds that were read, those included of which there was no object.
+        The kinds that were read, including those without objects.
+    refused
+        The kinds of which it is not known whether the API server serves them: it refused to list them.
     namespace
-        The one that alone was read; empty where all were.
+        The only namespace that was read; empty for all.
+    pods_since
+        The time since which it also has deleted pods; None if it has none.
     """
 
     objects: Sequence[Object]
@@ -121,22 +126,24 @@ class ClusterView:
     read_at: datetime | None = None
     settings_objects: Sequence[Object] = ()
     kinds: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
     namespace: str = ""
+    pods_since: datetime | None = None
 
     def has_read(self, kind: str) -> bool:
-        """Tell whether the objects of a kind were read, be there none."""
+        """Tell whether the objects of a kind were read, even if there are none."""
         if self.live or kind in self.kinds:
             return kind not in self.missing
         return any(obj.get("kind") == kind for obj in self.objects)
 
 
 def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: None) -> ClusterView:
-    """Read a cluster: from files, where some are given, else the live one with the user's own rights.
+    """Read a cluster from files, if any are given, or else the live one with the user's rights.
 
     Raises
     ------
     FileError, SettingsError, ApiUnreachableError, ConfigException
-        If files cannot be read, or the cluster not be reached.
+        If files cannot be read, or the cluster cannot be reached.
     """
     if not options.files:
         return asyncio.run(_connect_and_read(options, on_progress))
@@ -155,25 +162,27 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
         read_at=max(files.times, default=None) or newest_time(files.objects),
         settings_objects=installed.objects if by_objects else (),
         kinds=frozenset(files.kinds),
+        pods_since=min(files.pods_since, default=None),
     )
 
 
 @dataclass(slots=True)
 class _Files:
-    """What files hold: objects, and what they say of when and of which kinds these were read."""
+    """The contents of files: objects, and the metadata of snapshots about times and complete kinds."""
 
     objects: list[FileObject] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
+    pods_since: list[datetime] = field(default_factory=list)
 
 
 def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[FileObject]:
-    """Return the objects of files and folders; an error names the file.
+    """Return the objects of files and folders.
 
     Raises
     ------
     FileError
-        If a file cannot be read, or a folder has none.
+        If a file cannot be read, or a folder has none; the message names it.
     """
     return _read_files(paths, on_progress).objects
 
@@ -183,7 +192,7 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
     for path in paths:
         files = list(yaml_files(path))
         if not files:
-            raise FileError(f"{path}: there is no YAML or JSON file in it")
+            raise FileError(f"{path}: it contains no YAML or JSON file")
         for file in files:
             on_progress(f"reading {file}")
             try:
@@ -191,6 +200,8 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
                     found.kinds |= kinds_read(document)
                     if (time := read_at(document)) is not None:
                         found.times.append(time)
+                    if (since := pods_since(document)) is not None:
+                        found.pods_since.append(since)
                     found.objects += written_in(document, str(file))
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
@@ -198,12 +209,12 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
 
 
 def objects_of_text(text: str, where: str) -> list[FileObject]:
-    """Return the objects of a text in YAML that anybody may have written.
+    """Return the objects of an untrusted YAML text.
 
     Parameters
     ----------
     where
-        What messages call it.
+        The name of the text in messages.
 
     Raises
     ------
@@ -218,16 +229,18 @@ def objects_of_text(text: str, where: str) -> list[FileObject]:
 
 
 def written_in(document: Any, origin: str) -> list[FileObject]:
-    """Return the objects of a document, which know where they are from.
+    """Return the objects of a document, each with its origin.
 
     Raises
     ------
     WorldError
-        If something in it is no object.
+        If an item is no object, or a policy of a version that does not exist.
     """
     found = [FileObject(obj) for obj in flatten([document])]
     for obj in found:
         obj.origin = origin
+        if problem := version_problem(obj):
+            raise WorldError(problem)
     return found
 
 
@@ -253,15 +266,15 @@ async def read_live_cluster(
     Parameters
     ----------
     kinds
-        The kinds that are listed; those that list devices beside nodes are listed in any case, and those that say which
-        pods belong together only where the scheduler ranks nodes by it.
+        The kinds to list. Kinds that list devices beside nodes are always listed, and kinds that select pods only if
+        the scheduler's default spreading needs them.
     namespace
-        Read the objects of this one alone, of kinds that namespaces have; empty for those of all.
+        Read namespaced kinds of this namespace only; empty for all namespaces.
 
     Raises
     ------
     ApiUnreachableError
-        If it does not answer.
+        If the API server does not answer.
     SettingsError
         If the settings file cannot be read.
     """
@@ -269,14 +282,16 @@ async def read_live_cluster(
     objects: dict[str, list[Object]] = {}
     missing: dict[str, MissingList] = {}
     times: list[datetime] = []
+    refused: set[str] = set()
 
     async def read_kind(at: tuple[str, str]) -> None:
         kind, path = at
-        listed = await list_objects(api, [path])
+        listed = await list_objects(api, path)
         if is_optional(kind) and (listed.refusal is not None or not listed.served):
+            refused.update([kind] if listed.refusal is not None else [])
             return
         if listed.refusal is not None:
-            missing[kind] = listed.missing(right_to_list(path), where_listed(kind, namespace))
+            missing[kind] = MissingList(resource_at(path), listed.error, where_listed(kind, namespace))
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
@@ -296,17 +311,20 @@ async def read_live_cluster(
         read_at=now,
         settings_objects=installed.objects,
         kinds=frozenset(objects),
+        refused=frozenset(refused),
         namespace=namespace,
     )
 
 
 async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[SchedulerSettings, SettingsObjects]:
-    """Read the settings of the scheduler of a live cluster, and the objects that hold them.
+    """Read the settings of a live cluster's scheduler, and the objects with these settings.
 
     Raises
     ------
     SettingsError
-        If a settings file is named that cannot be read.
+        If the given settings file cannot be read.
+    ApiUnreachableError
+        If the API server does not return the installed objects.
     """
     if options.config is not None:
         return settings_from_file(options.config, options.overrides), SettingsObjects(options.scheduler_namespace)
@@ -315,35 +333,35 @@ async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[Sched
 
 
 def list_paths(scheduler: SchedulerSettings) -> dict[str, str]:
-    """Return where the objects of each kind are listed that decisions of a scheduler depend on."""
+    """Return the list path of each kind on which the decisions of a scheduler depend."""
     options = scheduler.options
     beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.kind)}
     return {**LIST_PATHS, **(SELECTING_PATHS if options.system_spread else {}), **beside}
 
 
 def where_listed(kind: str, namespace: str = "") -> str:
-    """Say in which namespaces the objects of a kind are listed; empty where they are in none.
+    """Describe the namespaces in which a kind is listed; empty for cluster-scoped kinds.
 
     Parameters
     ----------
     namespace
-        The one that is read; empty for all.
+        The only namespace that is read; empty for all.
     """
     return in_namespaces(namespace) if kind in _IN_NAMESPACES else ""
 
 
 def is_optional(kind: str) -> bool:
-    """Tell whether nothing is missing where a kind cannot be seen: most clusters have none, most users no right."""
-    return kind in _POD_GROUPS
+    """Tell whether a kind may be absent: most clusters have no pod groups, and most users no right to list them."""
+    return kind in _OPTIONAL
 
 
 def with_kind(kind: str, obj: Object) -> dict[str, Any]:
-    """Return an object of a list, which need not say of which kind it is, as it is written alone."""
+    """Return an object with its kind, which items of lists may lack."""
     return {**_TYPES.get(kind, {"kind": kind}), **obj}
 
 
 def read_namespace(options: ClusterOptions, namespace: str, kinds: Collection[str] = ALL_KINDS) -> ClusterView:
-    """Read what somebody may see who has rights in one namespace of the live cluster.
+    """Read what a user with rights in one namespace of the live cluster may see.
 
     Raises
     ------
@@ -359,7 +377,7 @@ def read_namespace(options: ClusterOptions, namespace: str, kinds: Collection[st
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:
-    """Return one object of the live cluster, or why it cannot be read."""
+    """Return one object of the live cluster, or the reason why it cannot be read."""
     async with await connect_to(options) as api:
         try:
             response = await api.request("GET", path)
@@ -368,4 +386,4 @@ async def get_object(options: ClusterOptions, path: str) -> Object | str:
     if not response.ok:
         return response.message
     content = decode_json(response.body)
-    return content if isinstance(content, dict) else "the answer is no object"
+    return content if isinstance(content, dict) else "the answer is not an object"

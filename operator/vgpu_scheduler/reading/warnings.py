@@ -1,11 +1,11 @@
-"""What is to be said of what could not be read of a cluster, and of what in pods looks like a mistake."""
+"""Warnings about parts of a cluster that could not be read, and about likely mistakes in pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.engine import nodes_of_unlisted_dialects
+from vgpu_scheduler.engine import nodes_of_unlisted_dialects, offered_in_vain
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
@@ -18,11 +18,11 @@ from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas
 _MOST_PROBLEMS: Final = 10
 _MOST_NODES: Final = 5
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
-"""What of a namespace is told to somebody who has rights there, whatever else is."""
+"""The kinds that a user with rights in a namespace usually may read."""
 
 
 def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
-    """Yield a line for what of a cluster could not be read or is left out, and where settings are assumed."""
+    """Yield a line about each part of a cluster that could not be read or is left out, and about assumed settings."""
     for problem in world.problems[:_MOST_PROBLEMS]:
         yield f"warning: {problem}"
     if len(world.problems) > _MOST_PROBLEMS:
@@ -36,40 +36,56 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         if refused:
             first = sorted(refused, key=lambda name: (name != "nodes", name))
             seen = "nothing of namespace {}" if view.missing.keys() >= _OF_NAMESPACES else "namespace {} only"
-            yield f"warning: you may see {seen.format(view.namespace)}: {', '.join(first)} are left out"
+            yield f"warning: you may read {seen.format(view.namespace)}: {', '.join(first)} are left out"
     for kind, missing in unseen:
-        yield f"warning: objects of kind {kind} could not be seen ({missing}): the answer assumes that there are none"
+        yield f"warning: objects of kind {kind} could not be read ({missing}): the answer assumes that there are none"
     if world.nodes and not view.live and not view.has_read("Pod"):
-        yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that nobody uses cards"
+        yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that no pod uses cards"
     yield from _unlisted_dialects(world)
+    yield from _unregistered_cards(world)
     if view.scheduler.problem:
         yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
     yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))
     variables = known_variables(view.scheduler.environment)
     also = f", with {', '.join(variables)} of the environment" if variables else ""
     if view.scheduler.source == DEFAULTS:
-        yield f"settings: assumed (the defaults{also}; --config gives others)"
+        yield f"settings: assumed (the defaults{also}; use --config for others)"
     elif also:
         yield f"settings: {view.scheduler.source}{also}"
 
 
 def _unlisted_dialects(world: World) -> Iterator[str]:
-    """Yield which nodes have cards that are not seen, for their dialect is not in use."""
+    """Warn about nodes whose cards are not known because the settings do not list their dialect."""
     for dialect, names in nodes_of_unlisted_dialects(world.engine).items():
         nodes, carry = ("node", "carries") if len(names) == 1 else ("nodes", "carry")
         yield (
             f"warning: {nodes} {first_of(names, _MOST_NODES)} {carry} the registration of dialect {dialect}, which the"
-            f" setting dialects does not list: the answer knows none of these cards"
+            f" setting dialects does not list: the answer does not include these cards"
+        )
+
+
+def _unregistered_cards(world: World) -> Iterator[str]:
+    """Warn, as the doctor does, about nodes that offer cards that no device plugin registers."""
+    nodes_offering: dict[tuple[str, ...], list[str]] = {}
+    for name, offered in offered_in_vain(world.engine, world.pending.values()).items():
+        nodes_offering.setdefault(tuple(offered), []).append(name)
+    for resources, names in nodes_offering.items():
+        nodes, offer = ("node", "offers") if len(names) == 1 else ("nodes", "offer")
+        yield (
+            f"warning: {nodes} {first_of(names, _MOST_NODES)} {offer} {', '.join(resources)}, but no device "
+            "plugin has registered its cards, as with a vendor's own plugin: the answer does not include these "
+            "cards"
+            " (cards-not-registered in docs/doctor.md)"
         )
 
 
 def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Iterator[str]:
-    """Yield which quotas the API server may refuse new pods for: it enforces those on counts, which is not simulated.
+    """Warn about quotas on counts, which are not simulated: the API server may refuse to create pods for them.
 
     Parameters
     ----------
     copies
-        How often each of the pods is created.
+        How many copies of each pod are created.
     """
     for namespace in sorted({pod.namespace for pod in pods}):
         new = [pod for pod in pods if pod.namespace == namespace]
@@ -78,18 +94,19 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
             if asked and not quota.allows(asked):
                 used = quota.used or 0
                 yield (
-                    f"{quota.title} allows {quota.limit} of {quota.name}, of which its status says that {used} are"
-                    " used: the API server refuses pods beyond that when they are created, which is not simulated"
+                    f"{quota.title} allows {quota.limit} of {quota.name}, of which {used} are used according to "
+                    "its status: the API server refuses pods beyond that when they are created, which is not "
+                    "simulated"
                 )
 
 
 def pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> Iterator[str]:
-    """Yield what in pods looks like a mistake; the same of many pods of one template comes once.
+    """Yield likely mistakes in pods; equal ones of several pods come once.
 
     Parameters
     ----------
     decisions
-        Whose warnings come, too.
+        Decisions whose warnings are included.
     """
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:

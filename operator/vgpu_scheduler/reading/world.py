@@ -1,4 +1,4 @@
-"""From what could be read of a cluster to a world that the engine can be asked about."""
+"""Make a world, about which the engine can be asked, from what was read of a cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vgpu_scheduler.reading.view import REQUIRED_KINDS, ClusterView
 from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-"""Nothing has an age where nobody knows when the cluster was read."""
+"""The time of reading if it is unknown, so that nothing has an age."""
 
 
 class MissingRightsError(Exception):
-    """The user may not read what the answer depends on.
+    """The user may not read objects on which the answer depends.
 
     Attributes
     ----------
@@ -31,39 +31,40 @@ class MissingRightsError(Exception):
 
 
 _OFTEN_LEFT_OUT: Final = ("PersistentVolumeClaim",)
-"""What files may leave out, and have pods understood all the same."""
+"""Kinds that files often lack, without which pods are understood all the same."""
 
 
 def make_world(
     view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
 ) -> World:
-    """Make a world of what was read.
+    """Make a world from what was read.
 
     Parameters
     ----------
     required
         The kinds without which nothing can be said.
     preemption
-        Instead of the setting.
+        Overrides the setting.
 
     Raises
     ------
     WorldError
         If an object cannot be understood.
     MissingRightsError
-        If objects of a required kind may not be listed.
+        If the user may not list objects of a required kind.
     """
     if set(required) & view.missing.keys():
         raise MissingRightsError(view)
     options = view.scheduler.options
     world = World(options if preemption is None else replace(options, preemption=preemption))
     world.engine.groups.served |= view.kinds.intersection(kind.name for kind in POD_GROUP_KINDS)
+    world.engine.groups.refused |= view.refused | view.missing.keys()
     for source in GROUP_SOURCES if view.live else ():
         if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
-            world.engine.groups.cannot_list(source.kinds[0].name)  # be it for want of rights, or of the kind
+            world.engine.groups.cannot_list(source.kinds[0].name)  # the kind may not exist, or may not be listed
     world.unread = frozenset({*view.missing, *(kind for kind in _OFTEN_LEFT_OUT if not view.has_read(kind))})
     world.add(view.objects)
-    if view.has_read("Pod"):  # else nothing tells whose lock is whose
+    if view.has_read("Pod"):  # otherwise the owners of locks are unknown
         world.review_locks(view.read_at or _LONG_AGO)
     if not world.nodes and not view.live:
         raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
@@ -71,5 +72,5 @@ def make_world(
 
 
 def keep_room(world: World, view: ClusterView) -> None:
-    """Have a world keep the room that its scheduler keeps for pods after preemptions."""
+    """Restore the room that the scheduler has reserved for pods after preemptions."""
     take_up_preemptions(world, view.read_at or _LONG_AGO)

@@ -1,7 +1,7 @@
-"""The running operator: the loop, leader election, start-up, sweeps and shutdown.
+"""The running operator: the loop, leader election, start-up, resyncs and shutdown.
 
-What is exported is imported when it is first used: commands that only read settings or device configurations start
-without kopf.
+Exports are imported at first use, so that commands that only read settings or device configurations start without
+kopf.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _HOMES = {"Elector": "elector", "LeaseOptions": "elector", "Operator": "operator
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for.
+    """Import an exported name at first use.
 
     Raises
     ------
     AttributeError
-        If there is nothing of that name.
+        If the module has no such name.
     """
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

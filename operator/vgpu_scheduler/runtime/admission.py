@@ -1,4 +1,4 @@
-"""From settings to what serves the admission webhook."""
+"""Makes the admission webhook from settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def admission_server(
     after_spawn: Callable[[], None],
     restarted: Callable[[], None],
 ) -> AdmissionServer | None:
-    """Return what serves the admission webhook, with its metric; None where it is off."""
+    """Return the server of the admission webhook, and register its metric; None if the webhook is off."""
     chosen = settings.admission
     if not chosen.enabled:
         return None
@@ -35,8 +35,9 @@ def admission_server(
             chosen.overwrite_default_scheduler,
             engine.policies.claim_defaults,
             engine.usage_warnings_of,
+            engine.usage_warnings.of_misspelt_resources,
         ),
-        lambda namespace, claims: engine.quota_limits.refuses(namespace, claims, engine.state),
+        lambda namespace, claims: engine.quota_limits.exceeded_by(namespace, claims, engine.state),
         after_spawn=after_spawn,
         restarted=restarted,
     )

@@ -1,4 +1,4 @@
-"""From settings to values."""
+"""Turns settings into the values that engines and replicas are made from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.engine import EngineOptions, renamed_resources
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config, volcano_names
 from vgpu_scheduler.settings import Settings
@@ -22,7 +22,7 @@ _GENERATIONS_SINCE = (1, 34)
 
 
 def make_dialects(settings: Settings) -> list[Dialect]:
-    """Return the dialects that are listed, with the configured names.
+    """Return the dialects in the settings' order, with the configured names.
 
     Raises
     ------
@@ -38,16 +38,18 @@ def make_dialects(settings: Settings) -> list[Dialect]:
 
 
 def engine_options(settings: Settings) -> EngineOptions:
-    """Return what an engine is made from: the operator's own, and any that is asked what the operator would do.
+    """Return the options of an engine, for the operator and for what-if questions about it.
 
     Raises
     ------
     SettingsError
         If the device configuration cannot be read; the message names the file and the field.
     """
+    dialects = tuple(make_dialects(settings))
     return EngineOptions(
-        dialects=tuple(make_dialects(settings)),
+        dialects=dialects,
         unlisted=tuple(made() for name, made in DIALECTS.items() if name not in settings.dialects),
+        renamed=renamed_resources(dialects, (made() for made in DIALECTS.values())),
         defaults=policy_defaults(settings),
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,
@@ -57,11 +59,12 @@ def engine_options(settings: Settings) -> EngineOptions:
         system_spread=settings.scoring.system_spread,
         preemption=settings.preemption,
         protected_namespaces=(settings.lease.namespace,),
+        home=settings.lease.namespace,
     )
 
 
 def policy_defaults(settings: Settings) -> PolicyDefaults:
-    """Return what holds where no policy and no annotation says anything."""
+    """Return the defaults where neither a policy nor an annotation sets a value."""
     return PolicyDefaults(
         settings.node_policy,
         settings.device_policy,
@@ -80,7 +83,7 @@ class Connection:
     Attributes
     ----------
     identity
-        Of this process; fresh at each start, so that a restart does not take itself for its predecessor.
+        The identity of this process; new at each start, so that a restart is not mistaken for its predecessor.
     version
         Major and minor version whose features the API server has.
     """
@@ -91,7 +94,7 @@ class Connection:
 
     @property
     def label_first(self) -> bool:
-        """Whether labels go before a Binding, in a write of their own: the API server ignores those on it."""
+        """Whether a write before the Binding has to set labels, because the API server ignores a Binding's labels."""
         return self.version < _LABELS_SINCE
 
     @property

@@ -1,4 +1,4 @@
-"""How the memory of a process is kept that holds a large cluster."""
+"""Memory management of a process that holds a large cluster."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import Final
 _COMPILER: Final = "libllvmlite"
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 _WRITTEN: Final = frozenset(("Anonymous", "Private_Dirty", "Swap"))
-"""What smaps calls the kB of a mapping that are not as in its file."""
+"""The fields of smaps that count the kB of a mapping that differ from its file."""
 _MAPPING: Final = re.compile(r"(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) r-[-x]p .*/(?P<file>[^/]+)$")
-"""The line that begins what smaps says of a mapping which is read from a file, and which nobody may write to."""
+"""The line of smaps that begins a read-only mapping of a file."""
 
 
 def tune_garbage_collector() -> None:
-    """Run the garbage collector rarely: of what the lists of a large cluster bring, nearly all stays."""
+    """Run the garbage collector rarely: nearly all objects from the lists of a large cluster stay alive."""
     gc.set_threshold(50_000, 20, 100)
 
 
 def collect_less_often() -> None:
-    """Run the garbage collector less often than Python does: for a process that makes large worlds, and drops some."""
+    """Run the garbage collector less often than by default: for a process that makes large clusters and drops some."""
     gc.set_threshold(10_000, 10, 10)
 
 
 def settle_memory() -> None:
-    """Take what is held now for what stays: it is not searched for garbage again, and what is free is given back.
+    """Exclude all live objects from garbage collection, and return free memory to the system.
 
-    Thousands of live objects would make full collections the largest cost of all. What was taken for it before, and is
-    held no more, is given back, too.
+    Thousands of live objects would otherwise make full collections the largest cost of all. Objects that an earlier
+    call excluded and that are unreferenced now are collected.
     """
     gc.unfreeze()
     gc.collect()
@@ -41,16 +41,16 @@ def settle_memory() -> None:
 
 
 def release_memory() -> None:
-    """Give free memory back to the system; the C library keeps it otherwise, once a large list was read."""
-    with suppress(OSError, AttributeError):  # another C library than glibc does without
+    """Return free memory to the system; the C library would keep it after a large list was read."""
+    with suppress(OSError, AttributeError):  # a C library other than glibc has no such function
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def release_compiler_pages() -> None:
-    """Let go of the compiler's code once the kernels are linked: nothing reads these 60 MiB again.
+    """Drop the compiler's code from memory once the kernels are linked: these 60 MiB are not read again.
 
-    They are no longer resident in this process. The system may keep them in its cache of files, as long as it has
-    room, and who reads them after all gets them from there, or from the disk.
+    The pages are no longer resident in this process. The system may keep them in its page cache; a later read takes
+    them from there or from the disk.
     """
     with suppress(OSError, AttributeError):  # no Linux
         libc = ctypes.CDLL(None)
@@ -59,16 +59,16 @@ def release_compiler_pages() -> None:
 
 
 def unmodified_mappings(smaps: str, library: str) -> list[tuple[int, int]]:
-    """Return the mappings of a library, address and bytes, that are what its file says: only these may be dropped.
+    """Return the unmodified mappings of a library (address, bytes): only pages equal to the file may be dropped.
 
-    The loader writes relocations into some, and makes these read-only afterwards; what is in swap was written, too.
+    The loader writes relocations into some mappings and then makes them read-only; pages in swap were written, too.
 
     Parameters
     ----------
     smaps
-        What ``/proc/PID/smaps`` says.
+        The content of ``/proc/PID/smaps``.
     library
-        How the name of its file begins.
+        The beginning of the library's file name.
     """
     found: dict[tuple[int, int], int] = {}
     mapping: tuple[int, int] | None = None

@@ -1,4 +1,4 @@
-"""Device configurations: from files and settings to what dialects are made from."""
+"""Device configurations: turns files and settings into the values that dialects are made from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 def device_config(settings: Settings) -> tuple[Vendor, ...]:
     """Return the vendors' cards under the names that HAMi's device configuration gives.
 
-    What the settings say of NVIDIA ranks above the fields of sections that they give, and those above the file.
+    The NVIDIA settings override the device sections in the settings, and these override the file.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
 
 
 def volcano_names(settings: Settings) -> VolcanoNames:
-    """Return the names that Volcano's device configuration gives; the fields of the settings rank above the file's.
+    """Return the names in Volcano's device configuration; the fields of the settings override the file's.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def _logged(found: tuple[_T, list[str]]) -> _T:
 
 
 def device_config_warnings(settings: Settings) -> list[str]:
-    """Return what of the device configurations has no effect; a file that is not on this machine is not looked at.
+    """Return warnings about parts of the device configurations without effect; files not on this machine are skipped.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def _warnings(file: DeviceFile, read: Callable[[Settings], tuple[Any, list[str]]
 
 
 def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
-    """Return the vendors' cards, and what of the configuration has no effect."""
+    """Return the vendors' cards, and warnings about parts of the configuration without effect."""
     content = _with_settings(HAMI.content(settings), settings)
     found, warnings = _understood(HAMI, settings, content, configured)
     if HAMI.path(settings) and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:
@@ -75,14 +75,14 @@ def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
 
 
 def _configured_names(settings: Settings) -> tuple[VolcanoNames, list[str]]:
-    """Return the names, and what of the configuration has no effect."""
+    """Return the names, and warnings about parts of the configuration without effect."""
     return _understood(VOLCANO, settings, VOLCANO.content(settings), configured_names)
 
 
 def _understood(
     file: DeviceFile, settings: Settings, content: Mapping[str, Any], read: Callable[[VendorSection], _T]
 ) -> tuple[_T, list[str]]:
-    """Return what is read of a configuration, and what of it has no effect."""
+    """Return a configuration as ``read`` decodes it, and warnings about the fields that it does not know."""
     where = file.where(file.path(settings))
     try:
         config = VendorSection(content)
@@ -96,7 +96,7 @@ def _with_settings(content: Mapping[str, Any], settings: Settings) -> Mapping[st
     given = {_camel_case(name): getattr(settings.nvidia, name) for name in settings.nvidia.model_fields_set}
     section = content.get("nvidia")
     if section is not None and not isinstance(section, dict):
-        return content  # refused where it is read
+        return content  # reading it raises the error
     exclusive = {"wholeIsExclusive": True} if settings.whole_is_exclusive else {}
     return {**content, "nvidia": {**(section or {}), **given, **exclusive}}
 

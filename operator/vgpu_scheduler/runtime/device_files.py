@@ -1,4 +1,4 @@
-"""The device configuration of an ecosystem as its installation keeps it: ``device-config.yaml``, or its ConfigMap."""
+"""The device configuration in an ecosystem's own format: ``device-config.yaml``, or the ConfigMap that contains it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Final
 from vgpu_scheduler.settings import Settings, SettingsError, read_text, yaml_map
 
 FILE: Final = "device-config.yaml"
-"""The name of the file in every ConfigMap."""
+"""The name of the file in each ecosystem's ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFile:
-    """The file of one ecosystem, and the settings about it.
+    """The device configuration file of one ecosystem, and the settings that refer to it.
 
     Attributes
     ----------
     owner
-        Whose it is, for people.
+        The ecosystem's name in messages.
     config_map
-        The ConfigMap that it is in, in the namespace of the scheduler.
+        The ConfigMap that contains the file, in the scheduler's namespace.
     path_setting, sections_setting
-        The setting that names the file, and that whose fields rank above those of the file.
+        The setting with the path of the file, and the setting whose fields override those of the file.
     """
 
     owner: str
@@ -38,11 +38,11 @@ class DeviceFile:
         return path
 
     def where(self, path: Path | None) -> str:
-        """Return how errors name the configuration."""
+        """Return the name of the configuration for error messages."""
         return f"{self.owner} device configuration{f' {path}' if path else ''}"
 
     def content(self, settings: Settings) -> Mapping[str, Any]:
-        """Return the sections of the file with the fields that the settings give.
+        """Return the sections of the file, overridden by the fields of the settings.
 
         Raises
         ------
@@ -53,33 +53,33 @@ class DeviceFile:
         return _joined(self._read(path) if path else {}, getattr(settings, self.sections_setting))
 
     def unseen(self, settings: Settings) -> str:
-        """Return a warning where the settings name a file that is not on this machine; else nothing."""
+        """Return a warning if the settings name a file that is not on this machine, else an empty text."""
         path = self.path(settings)
         if path is None or path.exists():
             return ""
-        return f"{self.path_setting}: {path} is not on this machine: what is in it was not looked at"
+        return f"{self.path_setting}: {path} is not on this machine: its content was not checked"
 
     def without_path(self, settings: Settings) -> Settings:
-        """Return settings that name no file."""
+        """Return the settings without the path of the file."""
         return settings.model_copy(update={self.path_setting: None})
 
     def inlined(self, settings: Settings) -> Settings:
-        """Return settings that have the content of the file where they name one.
+        """Return the settings with the content of the file in place of its path.
 
         Raises
         ------
         SettingsError
-            If it cannot be read.
+            If the file cannot be read.
         """
         return settings if self.path(settings) is None else self._with(settings, self.content(settings))
 
     def with_text(self, settings: Settings, text: str) -> Settings:
-        """Return settings that have a text for the content of the file that they name.
+        """Return the settings with a given text as the content of the file.
 
         Raises
         ------
         SettingsError
-            If it cannot be read.
+            If the text cannot be parsed.
         """
         sections = self._sections(text, self.where(None))
         return self._with(settings, _joined(sections, getattr(settings, self.sections_setting)))
@@ -88,7 +88,7 @@ class DeviceFile:
         return settings.model_copy(update={self.path_setting: None, self.sections_setting: dict(sections)})
 
     def _read(self, path: Path) -> Mapping[str, Any]:
-        """Return the content of the file; of a ConfigMap, that of the file in it."""
+        """Return the content of the file; if it is a ConfigMap, that of the file inside it."""
         where = self.where(path)
         content = self._sections(read_text(path, where), where)
         if content.get("kind") != "ConfigMap":
@@ -105,7 +105,7 @@ class DeviceFile:
 
 
 def _joined(file: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Put fields over those of the file, section by section; a section that is a list replaces the other."""
+    """Override the fields of the file, section by section; a section that is a list is replaced as a whole."""
     sections = {
         name: {**file[name], **section} if isinstance(section, dict) and isinstance(file.get(name), dict) else section
         for name, section in given.items()
@@ -116,4 +116,4 @@ def _joined(file: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, A
 HAMI: Final = DeviceFile("HAMi's", "hami-scheduler-device", "hami_device_config", "hami_devices")
 VOLCANO: Final = DeviceFile("Volcano's", "volcano-vgpu-device-config", "volcano_device_config", "volcano_devices")
 DEVICE_FILES: Final = (HAMI, VOLCANO)
-"""Those of all ecosystems."""
+"""The files of all ecosystems."""

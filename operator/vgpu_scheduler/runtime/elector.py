@@ -1,8 +1,8 @@
 """Leader election over a Lease.
 
-Deadlines are monotonic: what counts is when a renewal was *sent*, never the time written in the Lease, so that clocks
-that differ between machines cannot make two leaders. Another holder's Lease has expired when it has not changed for
-its duration as seen from here.
+Deadlines are monotonic. A lease is counted from when its renewal was *sent*, never from the time written in the Lease,
+so that differing clocks cannot make two leaders. Another holder's Lease has expired when this process has not seen it
+change for its duration.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from vgpu_scheduler.kube import rfc3339
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 0.05
-"""Seconds between two tries at most."""
+"""The shortest pause between two attempts to acquire the Lease (seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """Which Lease, and how long it holds (seconds)."""
+    """Name, namespace and timing (seconds) of the Lease."""
 
     name: str
     namespace: str
@@ -40,7 +40,7 @@ class Elector:
     Parameters
     ----------
     identity
-        Of this process; fresh at each start, so that a restart does not take itself for its predecessor.
+        The holder identity of this process; new at each start, so that a restart is not mistaken for its predecessor.
     """
 
     def __init__(self, api: ApiClient, options: LeaseOptions, identity: str, clock: Clock) -> None:
@@ -50,13 +50,13 @@ class Elector:
         self.identity = identity
         self._held_until = 0.0
         self._seen: tuple[str, float] = ("", 0.0)
-        """Another holder's version of the Lease, and when it was seen first."""
+        """The resource version of the Lease under another holder, and when this process saw it first."""
         self._expires = math.inf
-        """When that has expired, unless it is renewed."""
+        """When the other holder's Lease expires, unless it is renewed."""
         self._written: dict[str, Any] | None = None
-        """The Lease as it was when it was last written here, until an answer does not say so."""
+        """The Lease as last written by this process; None if it has to be read again."""
         self._newest = 0
-        """The highest resource version of the Lease so far."""
+        """The highest resource version of the Lease seen."""
 
     @property
     def leading(self) -> bool:
@@ -64,16 +64,16 @@ class Elector:
         return self.may_write(0.0)
 
     def may_write(self, seconds: float) -> bool:
-        """Tell whether the Lease will still be held in so many seconds: a write that may take that long is safe."""
+        """Tell whether the Lease is still held in ``seconds`` seconds: a write that takes no longer is safe."""
         return self._clock.monotonic() + seconds < self._held_until
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held: it is looked at now and then, and in the moment in which it expires.
+        """Wait until the Lease is held: try at each renew interval, and at the moment the current Lease expires.
 
         Raises
         ------
         RuntimeError
-            If the Lease is an older one than before, see :meth:`hold`.
+            If the Lease has a lower resource version than before, see :meth:`renew_until_lost`.
         """
         while not await self._try():
             left = self._expires - self._clock.monotonic()
@@ -81,13 +81,13 @@ class Elector:
         log.info("leading as %s", self.identity)
 
     async def renew_until_lost(self) -> None:
-        """Renew the Lease; returns when it is lost.
+        """Renew the Lease until it is lost.
 
         Raises
         ------
         RuntimeError
-            If the Lease is an older one than before: the API server's store was restored from an older copy. Watches
-            do not tell that, they stay deaf until the store catches up.
+            If the Lease has a lower resource version than before: the API server's store was restored from a backup.
+            Watches do not report that; they deliver nothing until the store catches up.
         """
         while True:
             await asyncio.sleep(self._options.renew_interval)
@@ -97,7 +97,7 @@ class Elector:
                 return
 
     async def release(self) -> None:
-        """Give the Lease up, so that a successor need not wait for it to expire."""
+        """Give up the Lease, so that a successor need not wait for it to expire."""
         if not self.leading:
             return
         self._held_until = 0.0
@@ -108,7 +108,7 @@ class Elector:
                 await self._api.request("PUT", self._path, lease, timeout=self._options.renew_interval)
 
     async def _try(self) -> bool:
-        """Take or renew the Lease once; True if it is held."""
+        """Try once to acquire or renew the Lease; return whether it is held."""
         sent = self._clock.monotonic()
         try:
             if await self._write_lease():
@@ -139,30 +139,30 @@ class Elector:
         return await self._put(lease, limit)
 
     async def _put(self, lease: dict[str, Any], limit: float) -> bool:
-        """Write the Lease; the resource version in it makes that conditional on nobody having written since."""
+        """Write the Lease; its resource version makes the write fail if another process wrote in between."""
         self._written = None
         lease = {**lease, "spec": self._spec(lease.get("spec") or {})}
         return self._keep(await self._api.request("PUT", self._path, lease, timeout=limit))
 
     def _keep(self, response: ApiResponse) -> bool:
-        """Remember the Lease as it was written, so that the next renewal needs no reading."""
+        """Keep the Lease as written, so that the next renewal needs no GET."""
         if response.ok:
             self._written = self._newer(response)
-        elif response.status != HTTPStatus.CONFLICT:  # a conflict only says that another one was faster
+        elif response.status != HTTPStatus.CONFLICT:  # a conflict only means that another process was faster
             log.warning("lease: %s", response.message)
         return response.ok
 
     def _newer(self, response: ApiResponse) -> dict[str, Any]:
-        """Return the Lease as an answer shows it, which is never one from before the last one."""
+        """Return the Lease of an answer; raise if its resource version is lower than one seen before."""
         lease: dict[str, Any] = response.json()
         version = int(lease["metadata"]["resourceVersion"])
         if version < self._newest:
-            raise RuntimeError("the API server's store was restored from an older copy: starting anew")
+            raise RuntimeError("the API server's store was restored from an older copy: restarting")
         self._newest = version
         return lease
 
     def _free(self, lease: dict[str, Any]) -> bool:
-        """Tell whether the Lease is ours, nobody's, or has not changed for its duration."""
+        """Tell whether the Lease is ours, held by nobody, or unchanged for its duration."""
         holder = self._holder(lease)
         if holder in {"", self.identity}:
             return True
@@ -179,7 +179,7 @@ class Elector:
         ours = old.get("holderIdentity") == self.identity
         return {
             "holderIdentity": self.identity,
-            # Whole seconds, never less than what is counted on here: who waits for this long must find it expired.
+            # Whole seconds, rounded up: the Lease must not look expired to others while this process counts on it.
             "leaseDurationSeconds": math.ceil(self._options.duration),
             "acquireTime": old.get("acquireTime", stamp) if ours else stamp,
             "renewTime": stamp,

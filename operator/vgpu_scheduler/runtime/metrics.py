@@ -1,4 +1,4 @@
-"""From rooms to metrics: what they count becomes visible."""
+"""Fill metrics with what the rooms count."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding import (
-    BindAttempt,
     Binder,
     BinderHooks,
     BindingAnswer,
-    BindStep,
+    BindTask,
     EvictionAnswer,
     Evictor,
+    HookPoint,
     Reporter,
 )
 from vgpu_scheduler.engine import Engine, QueueName
@@ -23,7 +23,8 @@ from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
-from vgpu_scheduler.runtime.recorder import RecorderStats
+from vgpu_scheduler.runtime.recorder_files import RecorderStats
+from vgpu_scheduler.runtime.resync import Resyncer
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
@@ -36,25 +37,25 @@ _PROBLEMS = (
     ("ResourceQuota", EventReason.QUOTA_UNREADABLE),
     ("ResourceQuota", EventReason.QUOTA_SUSPICIOUS),
 )
-"""What is counted from 0 on: Prometheus sees no increase where a series begins with 1."""
+"""Problems whose counters start at 0: Prometheus sees no increase in a series that begins with 1."""
 _Values = Iterator[tuple[dict[str, str], float]]
 
 
 def binder_hooks(
     attempts: AttemptMetrics,
-    on_step: Callable[[BindStep, Pod], Awaitable[None]] | None = None,
-    trace: Callable[[BindAttempt], None] | None = None,
+    at_point: Callable[[HookPoint, Pod], Awaitable[None]] | None = None,
+    trace: Callable[[BindTask, Pod, BindingAnswer], None] | None = None,
 ) -> BinderHooks:
-    """Return who is told of binds: the metrics, the traces, and the tests that crash at a step."""
+    """Return the hooks of the binder: metrics, traces, and a hook for tests that crash at a step."""
 
-    def attempted(attempt: BindAttempt) -> None:
-        bound = attempt.answer is BindingAnswer.BOUND
+    def attempted(task: BindTask, pod: Pod, answer: BindingAnswer) -> None:
+        bound = answer is BindingAnswer.BOUND
         result = "scheduled" if bound else "error"
-        attempts.attempted(result, attempt.pod.scheduler_name, attempt.ended - attempt.decided)
+        attempts.attempted(result, pod.scheduler_name, task.ended_at - task.decided_at)
         if bound:
-            attempts.scheduled(attempt.attempts, attempt.ended - attempt.came)
+            attempts.scheduled(task.attempts, task.ended_at - task.queued_at)
         if trace is not None:
-            trace(attempt)
+            trace(task, pod, answer)
 
     def answered(pod: Pod, answer: BindingAnswer, seconds: float) -> None:
         attempts.answered("Success" if answer is BindingAnswer.BOUND else "Error", pod.scheduler_name, seconds)
@@ -62,14 +63,14 @@ def binder_hooks(
     return BinderHooks(
         on_attempt=attempted,
         on_answer=answered,
-        **({"on_step": on_step} if on_step else {}),
+        **({"at_point": at_point} if at_point else {}),
     )
 
 
 def add_metrics(
     metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, observer: Observer, elector: Elector
 ) -> None:
-    """Make what the rooms count visible; what they know of the cluster only while this process leads."""
+    """Register the metrics of the rooms; metrics about the cluster are shown only while this process leads."""
     metrics.leads = lambda: elector.leading
     _add_queue(metrics, engine)
     _add_knowledge(metrics, engine)
@@ -80,7 +81,7 @@ def add_metrics(
 
 
 def add_requests(metrics: Metrics, api: ApiClient) -> None:
-    """Make visible how the API server answers."""
+    """Register the counts of the API server's answers."""
     host = urlsplit(api.credentials.server).netloc
 
     def requests() -> _Values:
@@ -90,8 +91,18 @@ def add_requests(metrics: Metrics, api: ApiClient) -> None:
     metrics.add(catalogue.API_REQUESTS, requests)
 
 
+def add_resyncs(metrics: Metrics, resyncer: Resyncer) -> None:
+    """Register which kinds cannot be listed."""
+
+    def unlisted() -> _Values:
+        for kind, failure in sorted(resyncer.failures.items()):
+            yield {"kind": kind.lower(), "code": failure.code}, 1.0
+
+    metrics.add(catalogue.UNLISTED_KINDS, unlisted)
+
+
 def add_history(metrics: Metrics, stats: RecorderStats) -> None:
-    """Show what is written down of what happens."""
+    """Register the metrics of the recorder."""
 
     def rows() -> _Values:
         yield {"result": "written"}, float(stats.written)
@@ -102,7 +113,7 @@ def add_history(metrics: Metrics, stats: RecorderStats) -> None:
 
 
 def add_preemption(metrics: Metrics, engine: Engine, evictor: Evictor) -> None:
-    """Make visible for whom pods have to end, and what became of that."""
+    """Register the metrics of preemption and evictions."""
     stats = evictor.stats
 
     def evictions() -> _Values:
@@ -120,9 +131,9 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
 
     def pending() -> _Values:
         for place, count in queue.counts().items():
-            if place is not QueueName.TRYING:
+            if place is not QueueName.IN_FLIGHT:
                 yield {"queue": place.value}, count
-        yield {"queue": "gated"}, engine.gated
+        yield {"queue": "gated"}, engine.unscheduled_pods.gated
 
     def incoming() -> _Values:
         for (place, event), count in queue.incoming.items():
@@ -149,13 +160,13 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
     state, closed = engine.state, engine.closed_nodes
 
     def known() -> _Values:
-        phases = Counter(held.phase for held in state.reservations())
+        phases = Counter(reservation.phase for reservation in state.reservations())
         yield {"type": "nodes"}, len(state.nodes)
         yield {"type": "pods"}, phases.total()
         yield {"type": "assumed_pods"}, phases[Phase.ASSUMED] + phases[Phase.IN_DOUBT]
 
     def unreadable() -> int:
-        return sum(any(usage.problem for usage in held.uses.values()) for held in state.reservations())
+        return sum(any(usage.problem for usage in reservation.uses.values()) for reservation in state.reservations())
 
     metrics.add(catalogue.CACHE_SIZE, known)
     metrics.add(
@@ -211,6 +222,6 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
     metrics.add_number(catalogue.UNDECODABLE, lambda: stats.undecodable)
     metrics.add_number(catalogue.KOPF_RESTARTS, lambda: stats.restarts)
     metrics.add_number(catalogue.RELISTS, lambda: stats.relists)
-    metrics.add_number(catalogue.SWEPT, lambda: stats.swept)
+    metrics.add_number(catalogue.MISSED_DELETIONS, lambda: stats.missed_deletions)
     metrics.add_number(catalogue.DRIFT, lambda: stats.drift)
     metrics.add_number(catalogue.REPAIRS, lambda: stats.repaired)

@@ -1,4 +1,4 @@
-"""The operator as a process: health and metrics first, then kernels, then a replica at work until the end."""
+"""The operator as a process: serves health and metrics, compiles the kernels, then runs a replica until the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect, end_tasks, served_version
-from vgpu_scheduler.binding import BindStep
+from vgpu_scheduler.binding import HookPoint
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
@@ -21,7 +21,7 @@ from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garba
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.recorder import make_recorder
 from vgpu_scheduler.runtime.replica import Replica
-from vgpu_scheduler.runtime.sweeps import drift, ledger
+from vgpu_scheduler.runtime.resync import drift, ledger
 from vgpu_scheduler.runtime.tracing import pod_traces
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings, parse_address
@@ -30,7 +30,7 @@ from vgpu_scheduler.telemetry import Health, Metrics, Page, serve
 log = logging.getLogger(__name__)
 
 _STALLED = 30.0
-"""Seconds without a turn of the scheduling loop after which the process should be restarted."""
+"""Seconds without an iteration of the scheduling loop after which the liveness probe fails."""
 
 
 class Operator:
@@ -40,23 +40,23 @@ class Operator:
     ----------
     settings
         Every setting.
-    on_step
-        Awaited at each step of each bind; for tests that crash there.
+    at_point
+        Awaited at each hook point of each bind; tests crash the operator there.
     """
 
-    def __init__(self, settings: Settings, on_step: Callable[[BindStep, Pod], Awaitable[None]] | None = None) -> None:
+    def __init__(self, settings: Settings, at_point: Callable[[HookPoint, Pod], Awaitable[None]] | None = None) -> None:
         self.settings = settings
         self._clock = SystemClock()
         self.engine = Engine(engine_options(settings))
         self.metrics = Metrics()
-        self._on_step = on_step
+        self._at_point = at_point
         self._traces = pod_traces(settings.tracing, self._clock)
         self._recorder = make_recorder(settings, self.engine, self._clock, uuid.uuid4().hex[:8])
         self._replica: Replica | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> bool:
-        """Run until SIGTERM or SIGINT, or until the Lease is lost; True if the end was asked for."""
+        """Run until SIGTERM or SIGINT, or until the Lease is lost; return True if a signal ended it."""
         self._take_signals()
         tune_garbage_collector()
         also = self.settings.metrics_address
@@ -92,7 +92,7 @@ class Operator:
     async def _work(self, api: ApiClient) -> None:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         connection = Connection(api, identity, await server_version(api))
-        hooks = binder_hooks(self.metrics.attempts, self._on_step, self._traces.record if self._traces else None)
+        hooks = binder_hooks(self.metrics.attempts, self._at_point, self._traces.record if self._traces else None)
         self._replica = Replica(
             self.settings,
             self.engine,
@@ -106,26 +106,26 @@ class Operator:
         await self._replica.run()
 
     def stop(self) -> None:
-        """Ask for the end."""
+        """Ask the operator to stop."""
         self._stop.set()
 
     def _hami_metrics(self) -> Iterator[str]:
-        """Return what HAMi's scheduler shows, where that is wanted; of a cluster, so the leader's to show."""
+        """Return the metrics of HAMi's scheduler, if they are enabled; only the leader shows them."""
         shown = self.settings.hami_metrics and "hami" in self.settings.dialects and self.metrics.leads()
         return hami_metrics(self.engine.state) if shown else iter(())
 
     def _alive(self) -> str:
         stalled = self._replica.stalled_for() if self._replica else 0.0
-        return f"the scheduling loop has not turned for {stalled:.0f} s" if stalled > _STALLED else ""
+        return f"the scheduling loop has made no progress for {stalled:.0f} s" if stalled > _STALLED else ""
 
     def _ready(self) -> str:
         return self._replica.missing if self._replica else "starting"
 
     def _take_signals(self) -> None:
-        """Handle the ends that are asked for; kopf takes the handlers whenever it starts, so they are taken back."""
+        """Handle SIGTERM and SIGINT; called again after each start of kopf, which installs its own handlers."""
         running = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # e.g. outside the main thread
                 running.add_signal_handler(number, self._stop.set)
 
     def _pages(self) -> dict[str, Page]:
@@ -146,7 +146,7 @@ class Operator:
 
 
 async def server_version(api: ApiClient) -> tuple[int, int]:
-    """Return the version whose features the API server has; waits until it answers."""
+    """Return the version whose features the API server has; retry until it answers."""
     while True:
         try:
             response = await api.request("GET", "/version")

@@ -1,4 +1,4 @@
-"""What is said of card models and namespaces: much is summed up, so that few series say it in the largest cluster."""
+"""Metrics of card models and namespaces, summed so that even the largest cluster has few series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_AMOUNTS: Final = (
     catalogue.CARDS_ALLOCATED,
     catalogue.CARDS_FREE,
 )
-"""In the order of :class:`PoolAmounts`."""
+"""The metrics in the order of the fields of :class:`PoolAmounts`."""
 _OF_CARDS: Final = (catalogue.CARDS, *_OF_AMOUNTS)
 _OF_NAMESPACES: Final = (
     catalogue.NAMESPACE_ALLOCATED,
@@ -30,26 +30,26 @@ _OF_USAGE: Final = (catalogue.ALLOCATED_GIBIBYTE_SECONDS, catalogue.ALLOCATED_CA
 
 
 def add_pools(metrics: Metrics, engine: Engine, label_values: int, now: Callable[[], float]) -> None:
-    """Make visible what card models and namespaces have.
+    """Register the metrics of card models and namespaces.
 
     Parameters
     ----------
     label_values
-        How many of either have series of their own.
+        The most models, and the most namespaces, that have series of their own.
     now
-        The time that the queue goes by, in seconds.
+        The clock of the queue (seconds).
     """
     metrics.add_together(_OF_CARDS, lambda: _of_cards(engine, label_values))
     metrics.add_together(_OF_NAMESPACES, lambda: _of_namespaces(engine, label_values, now()))
 
 
 def add_usage(metrics: Metrics, meter: UsageMeter, now: Callable[[], float]) -> None:
-    """Make visible what namespaces have held of card models over time.
+    """Register the metrics of what namespaces have held of card models over time.
 
     Parameters
     ----------
     now
-        The time that the meter goes by, in seconds.
+        The clock of the meter (seconds).
     """
     metrics.add_together(_OF_USAGE, lambda: _of_usage(meter, now()))
 
@@ -86,7 +86,7 @@ def _unit(resource: str) -> dict[str, str]:
 
 
 def _added_up(values: Iterable[Value]) -> Iterator[Value]:
-    """Yield each series once: what several names have together where they are shown under one value of a label."""
+    """Yield each series once: names that share one label value are summed, or for ages the largest is taken."""
     found: dict[tuple[str, ...], Value] = {}
     for metric, labels, value in values:
         key = (metric.name, *labels.values())
@@ -113,7 +113,7 @@ def _of_namespaces(engine: Engine, label_values: int, now: float) -> Iterator[Va
         for namespace, ages in waiting.items():
             yield catalogue.WAITING_PODS, {"namespace": shown(namespace)}, len(ages)
             yield catalogue.OLDEST_WAITING, {"namespace": shown(namespace)}, max(ages)
-        # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
+        # HAMi's names, without its label for the limit: each change of a limit would create a new series.
         for report in quotas:
             labels = {"namespace": shown(report.namespace), "quota_name": report.resource, **HAMI_ZONE}
             yield catalogue.QUOTA_USED, labels, report.used
@@ -123,7 +123,7 @@ def _of_namespaces(engine: Engine, label_values: int, now: float) -> Iterator[Va
 
 
 def _waiting(engine: Engine, now: float) -> dict[str, list[float]]:
-    """Return for how many seconds each of the pods of a namespace has waited."""
+    """Return the waiting times (seconds) of the queued pods of each namespace."""
     found: dict[str, list[float]] = {}
     for uid, came in engine.queue.waiting_since():
         pod = engine.state.pod(uid)

@@ -1,11 +1,12 @@
-"""The log of what happens: what the leader observes and decides is handed to a thread, which writes it to files.
+"""The recorder: hands what the leader observes and decides to a thread, which writes it to log files.
 
-The scheduling loop only appends to a queue, and waits for nobody: what the queue has no room for is counted, said in
-the log where it is missing, and made up for by a file that begins with all that is there.
+The scheduling loop only appends to a queue and never waits. Entries that do not fit in the queue are counted, and the
+log notes how many are missing; the next file then begins with a full snapshot.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import threading
@@ -16,10 +17,10 @@ from typing import Any, Final
 from vgpu_scheduler.apiclient import Clock
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import (
-    Event,
+    ChangeTracker,
+    HistoryEvent,
     MissedEvents,
     PyarrowMissingError,
-    Recording,
     check_arrow,
     known_objects,
 )
@@ -30,16 +31,14 @@ from vgpu_scheduler.runtime.device_files import DEVICE_FILES
 from vgpu_scheduler.runtime.recorder_files import RecorderFiles, RecorderStats, TakeIn
 from vgpu_scheduler.settings import HistorySettings, Settings, SettingsError
 
-__all__ = ["Recorder", "RecorderStats", "make_recorder"]
-
 log = logging.getLogger(__name__)
 
 _MOST_QUEUED: Final = 50_000
-"""Observations and decisions that wait to be written at most."""
-_PACE: Final = 2.0
+"""The most observations and decisions that may wait to be written."""
+PACE: Final = 2.0
 """Seconds between two writes."""
 _ENDS_WITHIN: Final = 10.0
-"""Seconds for which the end of a process waits for the last rows to be written."""
+"""Seconds that shutdown waits for the last rows to be written."""
 _DECISIVE: Final = frozenset({
     "scheduler_names", "dialects", "profile", "node_policy", "device_policy", "device_order", "strict_annotations",
     "exclusive_when_unspecified", "nvidia", "hami_devices", "volcano_devices", "volcano", "scoring", "preemption",
@@ -50,23 +49,23 @@ _DECISIVE: Final = frozenset({
 Objects = list[tuple[str, Versioned]]
 
 
-class Recorder:
-    """Takes observations and decisions, and has them written while a replica leads.
+class HistoryRecorder:
+    """Queues observations and decisions, and writes them in a thread while a replica leads.
 
     Parameters
     ----------
     settings
-        Where to, and how much.
+        Where to write, and how much to keep.
     engine
-        Knows what there is.
+        The source of snapshots.
     decisive
-        The settings that are in each file.
+        The settings that decisions depend on, written into each file.
     clock
         The time.
     run
-        What files of this process are called by.
+        The name of this process's run, part of the file names.
     hashed
-        Hashes the names in events, or leaves them.
+        Hashes the names in events, or leaves events as they are.
     """
 
     def __init__(
@@ -76,65 +75,68 @@ class Recorder:
         decisive: dict[str, Any],
         clock: Clock,
         run: str,
-        hashed: Callable[[Iterable[Event]], Iterable[Event]] = lambda events: events,
+        hashed: Callable[[Iterable[HistoryEvent]], Iterable[HistoryEvent]] = lambda events: events,
     ) -> None:
         assert settings.directory is not None
         self._engine = engine
         self._clock = clock
-        self._ahead = 0.0
-        """By how many seconds the time since 1970 is ahead of the monotonic one, which costs less to be asked for."""
         self._queue: deque[tuple[float, TakeIn, tuple[Any, ...]]] = deque()
+        self._latest = 0.0
+        """The latest time (seconds since 1970) that the thread has written."""
         self._leading = False
         self._lost = 0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self.stats = RecorderStats()
-        recording = Recording(engine.dialects, engine.scheduler_names, engine.coexist_with)
-        self._files = RecorderFiles(settings, decisive, run, recording, self.stats, hashed)
+        tracker = ChangeTracker(engine.dialects, engine.scheduler_names, engine.coexist_with)
+        self._files = RecorderFiles(settings, decisive, run, tracker, self.stats, hashed)
         self._thread: threading.Thread | None = None
 
     # Called by the loop ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Write from now on: first what there is."""
+        """Start recording, with a snapshot first."""
         self._leading, self._stop = True, threading.Event()
         self._wake.clear()
-        self._ahead = self._clock.now().timestamp() - self._clock.monotonic()
         self._put_picture()
         self._thread = threading.Thread(target=self._run, args=(self._stop, self._thread), name="history", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Take in nothing more, and have the thread write what waits; nobody waits for it here."""
+        """Stop recording, and let the thread write what is queued; does not wait for it."""
         self._leading = False
         self._stop.set()
         self._wake.set()
 
-    def join(self) -> None:
-        """Wait until all is written, for some seconds at most; the loop has this called by another thread."""
+    def join(self, seconds: float = _ENDS_WITHIN) -> None:
+        """Wait some seconds at most for the thread to finish writing; blocks, so call it from another thread."""
         if self._thread is not None:
-            self._thread.join(_ENDS_WITHIN)
+            self._thread.join(seconds)
+
+    async def wait_until_written(self, seconds: float = _ENDS_WITHIN) -> None:
+        """Wait some seconds at most for the thread to finish writing."""
+        await asyncio.to_thread(self.join, seconds)
 
     def seen(self, kind: str, value: Versioned) -> None:
-        """Take in an object that was observed."""
-        self._put(Recording.seen, kind, value)
+        """Record that an object was observed."""
+        self._put(ChangeTracker.seen, kind, value)
 
     def object_gone(self, kind: str, value: Versioned) -> None:
-        """Take in that an object is gone."""
-        self._put(Recording.object_gone, kind, value)
+        """Record that an object is gone."""
+        self._put(ChangeTracker.object_gone, kind, value)
 
     def pod_gone(self, uid: str) -> None:
-        """Take in that a pod is gone."""
-        self._put(Recording.pod_gone, uid)
+        """Record that a pod is gone."""
+        self._put(ChangeTracker.pod_gone, uid)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
-        """Take in decisions; those that change nothing are left out."""
+        """Record decisions; those that neither place a pod nor preempt are left out."""
         if decisions[0].outcome is Outcome.PLACED or any(each.preemption is not None for each in decisions):
-            self._put(Recording.decided, decisions)
+            self._put(ChangeTracker.decided, decisions)
 
     def withdrawn(self, uid: str) -> None:
-        """Take in that what was decided of a pod is not carried out."""
-        self._put(Recording.withdrawn, uid)
+        """Record that the decision about a pod is not carried out."""
+        self._put(ChangeTracker.withdrawn, uid)
 
     def _put(self, take: TakeIn, *what: Any) -> None:
         if not self._leading:
@@ -145,57 +147,63 @@ class Recorder:
             return
         if self._lost:
             self._put_picture()
-        self._queue.append((self._clock.monotonic() + self._ahead, take, what))
+        self._queue.append((self._now(), take, what))
+
+    def _now(self) -> float:
+        """Return the time of day. It is read each time, because the clock may be set while the process runs."""
+        return self._clock.now().timestamp()
 
     def _put_picture(self) -> None:
-        """Have the next file begin with what there is now."""
+        """Queue a snapshot, with which the next file begins."""
         objects: Objects = list(known_objects(self._engine))
         lost, self._lost = self._lost, 0
         self._queue.append((self._now(), self._begin_anew, (objects, lost)))
 
-    def _begin_anew(self, recording: Recording, at: float, objects: Objects, lost: int) -> Iterable[Event]:
-        recording.restart(objects, at)
+    def _begin_anew(self, tracker: ChangeTracker, at: float, objects: Objects, lost: int) -> Iterable[HistoryEvent]:
+        tracker.restart(objects, at)
         self._files.begin_anew()
-        return [MissedEvents(at, lost, "they came faster than they could be written")] if lost else []
-
-    def _now(self) -> float:
-        return self._clock.monotonic() + self._ahead
+        return [MissedEvents(at, lost, "they arrived faster than they could be written")] if lost else []
 
     # The thread ------------------------------------------------------------------------------------------------------
 
     def _run(self, stop: threading.Event, before: threading.Thread | None) -> None:
-        """Write until it is to end; first the thread that wrote before has to be done."""
+        """Write until asked to stop, after the thread of the previous term has ended."""
         try:
             if before is not None:
                 before.join()
-            self._files.tidy()
             while not stop.is_set():
-                self._wake.wait(_PACE)
+                self._wake.wait(PACE)
                 self._write_queue()
             self._write_queue()
-            self._files.finish(self._now())
-        except Exception:  # the leader goes on, whatever becomes of its log
-            log.exception("history: nothing more is written")
+            self._files.finish(self._not_before_latest(self._now()))
+        except Exception:  # a failing recorder must not stop the leader
+            log.exception("history: no more events are recorded")
             self.stats.failed += 1
             self._leading = False
             self._queue.clear()
 
     def _write_queue(self) -> None:
-        """Write what waits, as far as it did when this began."""
-        now = self._now()  # asked first: what comes meanwhile must not be older than what is written
+        """Write the entries that were queued when the call began."""
+        now = self._now()  # read first: entries queued meanwhile must not be older than the last row written
         for _ in range(len(self._queue)):
-            self._files.take(*self._queue.popleft())
-        self._files.flush(now)
+            at, take, what = self._queue.popleft()
+            self._files.take(self._not_before_latest(at), take, what)
+        self._files.flush(self._not_before_latest(now))
+
+    def _not_before_latest(self, at: float) -> float:
+        """Return a time of day (seconds since 1970), never an earlier one than before: the clock may be set back."""
+        self._latest = max(self._latest, at)
+        return self._latest
 
 
-def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) -> Recorder | None:
-    """Return what writes the log; None where none is wanted.
+def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) -> HistoryRecorder | None:
+    """Return the recorder; None if no directory for it is configured.
 
     Raises
     ------
     SettingsError
-        If one is wanted, and the packages of the extra ``history`` are not there; if a device configuration, which is
-        written down, cannot be read.
+        If a directory is configured but the packages of the extra ``history`` are not installed, or if a device
+        configuration, whose content is recorded, cannot be read.
     """
     if settings.history.directory is None:
         return None
@@ -208,9 +216,9 @@ def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) ->
         inlined = file.inlined(inlined)
     decisive = inlined.model_dump(mode="json", exclude_unset=True, include=set(_DECISIVE))
     if not settings.history.hash_names:
-        return Recorder(settings.history, engine, decisive, clock, run)
+        return HistoryRecorder(settings.history, engine, decisive, clock, run)
     hasher = Hasher(_key(settings.history), {settings.lease.namespace})
-    return Recorder(settings.history, engine, decisive, clock, run, hasher.events)
+    return HistoryRecorder(settings.history, engine, decisive, clock, run, hasher.events)
 
 
 def _key(settings: HistorySettings) -> bytes:

@@ -1,4 +1,4 @@
-"""The files of the log of what happens: rows are collected, written now and then, and files begun and closed."""
+"""The files of the recorder: buffers rows, writes them in batches, opens and closes files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.history import (
-    Event,
+    ChangeTracker,
     Header,
+    HistoryEvent,
     LogFile,
-    Recording,
     Retention,
     Row,
     close_left_open,
@@ -22,22 +22,20 @@ from vgpu_scheduler.history import (
 )
 from vgpu_scheduler.settings import HistorySettings
 
-__all__ = ["RecorderFiles", "RecorderStats", "TakeIn"]
-
 log = logging.getLogger(__name__)
 
 _SEEN_EVERY: Final = 60.0
-"""Seconds after which it is written that nothing has happened."""
+"""Seconds without an event after which a row says that nothing has happened."""
 _TRY_AGAIN_AFTER: Final = 60.0
-"""Seconds for which nothing is tried again where a file could not be written."""
+"""Seconds to pause after a file could not be written."""
 
-TakeIn = Callable[..., Iterable[Event]]
-"""Takes something in: called with what is written so far, the time, and what there is to be taken in."""
+TakeIn = Callable[..., Iterable[HistoryEvent]]
+"""Turns an occurrence into events; called with the tracker, the time, and the arguments of the occurrence."""
 
 
 @dataclass(slots=True)
 class RecorderStats:
-    """What was written, for metrics."""
+    """Counts of written, dropped and failed rows, for metrics."""
 
     written: int = 0
     dropped: int = 0
@@ -46,18 +44,18 @@ class RecorderStats:
 
 
 class RecorderFiles:
-    """The files, of which one is written to.
+    """The recorder's files; at most one is open.
 
     Parameters
     ----------
     settings, decisive, run
-        As for the recorder.
-    recording
-        Knows what is news.
+        As for :class:`HistoryRecorder`.
+    tracker
+        What is recorded so far; decides what is news.
     stats
-        Where it is counted.
+        Where rows are counted.
     hashed
-        Hashes the names in events, or leaves them.
+        Hashes the names in events, or leaves events as they are.
     """
 
     def __init__(
@@ -65,9 +63,9 @@ class RecorderFiles:
         settings: HistorySettings,
         decisive: dict[str, Any],
         run: str,
-        recording: Recording,
+        tracker: ChangeTracker,
         stats: RecorderStats,
-        hashed: Callable[[Iterable[Event]], Iterable[Event]],
+        hashed: Callable[[Iterable[HistoryEvent]], Iterable[HistoryEvent]],
     ) -> None:
         assert settings.directory is not None
         self._hashed = hashed
@@ -75,7 +73,7 @@ class RecorderFiles:
         self._directory = settings.directory
         self._decisive = decisive
         self._name = run
-        self._recording = recording
+        self._tracker = tracker
         self._stats = stats
         self._numbers = count(1)
         self._file: LogFile | None = None
@@ -84,26 +82,21 @@ class RecorderFiles:
         self._wrote_at = 0.0
         self._not_before = 0.0
 
-    def tidy(self) -> None:
-        """Close what others have left open."""
-        for problem in close_left_open(self._directory):
-            self._failed(problem)
-
     def take(self, at: float, take: TakeIn, what: tuple[Any, ...]) -> None:
-        """Take in something that happened."""
+        """Buffer the rows of one occurrence."""
         self._last = max(self._last, at)
-        for row in rows_of(self._hashed(take(self._recording, at, *what))):
+        for row in rows_of(self._hashed(take(self._tracker, at, *what))):
             self._rows.append(row if row.at >= self._last else row._replace(at=self._last))
 
     def begin_anew(self) -> None:
-        """Begin a file that does not go on where the last one ends, but with what is there now."""
+        """Open a file that does not continue the last one: it begins with a snapshot."""
         self._write()
         self._close()
         next(self._numbers)
         self._open()
 
     def flush(self, now: float) -> None:
-        """Write what was taken in, and begin a new file where the last is large or old enough."""
+        """Write the buffered rows, and open a new file if the current one is large or old enough."""
         now = self._last = max(now, self._last)
         if self._rows or now - self._wrote_at >= _SEEN_EVERY:
             self._rows.append(Row(now, "seen"))
@@ -117,19 +110,14 @@ class RecorderFiles:
             self._open()
 
     def finish(self, now: float) -> None:
-        """Write the rest, and the end of the stream; the next leader closes the file, for that may take its time."""
+        """Write the remaining rows and end the file; the next leader converts it, because that may take long."""
         self._rows.append(Row(max(now, self._last), "seen"))
         self._write()
-        file, self._file = self._file, None
-        if file is None:
-            return
-        try:
-            file.finish()
-        except (OSError, ValueError) as error:
-            self._failed(f"{file.path}: {error}")
+        self._close()
 
     def _open(self) -> None:
-        """Begin a file with what is there now."""
+        """Open a file that begins with a snapshot, after the earlier ones are converted and the oldest deleted."""
+        self._tidy()
         try:
             self._file = LogFile(
                 self._directory,
@@ -142,9 +130,9 @@ class RecorderFiles:
                     hashed=self._settings.hash_names,
                 ),
             )
-            picture = list(rows_of(self._hashed(self._recording.picture(self._last)), first=True))
-            self._file.write(picture)
-            self._stats.written += len(picture)
+            snapshot = list(rows_of(self._hashed(self._tracker.snapshot(self._last)), first=True))
+            self._file.write(snapshot)
+            self._stats.written += len(snapshot)
             self._wrote_at = self._last
         except (OSError, ValueError) as error:
             if self._file is not None:
@@ -153,13 +141,13 @@ class RecorderFiles:
             self._give_up(error)
 
     def _write(self) -> None:
-        """Write the rows that wait; where that cannot be, a later file begins with what there is then."""
+        """Write the buffered rows; if that fails, drop them, and a later file begins with a snapshot."""
         rows, self._rows = self._rows, []
         if not rows:
             return
         if self._file is None and self._last >= self._not_before:
             self._open()
-            self._stats.dropped += len(rows)  # what they say is among what is there
+            self._stats.dropped += len(rows)  # the snapshot contains what they say
             return
         if self._file is None:
             self._stats.dropped += len(rows)
@@ -173,24 +161,38 @@ class RecorderFiles:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        """Write nothing for a while."""
+        """Write nothing for a while after an error."""
         self._failed(f"{self._directory}: {error}; nothing is written for {_TRY_AGAIN_AFTER:.0f} s")
         self._not_before = self._last + _TRY_AGAIN_AFTER
         if self._file is not None:
             self._file.abandon()
             self._file = None
-        next(self._numbers)  # the next file does not go on where this one ended
+        next(self._numbers)  # skip a number: the next file does not continue this one
 
     def _close(self) -> None:
+        """End the file; it is converted before the next one is opened."""
         file, self._file = self._file, None
         if file is None:
             return
         try:
-            file.close()
-            kept = self._settings
-            prune(self._directory, Retention(kept.keep_files, kept.file_hours, kept.file_megabytes))
+            file.finish()
         except (OSError, ValueError) as error:
+            file.abandon()
             self._failed(f"{file.path}: {error}")
+
+    def _tidy(self) -> None:
+        """Convert the files that are not being written, and delete the oldest ones beyond the limit."""
+        kept = self._settings
+        problems: list[str] = []
+        try:
+            problems = close_left_open(self._directory)
+            prune(self._directory, Retention(kept.keep_files, kept.file_hours, kept.file_megabytes))
+            if problems:  # the disk was full, and the deleted files may have made room
+                problems = close_left_open(self._directory)
+        except OSError as error:  # such as a folder that cannot be listed; the next file may be written all the same
+            problems.append(f"{self._directory}: {error}")
+        for problem in problems:
+            self._failed(problem)
 
     def _failed(self, text: str) -> None:
         self._stats.failed += 1

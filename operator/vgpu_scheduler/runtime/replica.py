@@ -1,7 +1,8 @@
-"""One replica at work: everything that talks to the API server, started in order and stopped in order.
+"""One replica of the operator: starts and stops, in order, everything that talks to the API server.
 
-Order of the start: a first sweep, watches that go on from there, the Lease, a second sweep, then decisions. The second
-sweep comes after the Lease was won, so that whatever the last leader bound is known before the first decision.
+The start-up order is: a first resync, watches that resume from it, the Lease, a second resync, then decisions. The
+second resync runs after the Lease is won, so that every pod that the last leader bound is known before the first
+decision.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
-from vgpu_scheduler.apiclient import Clock, end_tasks
+from vgpu_scheduler.apiclient import Clock, end_tasks, errors_logged, unix_ahead
 from vgpu_scheduler.binding import (
     BindContext,
     Binder,
@@ -23,7 +25,6 @@ from vgpu_scheduler.binding import (
     GroupStatusWriter,
     PolicyStatusWriter,
     Reporter,
-    errors_logged,
 )
 from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import (
@@ -31,8 +32,8 @@ from vgpu_scheduler.intake import (
     NODES,
     POD_GROUPS,
     PODS,
+    RESYNCED_KINDS,
     SELECTING,
-    SWEPT,
     VOLUME_CLAIMS,
     VOLUMES,
     FinalStateReader,
@@ -50,11 +51,12 @@ from vgpu_scheduler.runtime.admission import admission_server
 from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests
+from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests, add_resyncs
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
-from vgpu_scheduler.runtime.recorder import Recorder
+from vgpu_scheduler.runtime.recorder import HistoryRecorder
+from vgpu_scheduler.runtime.recording import NO_RECORDER, Recorder
+from vgpu_scheduler.runtime.resync import Resyncer
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
-from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics
 
@@ -62,15 +64,30 @@ log = logging.getLogger(__name__)
 
 _KINDS: tuple[Kind[Any], ...] = (NODES, PODS, VOLUME_CLAIMS, VOLUMES, *POD_GROUPS)
 _ANSWERED = {kind.name: kind for kind in _KINDS}
-"""The kinds that writes are answered with."""
+"""The kinds of the objects that the API server returns in answers to our writes, by name."""
 _GRACE = 5.0
-"""Seconds for binds under way at the end."""
+"""Seconds that binds in flight get to finish at shutdown."""
+PATIENCE: Final = 180.0
+"""Seconds for which a new leader tries to list a kind, before it gives the Lease up and the process ends. It competes
+for the Lease again only after a first resync, so two replicas cannot pass it to and fro while neither can list."""
+_WRITTEN_WITHIN = 1.0
+"""Seconds that the Lease is held at shutdown until the last rows of the history are written."""
 _METER_PACE = 5.0
-"""Seconds after which it is looked again who holds which cards."""
+"""Seconds between two updates of the usage meter."""
+
+
+class _Stage(Enum):
+    """What a replica is doing, in the words of its readiness probe."""
+
+    STARTING = "starting"
+    READY = ""
+    """It is a warm standby, or decides."""
+    TAKING_OVER = "it leads, and decides nothing yet"
+    STOPPING = "stopping"
 
 
 def binder_options(settings: Settings, *, label_first: bool) -> BinderOptions:
-    """Return how pods are bound; a Binding ends well before the lease does."""
+    """Return the options of the binder; the Binding timeout is at most a third of the lease duration."""
     bind = settings.bind
     return BinderOptions(
         timeout=min(bind.timeout, settings.lease.duration / 3),
@@ -83,26 +100,26 @@ def binder_options(settings: Settings, *, label_first: bool) -> BinderOptions:
 
 
 class Replica:
-    """Watches, and decides and binds while it leads.
+    """A replica: it always watches, and decides and binds while it is the leader.
 
     Parameters
     ----------
     settings
         Every setting.
     engine
-        What is known and what is decided from it.
+        The engine: cluster state and scheduling decisions.
     connection
-        The API server, and what is known of it.
+        The connection to the API server.
     clock
         The time.
     metrics
-        Where the parts count.
+        The metrics that this replica fills.
     take_signals
-        Called after kopf was started: it takes the signal handlers of the process.
+        Called after each start of kopf, because kopf replaces the signal handlers of the process.
     hooks
-        Who else is told of binds.
+        Called during binds.
     recorder
-        Writes down what happens while this replica leads; None where nobody does.
+        Records what is observed and decided while this replica leads; None to record nothing.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
@@ -114,7 +131,7 @@ class Replica:
         metrics: Metrics,
         take_signals: Callable[[], None],
         hooks: BinderHooks,
-        recorder: Recorder | None = None,
+        recorder: HistoryRecorder | None = None,
     ) -> None:
         api, lease = connection.api, settings.lease
         self._settings = settings
@@ -137,39 +154,50 @@ class Replica:
             observes_generation=connection.observes_generation,
         )
         signals = ObservationSignals()
-        self._recorder = recorder
         self._observer = Observer(engine, clock.monotonic, signals, self._reporter.problem, listener=recorder)
-        withdrawn = {} if recorder is None else {"withdrawn": recorder.withdrawn}
-        context = BindContext(
-            api, engine, self._reporter, clock, self._elector.may_write, self._observe, signals, **withdrawn
-        )
+        self._recorder: Recorder = NO_RECORDER if recorder is None else recorder
+        withdrawn, may_write = self._recorder.withdrawn, self._elector.may_write
+        context = BindContext(api, engine, self._reporter, clock, may_write, self._observe, signals, withdrawn)
         options = binder_options(settings, label_first=connection.label_first)
         self._binder, timeout = Binder(context, options, hooks), options.timeout
-        beside = (inventory_kind(kind.name, kind.path) for kind in engine.dialects.inventory_kinds)
+        inventories = (inventory_kind(kind.name, kind.path) for kind in engine.dialects.inventory_kinds)
         selecting = SELECTING if engine.system_spread else ()
         budgets = (BUDGETS,) if engine.preemption else ()
-        self._optional: list[Kind[Any]] = [*beside, *selecting, *budgets]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._dispensable)
-        engine.storage.unknown()
-        self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
+        self._by_settings: list[Kind[Any]] = [*inventories, *selecting, *budgets]
+        """The kinds that some settings need."""
+        self._resyncer = Resyncer(api, engine, self._observer, settings.sweep_interval, self._resynced)
+        engine.storage.mark_unsynced()
+        self._storage = StorageStreams(api, self._observer, self._resyncer.request_resync)
         self._evictor = Evictor(context, timeout, self._binder.leave)
+        tracker = engine.policy_tracker
+        self._policy_status = PolicyStatusWriter(
+            context,
+            lambda: tracker.report(engine.scheduler_names),
+            lambda: tracker.generation,
+            settings.policy_status_interval,
+            timeout,
+        )
         self._group_status = GroupStatusWriter(context, timeout)
         whole, answers = metrics.attempts.group_whole, self._evictor.stats.answers
         self._group_follow_up = GroupFollowUp(context, timeout, whole, answers)
-        hands = DecisionHandlers(self._binder, self._evictor, self._reporter)
-        told = {} if recorder is None else {"on_decisions": recorder.decided}
-        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, signals, **told)
+        handlers = DecisionHandlers(self._binder, self._evictor, self._reporter)
+        decided = self._recorder.decided
+        self._loop = SchedulingLoop(engine, handlers, clock, metrics.attempts, signals, decided, withdrawn)
         self._deciding = False
-        self.missing = "starting"
-        """What is still missing until it is ready; empty when it is."""
-        add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
-        add_pools(metrics, engine, settings.metrics_label_values, clock.monotonic)
+        self._stage = _Stage.STARTING
         self._meter = UsageMeter(engine.state, engine.dialects, settings.metrics_label_values, OTHER)
-        add_usage(metrics, self._meter, clock.monotonic)
-        add_preemption(metrics, engine, self._evictor)
-        add_requests(metrics, api)
+        self._add_metrics()
         if recorder is not None:
             add_history(metrics, recorder.stats)
+
+    def _add_metrics(self) -> None:
+        metrics, engine, monotonic = self._metrics, self._engine, self._clock.monotonic
+        add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
+        add_pools(metrics, engine, self._settings.metrics_label_values, monotonic)
+        add_usage(metrics, self._meter, monotonic)
+        add_preemption(metrics, engine, self._evictor)
+        add_requests(metrics, self._api)
+        add_resyncs(metrics, self._resyncer)
 
     async def run(self) -> None:
         """Work until the Lease is lost or the task is cancelled, and tidy up."""
@@ -177,8 +205,8 @@ class Replica:
         watchers: list[asyncio.Task[None]] = []
         leader: list[asyncio.Task[None]] = []
         try:
-            await self._sweeps.sweep()
-            self.missing = ""  # a warm standby is ready
+            await self._resyncer.resync()
+            self._stage = _Stage.READY
             settle_memory()
             watchers = start(self._watchers())
             leader = start([("leader", self._lead())])
@@ -186,66 +214,71 @@ class Replica:
             for task in done:
                 task.result()  # a watcher never ends by itself
         finally:
-            self.missing = "stopping"
+            self._stage = _Stage.STOPPING
             await end_tasks(leader)
             await self._evictor.stop()
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
-            await self._elector.release()  # a successor need not wait until all events are written
+            # Before the Lease is released, or the next leader may convert the file before its last rows are written.
+            await self._recorder.wait_until_written(_WRITTEN_WITHIN)
+            await self._elector.release()  # before the reporter stops: a successor need not wait for our events
             await self._reporter.stop(_GRACE)
-            if self._recorder is not None:
-                await asyncio.to_thread(self._recorder.join)
-            await end_tasks(watchers, grace_period=1.0)  # they have nothing to tidy up
+            await self._recorder.wait_until_written()
+            await end_tasks(watchers, grace_period=1.0)  # they have nothing to clean up
 
     def _observe(self, kind: str, answer: Encoded) -> None:
-        """Take in an object that an answer shows."""
+        """Observe an object that the API server returned in an answer."""
         self._observer.observe_answer(_ANSWERED[kind], answer)
 
-    def _swept(self) -> tuple[Kind[Any], ...]:
-        return (*self._optional, *SWEPT)
+    def _resynced(self) -> tuple[Kind[Any], ...]:
+        return (*POD_GROUPS, *self._storage.kinds, *self._by_settings, *RESYNCED_KINDS)
 
-    def _dispensable(self) -> Sequence[Kind[Any]]:
-        """Return the kinds without which all pods can be decided but those that name such objects."""
-        return (*POD_GROUPS, *self._storage.kinds)
+    @property
+    def missing(self) -> str:
+        """Why the replica is not ready; empty once it is. A new leader is not ready while it waits for a list."""
+        stage, problem = self._stage, self._resyncer.problem
+        if stage is _Stage.READY or (stage is _Stage.TAKING_OVER and not problem):
+            return ""
+        return f"{stage.value}: {problem}" if problem else stage.value
 
     def stalled_for(self) -> float:
-        """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
+        """Return the seconds since the last iteration of the scheduling loop; 0 on a standby, which runs none."""
         return self._clock.monotonic() - self._loop.beat if self._deciding else 0.0
 
     async def _lead(self) -> None:
         """Decide while the Lease is held."""
-        # Deletions that were missed are looked for from now on, by a standby as by the leader.
-        await until_first_ends(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
+        # Standby and leader both resync from now on, because either may miss deletions.
+        await until_first_ends(("resyncs", self._resyncer.run()), ("leader", self._hold_and_decide()))
 
     async def _hold_and_decide(self) -> None:
         """Wait for the Lease, then decide until it is lost."""
         await self._elector.acquire()
-        # Renewed from the moment that it is held: the sweep takes as long as the API server does.
+        # Renew from the moment the Lease is acquired: the resync takes as long as the API server needs.
         await until_first_ends(("lease", self._elector.renew_until_lost()), ("decisions", self._decide()))
 
     async def _decide(self) -> None:
-        """Learn what the last leader did, then decide."""
-        await self._sweeps.sweep(unknown=False)
+        """Resync to learn what the last leader bound, then decide."""
+        self._stage = _Stage.TAKING_OVER
+        await self._resyncer.resync(unknown=False, patience=PATIENCE)
+        self._stage = _Stage.READY
         await self._binder.look_at_closed_nodes()
         await self._resume_preemptions()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True
-        if self._recorder is not None:
-            self._recorder.begin()
+        self._recorder.begin()
         try:
             await until_first_ends(
                 ("scheduling", self._loop.run()),
-                ("policy-status", self._policy_status().run()),
+                ("policy-status", self._policy_status.run()),
                 ("group-status", self._group_status.run()),
                 ("group-follow-up", self._group_follow_up.run()),
                 ("preemptions", self._evictor.run()),
                 ("usage-meter", self._meter_usage()),
             )
         finally:
-            if self._recorder is not None:
-                self._recorder.stop()
+            self._recorder.stop()
 
     async def _meter_usage(self) -> None:
-        """Add up what namespaces hold of cards while this replica leads."""
+        """Keep the usage meter of namespaces up to date while this replica leads."""
         with errors_logged(log, "usage meter"):
             self._meter.start(self._clock.monotonic())
         while True:
@@ -254,24 +287,13 @@ class Replica:
                 self._meter.advance(self._clock.monotonic())
 
     async def _resume_preemptions(self) -> None:
-        """Keep the room that the last leader kept, and go on with the evictions that it began."""
-        evaluator = self._engine.preemptions.evaluator
-        evaluator.unix_ahead = self._clock.now().timestamp() - self._clock.monotonic()
+        """Restore the reservations for preemptors of the last leader, and continue its evictions."""
+        self._engine.preemptions.evaluator.unix_ahead = unix_ahead(self._clock)
         if self._engine.preemption:
             await self._evictor.take_over()
 
-    def _policy_status(self) -> PolicyStatusWriter:
-        policy_tracker = self._engine.policy_tracker
-        return PolicyStatusWriter(
-            self._api,
-            self._clock,
-            lambda: policy_tracker.report(self._engine.scheduler_names),
-            lambda: policy_tracker.generation,
-            self._settings.policy_status_interval,
-        )
-
     def _watchers(self) -> list[Named]:
-        credentials, observer, lost_track = self._api.credentials, self._observer, self._sweeps.ask
+        credentials, observer, lost_track = self._api.credentials, self._observer, self._resyncer.request_resync
         found: list[Named] = []
         admission = admission_server(
             self._settings, credentials, self._engine, self._metrics, self._take_signals, observer.stats.restarted
@@ -295,8 +317,10 @@ class Replica:
         for selection in pod_selections(self._engine.scheduler_names, self._engine.coexist_with):
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
-        found.append(("final-states", FinalStateReader(self._api, observer).run()))
-        for kind in (NODES, *self._optional, *POD_GROUPS):
+        reader = FinalStateReader(self._api, observer, is_unsent=self._binder.is_unsent)
+        observer.signals.selection_left.listen(reader.selection_left)
+        found.append(("final-states", reader.run()))
+        for kind in (NODES, *self._by_settings, *POD_GROUPS):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found
@@ -306,12 +330,12 @@ Named = tuple[str, Coroutine[Any, Any, None]]
 
 
 def start(works: Sequence[Named]) -> list[asyncio.Task[None]]:
-    """Start works under their names."""
+    """Start coroutines as named tasks."""
     return [asyncio.create_task(work, name=name) for name, work in works]
 
 
 async def until_first_ends(*works: Named) -> None:
-    """Run works until the first of them ends, end the others, and raise what that one raised."""
+    """Run coroutines until the first one ends, cancel the others, and raise the error of the first one, if any."""
     tasks = start(works)
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The scheduling loop: takes the next pod, has it decided, and hands the placement over to be bound."""
+"""The scheduling loop: takes the next pod or group from the queue, decides, and hands placements to the binder."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vgpu_scheduler.apiclient import Clock, wait_for_event
+from vgpu_scheduler.apiclient import Clock, errors_logged, guarded, wait_for_event
 from vgpu_scheduler.binding import Binder, Evictor, Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals, event_note
+from vgpu_scheduler.engine.group_attempts import error_decision
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import AttemptMetrics, KeyedMessage
 
 _MOST_DECISIONS = 8
-"""Decisions between two looks at everything else that the loop has to do, at most."""
+"""The most decisions in a row before the loop yields to other tasks."""
 _MOST_SECONDS = 0.004
-"""How long they may take together; a decision under way is finished."""
+"""The time (seconds) after which such a run of decisions ends; a decision in progress is finished."""
 _MOST_LOOKS = 32
-"""Pods that are put back after a look at changed nodes, without a decision, between two such looks at most."""
+"""The most pods per attempt that are requeued after a check of changed nodes alone, without a decision."""
 _HEARTBEAT = 1.0
 
 _RESULTS = {
@@ -34,13 +35,13 @@ _REFUSALS = {
     Outcome.REFUSED: "Unable to schedule pod; refused; waiting",
 }
 _MOST_SCORED = 5
-"""Nodes whose scores the log shows for a pod at debug level."""
+"""How many of the best nodes the log shows with their scores at debug level."""
 
 log = logging.getLogger(__name__)
 
 
 class DecisionHandlers(NamedTuple):
-    """Who carries decisions out, and tells of them."""
+    """The components that carry out decisions and report them."""
 
     binder: Binder
     evictor: Evictor
@@ -48,38 +49,42 @@ class DecisionHandlers(NamedTuple):
 
 
 class SchedulingLoop:
-    """Decides pods as long as there are any.
+    """Decides pods while any are ready, and waits otherwise.
 
     Parameters
     ----------
-    engine, hands, clock
-        What it works with.
+    engine, handlers, clock
+        The components it works with.
     attempts
-        Where attempts are recorded.
+        Where attempts are counted.
     signals
-        Tells when a decision may come out differently.
+        Wakes the loop when a pending pod may have become schedulable.
     on_decisions
-        Told of all decisions, before they are carried out.
+        Called with all decisions before they are carried out.
+    on_withdrawn
+        Called with the UID of each pod whose placement the loop takes back itself, because it could not be handed over.
     """
 
     def __init__(
         self,
         engine: Engine,
-        hands: DecisionHandlers,
+        handlers: DecisionHandlers,
         clock: Clock,
         attempts: AttemptMetrics,
         signals: ObservationSignals,
         on_decisions: Callable[[Sequence[Decision]], None] = lambda _: None,
+        on_withdrawn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._engine = engine
-        self._binder, self._evictor, self._reporter = hands
+        self._binder, self._evictor, self._reporter = handlers
         self._clock = clock
         self._attempts = attempts
-        self._on_decisions = on_decisions
+        self._on_decisions = guarded(on_decisions)
+        self._on_withdrawn = guarded(on_withdrawn)
         self._wake = asyncio.Event()
         signals.decide_again.listen(self._wake.set)
         self.beat = clock.monotonic()
-        """When the loop last ran."""
+        """When the last iteration began (monotonic seconds)."""
 
     async def run(self) -> None:
         """Decide until cancelled."""
@@ -103,53 +108,89 @@ class SchedulingLoop:
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
-            self._on_decisions(decisions)
-            if decisions[0].outcome is Outcome.PLACED:  # all of a group are, or none
-                self._binder.submit(*decisions)
-            if decisions[0].outcome is Outcome.NOT_READY:  # nor is any of a group, and there is nothing to say
-                continue
-            for decision in decisions:
-                if explain:
-                    _log_explanation(decision)
-                self._record(decision, seconds)
-                try:
-                    self._tell(decision)
-                except Exception:  # what is said about one pod must not end the loop
-                    log.exception("the decision about pod %s could not be told", decision.pod)
-            self._begin_preemption([decision for decision in decisions if decision.preemption is not None])
+            try:
+                self._carry_out(decisions, seconds, explain=explain)
+            except Exception as error:  # the error concerns these pods alone
+                log.exception("the decision about pod %s could not be carried out", decisions[0].pod)
+                self._give_up(decisions, error)
         return True
 
+    def _carry_out(self, decisions: Sequence[Decision], seconds: float, *, explain: bool) -> None:
+        """Hand the decisions about a pod or group, of which each took so many seconds, to those who carry them out."""
+        self._on_decisions(decisions)
+        if decisions[0].outcome is Outcome.PLACED:  # a group is placed as a whole or not at all
+            self._binder.submit(*decisions)
+        if decisions[0].outcome is Outcome.NOT_READY:  # likewise for the whole group; there is nothing to report
+            return
+        for decision in decisions:
+            if explain:
+                _log_explanation(decision)
+            self._record(decision, seconds)
+            self._tell(decision)
+        self._begin_preemption([decision for decision in decisions if decision.preemption is not None])
+
+    def _give_up(self, decisions: Sequence[Decision], error: Exception) -> None:
+        """Have pods decided anew, after their back-off, whose decisions could not be carried out, and tell them why.
+
+        Refused pods are told why they were refused, as far as they were not told yet.
+        """
+        now = self._clock.monotonic()
+        for decision in decisions:
+            uid = decision.uid
+            if decision.preemption is not None:
+                self._engine.preemptions.retry(uid, now, 0.0)
+            elif decision.outcome is not Outcome.PLACED:
+                self._tell(decision)
+                continue
+            elif not self._binder.leave(uid) and self._engine.state.reservation(uid) is not None:
+                self._engine.unreserve(uid, now)
+                self._on_withdrawn(uid)
+            pod = self._engine.state.pod(uid)
+            if pod is not None:
+                self._tell(error_decision(pod, error))
+
     def _record(self, decision: Decision, seconds: float) -> None:
-        """Record an attempt; that of a pod which was placed goes on until it is bound."""
+        """Count a decision; the attempt of a placed pod ends only with its Binding, which counts it."""
         self._attempts.decided(seconds)
         pod = self._engine.state.pod(decision.uid)
         if pod is not None and decision.outcome is not Outcome.PLACED:
             self._attempts.attempted(_RESULTS[decision.outcome], pod.scheduler_name, seconds)
 
     def _tell(self, decision: Decision) -> None:
-        """Say on the pod what its decision is worth saying."""
+        """Report a decision in the pod's condition and events; a report about one pod must not end the loop."""
+        with errors_logged(log, f"the decision about pod {decision.pod} could not be reported"):
+            self._report(decision)
+
+    def _note(self, pod: Pod, decision: Decision) -> str:
+        """Return what the event adds to the message; an error in it costs neither the report nor a preemption."""
+        with errors_logged(log, f"the note about pod {decision.pod} could not be made"):
+            return event_note(self._engine, pod, decision)
+        return ""
+
+    def _report(self, decision: Decision) -> None:
         pod = self._engine.state.pod(decision.uid)
         if pod is None:
             return
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
-        for warning in self._engine.usage_warnings.of_pod(pod):
-            self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
+        with errors_logged(log, f"the requests of pod {decision.pod} could not be checked"):
+            for warning in self._engine.usage_warnings.of_pod(pod):
+                self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
         if decision.outcome is Outcome.PLACED:
             return
         if decision.outcome is Outcome.ERROR:
             text = KeyedMessage("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
             log.error(text, exc_info=decision.error)
         if decision.preemption is not None:
-            return  # that is written together with its nomination
+            return  # the evictor writes the condition together with the nomination
         reason = decision.condition_reason
-        if self._reporter.is_news(pod, reason, decision.message):
+        if self._reporter.adopt_unless_new(pod, reason, decision.message):
             if decision.outcome is not Outcome.ERROR:
                 log.info(KeyedMessage(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
-            self._reporter.not_scheduled(pod, reason, decision.message, event_note(self._engine, pod, decision))
+            self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
 
     def _begin_preemption(self, decisions: Sequence[Decision]) -> None:
-        """Have others evicted for a pod, or for all of a group that get room together."""
+        """Start the evictions for a pod, or for the pods of a group that preempt together."""
         notes, victims = dict[str, str](), 0
         for decision in decisions:
             pod, found = self._engine.state.pod(decision.uid), decision.preemption
@@ -158,19 +199,19 @@ class SchedulingLoop:
                 log.info(
                     KeyedMessage("Preempting pods of lower priority", pod=decision.pod, node=found.node, victims=number)
                 )
-                notes[decision.uid], victims = event_note(self._engine, pod, decision), victims + number
+                notes[decision.uid], victims = self._note(pod, decision), victims + number
         if notes:
             self._attempts.preempted(victims)
             self._evictor.submit(*decisions, notes=notes)
 
     def _waiting_pod(self, uid: str) -> Pod | None:
-        """Return a pod that waits to be placed."""
+        """Return a pod if it is in the queue."""
         return self._engine.state.pod(uid) if uid in self._engine.queue else None
 
     async def _wait(self) -> None:
         now = self._clock.monotonic()
-        due = self._engine.queue.tick(now)
-        if self._engine.queue.ready:  # its time came between the last attempt and now, or there was a break
+        due = self._engine.queue.flush_due(now)
+        if self._engine.queue.ready:  # a back-off ended after the last attempt, or that attempt stopped early
             await asyncio.sleep(0)
             return
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
@@ -179,9 +220,9 @@ class SchedulingLoop:
 
 
 def _log_explanation(decision: Decision) -> None:
-    """Log how many nodes were passed over for what, and the scores of the best."""
-    rejected = Counter(reason for verdict in decision.verdicts.values() for reason in verdict.reasons)
-    for reason, nodes in sorted((rejected or decision.reasons).items()):
+    """Log how many nodes were rejected for each reason, and the scores of the best nodes."""
+    rejected = Counter(reason.text for verdict in decision.verdicts.values() for reason in verdict.reasons)
+    for reason, nodes in sorted((rejected or {each.text: count for each, count in decision.reasons.items()}).items()):
         log.debug(KeyedMessage("Nodes were passed over", pod=decision.pod, nodes=nodes, reason=reason))
     totals = {node: sum(part.value for part in parts if not part.within) for node, parts in decision.scores.items()}
     for node in sorted(totals, key=lambda name: (-totals[name], name))[:_MOST_SCORED]:

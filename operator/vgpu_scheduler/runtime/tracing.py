@@ -1,4 +1,4 @@
-"""Traces of pods for an OpenTelemetry collector: where the time of each went, from its coming to its Binding."""
+"""Traces of pods for an OpenTelemetry collector: the time of each step between a pod's arrival and its Binding."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import Clock
-from vgpu_scheduler.binding import BindAttempt, BindingAnswer
+from vgpu_scheduler.apiclient import Clock, guarded_async, unix_ahead
+from vgpu_scheduler.binding import BindingAnswer, BindTask
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.settings import SettingsError, TracingSettings
-from vgpu_scheduler.telemetry import guarded_async
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 _PATH: Final = "/v1/traces"
-"""Where collectors take traces, unless another path is written (OTLP/HTTP)."""
+"""The path of collectors (OTLP/HTTP) if the endpoint has no path."""
 _TIMEOUT: Final = 2.0
-"""Seconds that the collector may take for a batch: the end of the process waits for the last one."""
+"""Seconds that the collector may take for a batch; shutdown waits for the last batch."""
 _NANO: Final = 1_000_000_000
 
 
 class PodTraces:
-    """Makes a trace of each attempt that went as far as a Binding, one span for each of its parts.
+    """Makes one trace for each attempt that sent a Binding, with a span for each step.
 
     Parameters
     ----------
     provider
-        Where spans go.
+        Where spans are sent.
     clock
         The clock of the attempts.
     """
@@ -43,53 +43,52 @@ class PodTraces:
         self._inside = set_span_in_context
         self._error = StatusCode.ERROR
 
-    def record(self, attempt: BindAttempt) -> None:
-        """Make the trace of an attempt; names of attributes are OpenTelemetry's semantic conventions for Kubernetes."""
-        epoch = self._clock.now().timestamp() - self._clock.monotonic()
+    def record(self, task: BindTask, pod: Pod, answer: BindingAnswer) -> None:
+        """Make the trace of an attempt; attribute names follow OpenTelemetry's semantic conventions for Kubernetes."""
+        epoch = unix_ahead(self._clock)
 
         def at(moment: float) -> int:
             return int((epoch + moment) * _NANO)
 
-        pod = attempt.pod
         whole = self._tracer.start_span(
             "Schedule pod",
-            start_time=at(attempt.came),
+            start_time=at(task.queued_at),
             attributes={
                 "k8s.namespace.name": pod.namespace,
                 "k8s.pod.name": pod.name,
                 "k8s.pod.uid": pod.uid,
-                "k8s.node.name": attempt.node,
+                "k8s.node.name": task.chosen_node,
                 "vgpu_scheduler.profile": pod.scheduler_name,
-                "vgpu_scheduler.attempts": attempt.attempts,
-                "vgpu_scheduler.answer": attempt.answer.value,
+                "vgpu_scheduler.attempts": task.attempts,
+                "vgpu_scheduler.answer": answer.value,
             },
         )
         if whole.is_recording():
             inside = self._inside(whole)
             for name, began, ended in (
-                ("Wait in scheduling queue", attempt.came, attempt.decided),
-                ("Wait for turn at node", attempt.decided, attempt.turn_at),
-                ("Take node lock", attempt.turn_at, attempt.sent),
-                ("Send Binding", attempt.sent, attempt.ended),
+                ("Wait in scheduling queue", task.queued_at, task.decided_at),
+                ("Wait for turn at node", task.decided_at, task.lane_head_at),
+                ("Take node lock", task.lane_head_at, task.sent_at),
+                ("Send Binding", task.sent_at, task.ended_at),
             ):
                 self._tracer.start_span(name, inside, start_time=at(began)).end(at(ended))
-            if attempt.answer is not BindingAnswer.BOUND:
-                whole.set_status(self._error, attempt.answer.value)
-        whole.end(at(attempt.ended))
+            if answer is not BindingAnswer.BOUND:
+                whole.set_status(self._error, answer.value)
+        whole.end(at(task.ended_at))
 
     @guarded_async
     async def close(self) -> None:
-        """Send what was not sent yet."""
+        """Send the remaining spans."""
         await asyncio.to_thread(self._provider.shutdown)
 
 
 def pod_traces(settings: TracingSettings, clock: Clock) -> PodTraces | None:
-    """Return what makes traces; None where none are wanted.
+    """Return the maker of traces; None if no endpoint is configured.
 
     Raises
     ------
     SettingsError
-        If they are wanted, and the packages of the extra ``tracing`` are not there.
+        If an endpoint is configured but the packages of the extra ``tracing`` are not installed.
     """
     if not settings.endpoint:
         return None

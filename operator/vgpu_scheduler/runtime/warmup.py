@@ -1,7 +1,7 @@
-"""Compiles the kernels before the first decision: numba does it at the first call, which takes half a second each.
+"""Compiles the kernels before the first decision: numba compiles each at its first call, which takes half a second.
 
-Two processes share the work where there are two cores. An image is built with ``python -m
-vgpu_scheduler.runtime.warmup``, so that no new pod has to do it.
+Two processes share the work if there are two cores. Building an image runs ``python -m vgpu_scheduler.runtime.warmup``,
+so that new pods find the kernels compiled.
 """
 
 from __future__ import annotations
@@ -32,25 +32,23 @@ from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import CLUSTER_KIND, PolicyDefaults, decode_policy
 from vgpu_scheduler.scorers import LEAST_SEEN, RequestClass, learn_prices
 
-__all__ = ["warm_up"]
-
 _POLICIES = (
     {"nodes": {"policy": "binpack"}},
     {"nodes": {"scorers": [{"name": name} for name in ("hami", "binpack", "fragmentation", "deviceshare")]}},
     {"nodes": {"scorers": [{"name": "fragmentation"}]}},
     {"nodes": {"scorers": [{"name": "fragmentation", "prices": "Auto"}]}},
 )
-"""Between them they run every scorer and every order of cards."""
+"""Together these policies run every scorer and every order of cards."""
 _MODULE = "vgpu_scheduler.runtime.warmup"
 _CHOOSING = "choosing"
-"""The argument with which this module compiles its part for another process."""
+"""The argument with which this module compiles one part of the kernels in a second process."""
 _BESIDE_WITHIN = 300.0
-"""Seconds; on a slow machine the other process takes a tenth of that."""
+"""Seconds to wait for the second process; on a slow machine it needs a tenth of that."""
 _RULES = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
 
 
 def warm_up() -> None:
-    """Place a few pods on one node of a throw-away engine, its MIG card too: every kernel runs with its real types."""
+    """Place a few pods on one node of a throw-away engine, also on its MIG card, so that every kernel is compiled."""
     engine = _engine_with_a_node()
     if not is_compiled() and (os.cpu_count() or 1) > 1:
         with _choosing_compiled_beside():
@@ -69,19 +67,19 @@ def warm_up() -> None:
 
 @contextmanager
 def _choosing_compiled_beside() -> Iterator[None]:
-    """Have another process compile a part of the kernels during a block; what it could not is compiled here."""
+    """Compile the kernels that choose cards in a second process during the block; what it misses is compiled here."""
     command = [sys.executable, "-m", _MODULE, _CHOOSING]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_place())}
     with ExitStack() as stack:
         beside = None
-        with suppress(OSError):  # no more processes are allowed, or memory is short
+        with suppress(OSError):  # the process limit is reached, or memory is short
             beside = stack.enter_context(
                 subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603 - this module
             )
             stack.callback(beside.kill)
         yield
         if beside is not None:
-            with suppress(subprocess.TimeoutExpired):  # one that hangs holds up nothing: the rest is compiled here
+            with suppress(subprocess.TimeoutExpired):  # a process that hangs delays nothing: the rest is compiled here
                 beside.wait(_BESIDE_WITHIN)
 
 
@@ -119,7 +117,7 @@ def _pod(uid: str, annotations: dict[str, str], priority: int = 0, **more: str) 
 
 
 def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
-    """Return what the fit of a pod on the nodes of an engine is called with."""
+    """Return the arguments of the fit kernel for a pod on the engine's nodes."""
     pod_class = engine.algorithm.classes.of(_pod("p", {}))
     assert isinstance(pod_class, SchedulableClass)
     assert isinstance(pod_class.node.allocator, HamiAllocator)
@@ -127,7 +125,7 @@ def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
 
 
 def _warm_up_prices(engine: Engine, pod: Pod) -> None:
-    """Place a pod with prices as if many of its kind were bound."""
+    """Place a pod with prices learned as if many pods like it were bound."""
     state = engine.state
     reach = np.ones(len(state.devices.models), dtype=np.int64)
     prices = learn_prices(
@@ -140,7 +138,7 @@ def _warm_up_prices(engine: Engine, pod: Pod) -> None:
 
 
 def _warm_up_preemption(engine: Engine) -> None:
-    """Search whose room a pod would get: by cards, and by all that nodes have."""
+    """Search for victims both ways: by cards, and by everything that a node has."""
     for cards in ("1", "2"):
         pod = _pod(f"preempts-{cards}", {}, priority=1, **{"nvidia.com/gpu": cards, "nvidia.com/gpumem": "1024"})
         pod_class = engine.algorithm.classes.of(pod)
@@ -151,7 +149,7 @@ def _warm_up_preemption(engine: Engine) -> None:
 
 
 def _warm_up_shares() -> None:
-    """Place pods by amounts alone, as Koordinator's devices are, on a node without a topology tree and one with it."""
+    """Place pods by amounts alone, as Koordinator does, on nodes with and without a topology tree."""
     amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
     card = {"type": "gpu", "minor": 0, "id": "GPU-0", "health": True, "resources": amounts}
     for listed in (card, {**card, "topology": {}}):

@@ -1,4 +1,4 @@
-"""kube-scheduler's scores of nodes by what is allocated of them, for policies that name them."""
+"""kube-scheduler's scores of nodes by allocated resources, for policies that name them."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from vgpu_scheduler.state import State
 
 _MOST: Final = 100
 _ALWAYS: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
-"""Resources that count whether the pod requests them or not."""
+"""Resources that count even if the pod does not request them."""
 
 Shape = tuple[tuple[int, int], ...]
-"""Points (utilization in percent, score of 0 to 10) of a function that is linear in between."""
+"""Points (utilization in percent, score 0 to 10) of a piecewise linear function."""
 BIN_PACKING: Final[Shape] = ((0, 0), (100, 10))
-"""The fuller the better."""
+"""Fuller nodes score higher."""
 
 
 class AllocationRule(Enum):
-    """What is preferred; the values are the names of the scorers."""
+    """The preference; the values are the names of the scorers."""
 
     LEAST = "leastAllocated"
-    """Nodes with much left (NodeResourcesFit, LeastAllocated)."""
+    """Nodes with much free (NodeResourcesFit, LeastAllocated)."""
     MOST = "mostAllocated"
-    """Nodes with little left (NodeResourcesFit, MostAllocated)."""
+    """Nodes with little free (NodeResourcesFit, MostAllocated)."""
     RATIO = "requestedToCapacityRatio"
-    """Nodes by a function of what is allocated (NodeResourcesFit, RequestedToCapacityRatio)."""
+    """Nodes by a function of the allocated fraction (NodeResourcesFit, RequestedToCapacityRatio)."""
     BALANCED = "balancedAllocation"
     """Nodes whose resources the pod makes more evenly allocated (NodeResourcesBalancedAllocation)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationScorer:
-    """The mean over resources of what is allocated of a node once the pod is there, in whole points from 0 to 100.
+    """The mean score of a node's resources by their allocation with the pod, in whole points from 0 to 100.
 
     All numbers are those of kube-scheduler 1.36: divisions truncate; a resource that the node does not offer is left
-    out, and so is one beside cpu, memory and ephemeral storage that the pod does not request; but for ``BALANCED``
-    containers without requests count as 100m and 200Mi.
+    out, and so is one that the pod does not request, except cpu, memory and ephemeral storage. Containers without
+    requests count as 100m and 200Mi, except for ``BALANCED``.
 
     Attributes
     ----------
     rule
-        What is preferred.
+        The preference.
     weights
-        Weight per resource, 0 or more; ``cpu`` and ``memory`` weigh 1 unless given. For ``BALANCED`` all resources
+        Weight per resource, 0 or more; ``cpu`` and ``memory`` have weight 1 by default. For ``BALANCED`` all resources
         with a weight count the same. Kept sorted by name, so that equal weights are equal scorers.
     shape
         For ``RATIO``: the function; kept sorted.
@@ -83,12 +83,12 @@ class AllocationScorer:
         return CompiledAllocation(_by_percent(self.rule, self.shape), weighed, workload, self.rule)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are: they lie between 0 and 100 and more is better."""
+        """Return the scores unchanged: they are between 0 and 100, and more is better."""
         return raw
 
 
 class _Allocated(NamedTuple):
-    """A resource of some nodes: what they offer, what is allocated, and what is with the pod; shape (n,) each."""
+    """A resource of some nodes: allocatable, and allocated without and with the pod; shape (n,) each."""
 
     weight: int
     offered: NDArray[np.int64]
@@ -106,7 +106,7 @@ class _Resources:
     workload
         The pod.
     whole
-        Whether containers without requests count as if they had some.
+        Whether containers without requests count with default requests.
     """
 
     def __init__(self, weighed: list[tuple[str, int]], workload: ScoredPod, *, whole: bool) -> None:
@@ -118,7 +118,7 @@ class _Resources:
         self._weighed = [(name, weight) for name, weight in weighed if name in _ALWAYS or asked.get(name)]
 
     def at(self, state: State, rows: NDArray[np.int64]) -> Iterator[_Allocated]:
-        """Yield what some nodes have of each resource."""
+        """Yield the allocation of each resource on some nodes."""
         nodes = state.nodes
         beyond = state.unrequested.at(rows) if self._beyond else None
         for name, weight in self._weighed:
@@ -132,16 +132,16 @@ class _Resources:
 
 
 class CompiledAllocation(CompiledScorer):
-    """The weighted mean of what a table says of each resource.
+    """The weighted mean of the scores of the resources, for all rules but ``BALANCED``.
 
     Parameters
     ----------
     table
-        The score by whole percent of what is allocated, for ``RATIO``; else None.
+        The score by allocated percentage, for ``RATIO``; else None.
     weighed, workload
         The resources with their weights, and the pod.
     rule
-        What is preferred.
+        The preference.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class CompiledAllocation(CompiledScorer):
         return mean.astype(np.float64)
 
     def _points(self, found: _Allocated) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the score of each node by one resource, and where it counts."""
+        """Return the score of each node by one resource, and the nodes where it counts."""
         there = found.offered > 0
         offered, used = np.maximum(found.offered, 1), np.minimum(found.after, found.offered)
         if self._table is not None:
@@ -179,12 +179,12 @@ class CompiledAllocation(CompiledScorer):
 
 
 class CompiledBalance(CompiledScorer):
-    """How much more evenly the resources of a node are allocated once the pod is there; 75 if it changes nothing.
+    """How much more evenly the resources of a node are allocated with the pod; 75 if the pod changes nothing.
 
     Parameters
     ----------
     weighed, workload
-        The resources, and the pod. One that requests none of them scores all nodes 0.
+        The resources, and the pod. For a pod that requests none of them all nodes score 0.
     """
 
     def __init__(self, weighed: list[tuple[str, int]], workload: ScoredPod) -> None:
@@ -206,7 +206,7 @@ class CompiledBalance(CompiledScorer):
 def _evenness(
     allocated: list[tuple[NDArray[np.int64], NDArray[np.int64]]], there: list[NDArray[np.bool_]], size: int
 ) -> NDArray[np.int64]:
-    """Return 100 less the standard deviation of the allocated shares in percent, shape (size,)."""
+    """Return 100 minus the standard deviation of the allocated percentages, shape (size,)."""
     shares = [
         np.divide(np.minimum(used, offered), offered, out=np.zeros(size), where=counts)
         for (used, offered), counts in zip(allocated, there, strict=True)
@@ -236,7 +236,7 @@ def _by_percent(rule: AllocationRule, shape: Shape) -> NDArray[np.int64] | None:
 
 
 def _between(points: list[tuple[int, int]], percent: int) -> int:
-    """Return the score at a percentage, cut towards the score of the point before it."""
+    """Return the score at a percentage, truncated towards the score of the previous point."""
     left = points[0]
     for right in points:
         if percent <= right[0]:

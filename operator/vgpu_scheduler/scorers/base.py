@@ -1,7 +1,7 @@
-"""What a scorer is: a value that ranks nodes for a pod, and its form compiled for one pod; and several together.
+"""The scorer interface: a value that ranks nodes, its form compiled for one pod, and the combination of several.
 
-One scorer alone orders by its own scale. When a policy combines several, each is brought to 0 to 100 first, multiplied
-by its weight, and added. A scorer of weight 0 is switched off.
+A single scorer ranks by its raw scores. If a policy combines several, their scores are normalised to 0 to 100,
+multiplied by their weights, and summed. A scorer of weight 0 is switched off.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from vgpu_scheduler.kernels import PodDemand
 from vgpu_scheduler.model import DeviceResource, PodClaims, ScorePart
 from vgpu_scheduler.state import DeviceMatrix, State
 
-# A claim beyond this fits nowhere; held below it, no sum leaves int64.
+# Larger claims fit nowhere; the limits keep sums within int64.
 _MOST_CARDS = 1 << 16
 _MOST_AMOUNT = 1 << 40
 
 
 def checked_weights(weights: Weights, defaults: Weights = ()) -> Weights:
-    """Return weights by the names of their resources, with those that are not given.
+    """Return weights sorted by resource name, completed by defaults.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def checked_weights(weights: Weights, defaults: Weights = ()) -> Weights:
 
 
 def bounded_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
-    """Return a pod's claims as the kernels of scorers take them: no sum of them leaves int64."""
+    """Return a pod's claims for the scorers' kernels, limited so that no sum overflows int64."""
     demand = pod_demand(claims, devices)
     return demand._replace(
         amounts=np.minimum(demand.amounts, _MOST_AMOUNT), wanted=np.minimum(demand.wanted, _MOST_CARDS)
@@ -48,7 +48,7 @@ def bounded_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPod:
-    """What a scorer may know about a pod.
+    """The properties of a pod that scorers read.
 
     Attributes
     ----------
@@ -57,16 +57,16 @@ class ScoredPod:
     claims
         Its claims on devices.
     resources
-        The resource names that stand for amounts of devices, as the dialect counts them. A name that a node offers in
-        its allocatable amounts is counted there instead.
+        The devices and dimensions of resource names, by the dialect. A name that a node offers in its allocatable
+        amounts is counted there instead.
     dialect
-        Whose devices these are; empty for those of the dialect that is listed first.
+        The dialect of the devices; empty for the one that is listed first.
     unrequested
         The cpu (milli) and memory (bytes) that some scorers add for containers that request none.
     images
-        The images that it needs.
+        The images of its containers.
     containers
-        How many containers it has.
+        The number of its containers.
     """
 
     requests: Mapping[str, int]
@@ -82,7 +82,7 @@ class CompiledScorer(Protocol):
     """A scorer for one pod."""
 
     def epoch(self, state: State) -> int:
-        """Return a number that rises when something beside the node changes what the scorer says, such as prices."""
+        """Return a number that rises when scores change for reasons other than the node, such as new prices."""
         del state
         return 0
 
@@ -92,7 +92,7 @@ class CompiledScorer(Protocol):
         Parameters
         ----------
         state
-            What is known; the pod is not in it.
+            The state; the pod is not in it.
         rows
             Node rows, shape (n,).
         fit
@@ -104,9 +104,9 @@ class CompiledScorer(Protocol):
         """
 
     def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
-        """Return what the score of one node is made of, in points, if it is made of parts that have names.
+        """Return the named terms of one node's score, in points; empty if the scorer has none.
 
-        It is asked right after the score of this node alone.
+        It must be called right after :meth:`score` for this node alone.
         """
         del state, row, fit
         return ()
@@ -125,23 +125,23 @@ class NodeScorer(Protocol):
 
     @property
     def ranks_plain_pods(self) -> bool:
-        """Whether it has something to say about pods without device claims."""
+        """Whether it also scores nodes for pods without device claims."""
 
     def compile(self, workload: ScoredPod) -> CompiledScorer:
         """Prepare the scorer for one pod."""
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring raw scores to 0 to 100, where more is better."""
+        """Normalise raw scores to 0 to 100, where more is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedScorer:
-    """A scorer with its share in the whole.
+    """A scorer with its weight.
 
     Attributes
     ----------
     weight
-        0 switches it off. Below 0 the order is inverted, as a negative ``binpack.weight`` does.
+        0 switches it off; a negative weight inverts the order, like a negative ``binpack.weight``.
     """
 
     scorer: NodeScorer
@@ -154,24 +154,23 @@ class NodeRanking:
     Parameters
     ----------
     scorers
-        In any order; those of weight 0 are left out. Without any all nodes are equal.
+        In any order; those of weight 0 are left out. Without any, all nodes tie.
     workloads
-        The pod, as the scorers are to see it; of one without device claims once for each dialect whose devices nodes
-        may have.
+        The pod as scorers see it; for a pod without device claims one entry per dialect.
     """
 
     def __init__(self, scorers: Iterable[WeightedScorer], *workloads: ScoredPod) -> None:
         weighted = [entry for entry in scorers if entry.weight]
-        # Sums of floats depend on the order: the same scorers must give the same sum however they were listed.
+        # Float sums depend on the order; sorting makes the sum independent of how the scorers are listed.
         weighted.sort(key=lambda entry: entry.scorer.name)
         self._parts = [(entry, _compiled(entry.scorer, workloads)) for entry in weighted]
 
     def epoch(self, state: State) -> int:
-        """Return a number that rises when scores hold no longer that were computed before, whatever the nodes are."""
+        """Return a number that rises when earlier scores become stale for reasons other than the nodes."""
         return sum(compiled.epoch(state) for _, compiled in self._parts)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
-        """Return what ranks the nodes, highest first; shape (n,)."""
+        """Return the ranking scores of the nodes, the highest is best; shape (n,)."""
         if len(self._parts) == 1:
             entry, compiled = self._parts[0]
             factor = entry.scorer.direction * entry.weight
@@ -182,7 +181,7 @@ class NodeRanking:
         return total
 
     def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring what :meth:`score` returned to 0 to 100, where more is better; the order stays, or becomes equal."""
+        """Normalise the result of :meth:`score` to 0 to 100, more is better; the order is kept, but may get ties."""
         weights = [entry.weight for entry, _ in self._parts]
         whole = sum(map(abs, weights))
         if not whole:
@@ -190,13 +189,13 @@ class NodeRanking:
         if len(weights) == 1:
             scorer = self._parts[0][0].scorer
             scores = weights[0] * scorer.normalise(scores / (scorer.direction * weights[0]))
-        # A weight below 0 turns its scorer around, so that its worst is worth all of its points.
+        # A negative weight inverts its scorer: the worst node gets all its points.
         turned = -100.0 * sum(weight for weight in weights if weight < 0)
         points: NDArray[np.float64] = np.clip((scores + turned) / whole, 0.0, 100.0)
         return points
 
     def explain(self, state: State, row: int, fit: FitColumns) -> tuple[ScorePart, ...]:
-        """Return what each scorer says about one node, and after it what that is made of, as far as it can tell."""
+        """Return each scorer's score of one node, each followed by its named terms."""
         rows = np.array([row], dtype=np.int64)
         alone = len(self._parts) == 1
         parts = []
@@ -220,8 +219,8 @@ def _compiled(scorer: NodeScorer, workloads: Sequence[ScoredPod]) -> CompiledSco
 class _OfSeveralDialects(CompiledScorer):
     """A scorer for a pod without device claims, where nodes have devices of several dialects.
 
-    A node is scored by the devices that it has; where it has some of several dialects the lowest score counts. Nodes
-    without devices are scored as by the dialect that is listed first.
+    A node is scored by the dialect of its devices; if it has devices of several dialects the lowest score counts. Nodes
+    without devices are scored by the dialect that is listed first.
 
     Parameters
     ----------
@@ -233,7 +232,7 @@ class _OfSeveralDialects(CompiledScorer):
         self._compiled = compiled
 
     def epoch(self, state: State) -> int:
-        """Return the sum of all."""
+        """Return the sum of all epochs."""
         return sum(scorer.epoch(state) for _, scorer in self._compiled)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:

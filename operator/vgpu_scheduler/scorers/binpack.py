@@ -1,4 +1,4 @@
-"""Volcano's binpack (D1): the node that is fullest once the pod is there."""
+"""Volcano's binpack (D1): prefers the node that is fullest with the pod."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _QUOTA_NAMES = "count/"  # names of object quotas: Volcano drops them, though a 
 
 @dataclass(frozen=True, slots=True)
 class BinpackArguments:
-    """What the arguments of a plugin come to that packs nodes by resources.
+    """The parsed arguments of a bin-packing plugin.
 
     Attributes
     ----------
     weight
-        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted.
+        The global weight: any integer; 0 switches the scorer off, a negative weight inverts the order.
     weights
         Weight per resource, sorted by name; ``cpu`` and ``memory`` are among them.
     warnings
-        What was given and is not followed, for the status of the policy.
+        Arguments that are ignored, for the status of the policy.
     """
 
     weight: int
@@ -39,28 +39,28 @@ class BinpackArguments:
 
 
 ReadBinpackArguments = Callable[[Mapping[str, object]], BinpackArguments]
-"""Reads such arguments as they stand in the plugin's own configuration; what it cannot read becomes a warning."""
+"""Parses the arguments of the plugin's own configuration; what it cannot parse becomes a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class BinpackScorer:
     """100 x the weighted mean, over the resources that the pod requests, of (used + requested) / capacity.
 
-    Every rule is Volcano's: a resource without a weight is left out; one that the node lacks, or whose
-    weight is 0, adds nothing; one that would overflow makes the whole node 0. Volcano's global weight is the weight of
-    the scorer in its policy.
+    As in Volcano, a resource without a weight is left out; a resource that the node lacks, or whose weight is 0, adds
+    nothing; if a resource would exceed the capacity, the node scores 0. Volcano's global weight is the weight of the
+    scorer in its policy.
 
-    A resource is counted on the node where the node offers it. Where it does not, and the resource stands for amounts
-    of devices (``ScoredPod.resources``), it is counted over the node's devices of that vendor, healthy or not: what
-    they have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device).
-    A claim in percent takes that percent of the node's average card. A resource that is counted in percent has 100 per
-    card, and a claim's amount is brought to percent of the average card; all are cut to whole percent.
+    A resource that the node offers is counted there. Otherwise, if the dialect maps it to devices
+    (``ScoredPod.resources``), it is counted over all the node's devices of that vendor, healthy or not: their capacity,
+    their usage, and the pod's peak request (number of devices x amount per device). A claim in percent takes that
+    percentage of the node's average card. A resource that is counted in percent has 100 per card, and a claim's amount
+    is converted to percent of the average card; all are truncated to whole percent.
 
     Attributes
     ----------
     weights
-        Weight per resource, 0 or more; ``cpu`` and ``memory`` are always there and weigh 1 unless given. Whatever is
-        passed is kept sorted by name, so that equal weights are equal scorers.
+        Weight per resource, 0 or more; ``cpu`` and ``memory`` have weight 1 by default. Kept sorted by name, so that
+        equal weights are equal scorers.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class BinpackScorer:
         return CompiledBinpack(self.weights, workload)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are: they lie between 0 and 100 and more is better."""
+        """Return the scores unchanged: they are between 0 and 100, and more is better."""
         return raw
 
 
@@ -94,7 +94,7 @@ class CompiledBinpack(CompiledScorer):
     weights
         Weight per resource.
     workload
-        The pod; it takes one of the ``pods`` that a node may run.
+        The pod; it also requests 1 of the resource ``pods``.
     """
 
     def __init__(self, weights: Weights, workload: ScoredPod) -> None:
@@ -114,7 +114,7 @@ class CompiledBinpack(CompiledScorer):
         del fit
         scores = np.zeros(rows.shape[0], dtype=np.float64)
         nodes, devices = state.nodes, state.matrix(self._dialect)
-        # The lines of the node table, not its columns: those are contiguous.
+        # Transposed, because the amounts of one resource are contiguous.
         binpack_nodes(
             nodes.allocatable.T,
             nodes.used.T,

@@ -1,4 +1,4 @@
-"""Koordinator's DeviceShare (D4): the node whose devices are least, or most, allocated once the pod is there."""
+"""Koordinator's DeviceShare (D4): prefers nodes whose devices are least, or most, allocated with the pod."""
 
 from __future__ import annotations
 
@@ -14,34 +14,32 @@ from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, checked_weigh
 from vgpu_scheduler.state import DeviceMatrix, State
 
 DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
-"""What is weighed where nothing is said."""
+"""The default weights."""
 KOORDINATOR_SHARE_WEIGHTS: Weights = (
     ("koordinator.sh/fpga", 1),
     ("koordinator.sh/gpu-memory", 1),
     ("koordinator.sh/gpu-memory-ratio", 1),
     ("koordinator.sh/rdma", 1),
 )
-"""What Koordinator itself weighs today where nothing is said."""
+"""Koordinator's own current default weights."""
 
 _MOST = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceShareScorer:
-    """Per device type that the pod asks for, the free (or the allocated) share of the node's devices, 0 to 100.
+    """Per device type that the pod requests, the free (or allocated) percentage of the node's devices, 0 to 100.
 
-    The devices of a node are added up first, unhealthy ones left out, and one formula is applied to the sums; the
-    scores of several types are added up. Every rule is Koordinator's: a resource that the node's devices lack is
-    skipped with its weight; a weighted resource that the pod does not ask for counts what is used of it; divisions
-    truncate.
+    The healthy devices of a node are summed up first, and one formula is applied to the sums; the scores of several
+    types are added. As in Koordinator, a resource that the node's devices lack is skipped with its weight; a weighted
+    resource that the pod does not request counts with its usage; divisions truncate.
 
-    The request that is added to what is used is that of *one instance*, however many devices the pod asks for, as
-    Koordinator has it. Where several containers claim devices of one vendor, it is, per dimension, the
-    largest that any of them asks of one device. A claim in percent is seen by resources that are counted in percent;
-    an amount is seen by both, brought to percent of the node's average card where need be.
+    As in Koordinator, the request that is added to the usage is that of *one instance*, however many devices the pod
+    requests. If several containers claim devices of one vendor, it is the largest request for one device, per
+    dimension. A claim in percent counts only for resources that are counted in percent; an amount counts for all, and
+    is converted to percent of the node's average card if necessary.
 
-    A resource name stands for an amount of devices as the dialect says (``ScoredPod.resources``); other names are
-    skipped, as resources that no device has.
+    Resource names that the dialect maps to devices (``ScoredPod.resources``) count; others are skipped.
 
     Attributes
     ----------
@@ -69,7 +67,7 @@ class DeviceShareScorer:
         return CompiledDeviceShare(ShareOrder(self.strategy, self.weights), workload)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are, cut at 100: those of several device types are added up."""
+        """Return the scores capped at 100: the sum over several device types may exceed it."""
         return np.minimum(raw, _MOST)
 
 
@@ -91,7 +89,7 @@ class CompiledDeviceShare(CompiledScorer):
         self._dialect = workload.dialect
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
-        """Score nodes from 0 to 100 per device type that the pod asks for."""
+        """Score nodes from 0 to 100 per device type that the pod requests."""
         del fit
         scores = np.zeros(rows.shape[0], dtype=np.float64)
         devices = state.matrix(self._dialect)
@@ -101,7 +99,7 @@ class CompiledDeviceShare(CompiledScorer):
 
 
 def share_demand(claims: PodClaims, devices: DeviceMatrix) -> ShareDemand:
-    """Return what one instance of a pod asks of a device of each vendor: the largest of its claims per dimension."""
+    """Return the request of one instance of a pod per vendor: the largest of its claims per dimension."""
     flat = [claim for container in claims for claim in container.claims]
     vendors = list(dict.fromkeys(claim.vendor for claim in flat))
     amounts = np.zeros((len(vendors), devices.dimensions), dtype=np.int64)

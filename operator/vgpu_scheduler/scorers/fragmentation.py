@@ -1,4 +1,4 @@
-"""Packing: keep cards from being stranded, with or without knowledge of what will come."""
+"""The fragmentation scorer: packs pods so that no cards get stranded, optionally with learned card prices."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ from vgpu_scheduler.state import DeviceMatrix, State
 
 @dataclass(frozen=True, slots=True)
 class FragmentationScorer:
-    """50 - 5 x (growth of what is stranded + what is left beside the pod), in whole points from 0 to 100.
+    """50 - 5 x (growth of stranded cards + free parts of the pod's cards), in whole points from 0 to 100.
 
-    A card is *left* as far as its scarcest share is: the smaller of free memory and free cores; nothing is left of
-    a card that has no free slot, is unhealthy or cordoned. Cards are *stranded* when the node has no cpu left to use
-    them with, at the rate at which it has cpu per card::
+    What is *left* of a card is the smaller of its free fractions of memory and cores; nothing is left of a card that
+    has no free slot, is unhealthy or cordoned. Cards are *stranded* if the node has no cpu left to use them, at the
+    node's ratio of cpu per card::
 
         stranded = max(0, cards left - cpu left x cards / cpu)
         cost     = stranded with the pod - stranded without it + what is left of the cards that the pod takes
         score    = floor(50.5 - 5 x cost), 0 to 100; 100 for a node without cards
 
-    The pod is assumed to take the cards that it fits best (card order ``bestFit``, with which this scorer belongs
-    together), without regard to its annotations; what its init containers claim is not counted, as it is given back.
-    A plain pod goes where it strands nothing, a pod with much cpu to where cpu abounds, a share of a card onto the
-    card that it fills up. All amounts are in cards, so that the scores of large and small nodes compare.
+    The pod is assumed to take the cards that it fits tightest (card order ``bestFit``, which is meant to be used with
+    this scorer), regardless of its annotations; claims of init containers are not counted, because they are given back.
+    A plain pod goes where it strands nothing, a pod with much cpu where cpu is abundant, a share of a card onto the
+    card that it fills up. All amounts are in cards, so that scores of large and small nodes are comparable.
 
-    Points are coarse on purpose: nodes that differ by less than a fifth of a card score the same, and equal scores go
-    to the first node by name, so that pods of different shapes fill the same nodes. With equal scores broken at random,
-    the openb production trace with many multi-card pods loses a tenth of its cards.
+    Points are coarse on purpose: nodes that differ by less than a fifth of a card tie, and ties go to the first node by
+    name, so that pods of different shapes fill the same nodes. With random tie-breaking, the openb production trace
+    with many multi-card pods loses a tenth of its cards.
 
-    With ``learned`` the cost is reckoned with the prices in ``State.prices``, where there are any of all cards that the
-    pod claims (for a pod without claims: of any cards)::
+    With ``learned`` the cost uses the prices in ``State.prices``, if there are prices for all vendors that the pod
+    claims (for a pod without claims: any prices)::
 
-        cost  = worth that the rests of its cards lose beyond what the pod takes
-                + 0.2 x growth of what is stranded, at the cpu that pods ask for per card where nodes have more
-                + 0.08 x what is left of the cards that it takes
-                + cards taken x how contended their models are
-                + idle cards that pods with several cards could not use any more x what these ask for
+        cost  = worth that the free parts of cards lose beyond the part that the pod takes
+                + 0.2 x growth of stranded cards, at the cpu that pods request per card if nodes have more
+                + 0.08 x free parts of the cards that the pod takes
+                + cards taken x contention of their models
+                + idle cards that multi-card pods could no longer use x demand of these pods
         score = 50 - 2 x cost, in steps of 1/32 card
 
-    See :mod:`vgpu_scheduler.scorers.prices` for how prices come about.
+    See :mod:`vgpu_scheduler.scorers.prices` for how prices are learned.
 
     Attributes
     ----------
     learned
-        Whether prices are used where there are any.
+        Whether learned prices are used if there are any.
     """
 
     learned: bool = False
@@ -74,7 +74,7 @@ class FragmentationScorer:
         return CompiledFragmentation(workload, learned=self.learned)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are: they lie between 0 and 100 and more is better."""
+        """Return the scores unchanged: they are between 0 and 100, and more is better."""
         return raw
 
 
@@ -86,7 +86,7 @@ class CompiledFragmentation(CompiledScorer):
     workload
         The pod.
     learned
-        Whether prices are used where there are any.
+        Whether learned prices are used if there are any.
     """
 
     def __init__(self, workload: ScoredPod, *, learned: bool) -> None:
@@ -98,7 +98,7 @@ class CompiledFragmentation(CompiledScorer):
         self._dialect = workload.dialect
 
     def epoch(self, state: State) -> int:
-        """Return the number of the prices, if they are used."""
+        """Return the epoch of the prices, if they are used."""
         return state.price_epoch if self._learned else 0
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
@@ -108,13 +108,13 @@ class CompiledFragmentation(CompiledScorer):
         return scores
 
     def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
-        """Return what prices take off, or add to, the 50 points of a node; nothing where there are none."""
+        """Return what each price term adds to or takes off the 50 points of a node; empty without prices."""
         del state, row, fit
         terms = self._terms.tolist()
         return tuple((term.name.lower(), -POINTS_PER_CARD * terms[term]) for term in Term if terms[term])
 
     def _scored(self, state: State, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the scores, and what the prices make of the last node, by term."""
+        """Return the scores, and the cost terms of the last node."""
         nodes, devices = state.nodes, state.matrix(self._dialect)
         column = nodes.resources.columns[CPU]
         cpu = NodeCpu(self._cpu, nodes.allocatable.T[column], nodes.used.T[column])
@@ -128,7 +128,7 @@ class CompiledFragmentation(CompiledScorer):
         return scores, terms
 
     def _prices(self, state: State, devices: DeviceMatrix) -> CardPrices | None:
-        """Return the prices, if there are any of all cards that the pod claims."""
+        """Return the prices, if there are some for all vendors that the pod claims."""
         prices = state.prices.get(self._dialect or next(iter(state.matrices))) if self._learned else None
         if prices is None or not self._vendors:
             return prices

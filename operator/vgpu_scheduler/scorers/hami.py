@@ -16,7 +16,7 @@ _TO_PERCENT = 10.0 / 3.0
 
 
 class NodePolicy(Enum):
-    """Which end of the scores wins."""
+    """Whether the highest or the lowest load wins."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
@@ -26,8 +26,8 @@ class NodePolicy(Enum):
 class HamiScorer(CompiledScorer):
     """10 x (shares used / shares + cores used / cores + memory used / memory), over all cards of the node.
 
-    Raw scores are 0 to 30, or more where cards are used beyond what they have. They come from the fit kernel, which
-    has the node's cards at hand; this value says which end wins.
+    Raw scores are 0 to 30, or more if cards are used beyond capacity. The fit kernel computes them together with the
+    fit; ``policy`` decides whether the highest or the lowest wins.
     """
 
     policy: NodePolicy = NodePolicy.BINPACK
@@ -46,10 +46,10 @@ class HamiScorer(CompiledScorer):
         return self
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
-        """Return the load that the fit left behind, and what the cards that would be chosen are worth.
+        """Return the load that the fit computed, plus or minus the score of the chosen cards.
 
-        Some vendors prefer nodes where cards that belong together are free. Both policies do: what is better for
-        ``spread`` is taken off, because there the lowest wins.
+        Some vendors prefer nodes where cards that belong together are free, under both policies. For ``spread`` the
+        score of the cards is subtracted, because the lowest score wins.
         """
         del state
         choice_score = fit.choice_score[rows, 1 if self.policy is NodePolicy.SPREAD else 0]
@@ -57,6 +57,6 @@ class HamiScorer(CompiledScorer):
         return found.astype(np.float64)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring 0 to 30 to 0 to 100; for spread the emptiest node has 100."""
+        """Normalise 0 to 30 to 0 to 100; for spread the emptiest node gets 100."""
         percent = np.minimum(raw * _TO_PERCENT, 100.0)
         return percent if self.policy is NodePolicy.BINPACK else 100.0 - percent

@@ -1,4 +1,4 @@
-"""kube-scheduler's ImageLocality, for policies that name it: nodes that have the images of a pod."""
+"""kube-scheduler's ImageLocality, for policies that name it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 _LEAST: Final = 23 << 20
-"""Bytes on the node that are worth nothing yet."""
+"""Up to this many bytes on the node score 0 (minThreshold)."""
 _MOST: Final = 1000 << 20
-"""Bytes per container that are worth everything."""
+"""From this many bytes per container on, the score is 100 (maxContainerThreshold)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageLocalityScorer:
-    """The bytes of the pod's images that a node has, each times the share of nodes that have it: 0 to 100.
+    """The bytes of the pod's images on a node, each scaled by the fraction of nodes that have it: 0 to 100.
 
-    23 MiB and less are worth 0, 1000 MiB per container and more 100. Images that few nodes have are worth little, so
-    that the first node to have one does not get all pods. Nodes list their 50 largest images.
+    23 MiB and less score 0, 1000 MiB per container and more 100. Images on few nodes score little, so that the first
+    node with an image does not attract all pods. Nodes list their 50 largest images.
     """
 
     name = "imageLocality"
@@ -35,7 +35,7 @@ class ImageLocalityScorer:
         return CompiledImageLocality(workload)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are: they lie between 0 and 100 and more is better."""
+        """Return the scores unchanged: they are between 0 and 100, and more is better."""
         return raw
 
 
@@ -53,7 +53,7 @@ class CompiledImageLocality(CompiledScorer):
         self._most = _MOST * max(workload.containers, 1)
 
     def epoch(self, state: State) -> int:
-        """Return a number that rises when nodes get or lose images: what one has depends on how many others have it."""
+        """Return a number that rises when nodes get or lose images: scores depend on how many nodes have an image."""
         return state.nodes.images.epoch
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Nodes for pods that ask for no device."""
+"""The scorer for pods without device claims."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BARE = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class PlainScorer(CompiledScorer):
-    """Nodes without devices first, then the least allocated one.
+    """Prefers nodes without devices, then the least allocated node.
 
-    Raw scores are the mean of the free shares of cpu and memory, 0 to 100, plus 1000 for nodes without devices.
+    Raw scores are the mean of the free percentages of cpu and memory, plus 1000 for nodes without devices.
     """
 
     name = "plain"
@@ -27,7 +27,7 @@ class PlainScorer(CompiledScorer):
     ranks_plain_pods = True
 
     def compile(self, workload: ScoredPod) -> PlainScorer:
-        """Return the scorer itself: the pod's own requests are the same everywhere."""
+        """Return the scorer itself: it does not depend on the pod."""
         del workload
         return self
 
@@ -49,5 +49,5 @@ class PlainScorer(CompiledScorer):
         return score
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring 0 to 1100 to 0 to 100."""
+        """Normalise 0 to 1100 to 0 to 100."""
         return np.minimum(raw / ((_BARE + 100.0) / 100.0), 100.0)

@@ -1,7 +1,7 @@
-"""Learns what cards are worth from what bound pods ask for.
+"""Learns card prices from the requests of bound pods.
 
-All that is summed up is whole numbers, and what is not is added up in the order of names, so that the same pods on the
-same nodes give the same prices, whatever was seen first.
+Sums are over integers, or over floats in the order of names, so that the same pods on the same nodes give the same
+prices, in whatever order they were observed.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from vgpu_scheduler.kernels import (
     price_shares,
 )
 from vgpu_scheduler.kube import CPU
-from vgpu_scheduler.model import ContainerKind, PodClaims
+from vgpu_scheduler.model import ContainerType, PodClaims
 from vgpu_scheduler.state import DeviceMatrix, NodeTable
 
 LEAST_SEEN: Final = 64
-"""How many bound pods must have claimed cards of a vendor before there are prices for them."""
+"""Minimum number of bound pods with claims on a vendor's cards before these get prices."""
 BESIDE: Final = 0.08
-"""Weight of what is left beside a pod, where rests have prices; it keeps them few where pods come and go."""
+"""Weight of the free parts of a pod's cards when there are prices; it limits partly used cards as pods come and go."""
 STRANDING: Final = 0.2
-"""Weight of what is stranded without cpu, where there are prices."""
+"""Weight of cards stranded without cpu when there are prices."""
 MOST_CONTENDED: Final = 2.0
-"""The most that contention makes a card cost, in cards."""
+"""Upper limit of the contention cost of a card, in cards."""
 IN_DEMAND: Final = 50
-"""Idle cards are kept together for pods with several cards once so many percent of all cards are in use."""
+"""Idle cards are kept together for multi-card pods once this percentage of all cards is in use."""
 RESERVE: Final = 1.5
-"""Weight of idle cards that pods with several cards could not use any more."""
+"""Weight of idle cards that multi-card pods could no longer use."""
 ROUNDS: Final = 400
-"""How often prices of shares are adjusted: within 1 percent of the exact ones for the production traces of openb."""
+"""Number of price updates; the result is within 1 percent of the exact prices for the openb production traces."""
 _MOST_SIZES: Final = 32
-"""How many sizes of pods with several cards are looked at: those that ask for the most cards."""
+"""Maximum number of multi-card pod sizes: those that request the most cards are kept."""
 _MOST_CARDS: Final = 64
 _MOST_AMOUNT: Final = 1 << 40
 _PARTS: Final = 1 << 24
-"""What a pod asks for is divided among the cards that it may use, in whole parts; so many each pod has."""
+"""The demand of a pod is divided among the cards that it may use, in integer parts; a pod has this many."""
 _DIMENSIONS: Final = (MEMORY, CORES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestClass:
-    """Pods with the same request, and how many there are.
+    """Pods with the same request.
 
     Attributes
     ----------
     claims
-        What each asks of devices.
+        The device claims of each pod.
     cpu
-        What each requests, milli.
+        The cpu request of each pod, milli.
     pods
-        How many they are.
+        The number of pods.
     reach
-        How many cards of each model they may use, by the models' numbers; shape (models,).
+        The number of cards of each model that they may use, by the models' numbers; shape (models,).
     """
 
     claims: PodClaims
@@ -74,16 +74,16 @@ class RequestClass:
 
 
 def learn_prices(devices: DeviceMatrix, nodes: NodeTable, asked: Sequence[RequestClass]) -> CardPrices | None:
-    """Return the prices of a dialect's cards, or None where too little was asked for.
+    """Return the prices of a dialect's cards, or None if too few pods claim them.
 
     Parameters
     ----------
     devices
-        The cards, with what is used of them.
+        The cards, with their usage.
     nodes
-        The nodes that they are on.
+        The nodes of the cards.
     asked
-        What bound and assumed pods ask for.
+        The requests of bound and assumed pods.
     """
     fleet = _Fleet(devices, nodes)
     found = [
@@ -118,7 +118,7 @@ def same_prices(one: CardPrices | None, other: CardPrices | None) -> bool:
 
 
 def _without_knowledge(models: int, sizes: int) -> CardPrices:
-    """Return the prices used before anything was learned: a card is worth the share of it that is free."""
+    """Return the prices used before anything was learned: a card is worth its free part."""
     linear = np.arange(PERCENT + 1) / PERCENT
     return CardPrices(
         known=np.zeros(models, dtype=np.bool_),
@@ -135,7 +135,7 @@ def _without_knowledge(models: int, sizes: int) -> CardPrices:
 
 
 class _Fleet:
-    """The cards that may be given out, summed up by model and by node.
+    """The cards in service, summed up by model and by node.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class _Fleet:
         self._cpu = nodes.allocatable.T[column] - nodes.used.T[column]
 
     def room(self, models: NDArray[np.int64], cards: int, cpu: int) -> int:
-        """Return how many idle cards of some models are on nodes where pods with so many cards, and cpu, fit."""
+        """Return how many idle cards pods with a number of cards and a cpu request could use on all nodes."""
         idle = (self._left == PERCENT) & np.isin(self._model, models)
         by_row = np.bincount(self._row_of[idle], minlength=self._cpu.shape[0])
         fits = by_row[self._cpu[: by_row.shape[0]] >= cpu]
@@ -168,7 +168,7 @@ class _Fleet:
 
 
 def _percent_left(columns: DeviceColumns, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what is left of cards: the least of their free shares in whole percent, 0 without a free slot."""
+    """Return the free part of cards in whole percent: the least over their dimensions, 0 without a free slot."""
     left = np.full(numbers.shape[0], PERCENT, dtype=np.int64)
     total, used = columns.total[numbers], columns.used[numbers]
     for dimension in _DIMENSIONS:
@@ -180,7 +180,7 @@ def _percent_left(columns: DeviceColumns, numbers: NDArray[np.int64]) -> NDArray
 
 
 class _Mix:
-    """What pods ask of one vendor's cards.
+    """The demand for one vendor's cards.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class _Mix:
     fleet
         The cards.
     asked
-        What pods ask for, of any vendor.
+        The requests of pods, for all vendors.
     """
 
     def __init__(self, vendor: str, fleet: _Fleet, asked: Sequence[RequestClass]) -> None:
@@ -219,7 +219,7 @@ class _Mix:
         self._whole = self._whole_cards(shares >= PERCENT)
 
     def shares(self, model: int) -> NDArray[np.int64]:
-        """Return what each claim asks of a card of a model in memory and cores, whole percent; shape (claims, 2)."""
+        """Return the memory and cores of each claim in whole percent of a card of a model; shape (claims, 2)."""
         found = np.zeros((len(self._claimed), 2), dtype=np.int64)
         for number, dimension in enumerate(_DIMENSIONS):
             total = int(self._fleet.total[model, dimension])
@@ -229,7 +229,7 @@ class _Mix:
         return np.clip(found, 0, PERCENT)
 
     def parts(self, model: int) -> NDArray[np.int64]:
-        """Return how much each claim asks of the cards of a model; shape (claims,)."""
+        """Return the part of each claim's demand that falls on a model; shape (claims,)."""
         return np.where(self._reach[:, model] > 0, self._parts, 0)
 
     @property
@@ -238,10 +238,10 @@ class _Mix:
         return PERCENT * sum(pods.cpu * pods.pods for pods, _ in self._asked) / self._demand
 
     def contended(self) -> NDArray[np.float64]:
-        """Return what a card costs because of pods that only some models will do for, by model.
+        """Return the contention cost of a card by model, caused by pods that can use only some models.
 
-        It is the part of all demand that asks for these models alone, against the part of all that is left which is
-        theirs: 1 where both are the same.
+        It is the fraction of the demand that is restricted to these models, divided by their fraction of the free
+        cards: 1 if both are equal.
         """
         there = [model for model in self._named if self._fleet.cards[model]]
         pinned: dict[tuple[int, ...], int] = defaultdict(int)
@@ -257,7 +257,7 @@ class _Mix:
         return np.minimum(found, MOST_CONTENDED)
 
     def _whole_cards(self, whole: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return how many whole cards of each model each kind of pods asks for, 0 where it cannot use them."""
+        """Return how many whole cards of each model each request class asks for, 0 if it cannot use the model."""
         found = np.zeros((len(self._asked), len(self._named)), dtype=np.int64)
         kinds = np.repeat(np.arange(len(self._asked)), [len(claims) for _, claims in self._asked])
         wanted = np.array([wanted for _, wanted, _, _ in self._claimed], dtype=np.int64)
@@ -266,7 +266,7 @@ class _Mix:
         return found
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Return the sizes of pods with several whole cards: cards and cpu, those that ask for the most cards."""
+        """Return the sizes (cards and cpu) of pods with several whole cards: those that request the most cards."""
         together: dict[tuple[int, int], int] = defaultdict(int)
         for (pods, _), whole in zip(self._asked, self._whole, strict=True):
             for cards in np.unique(whole[whole > 1]).tolist():
@@ -275,10 +275,10 @@ class _Mix:
         return sorted(size for size, _ in most)
 
     def reserve(self, cards: int, cpu: int) -> NDArray[np.float64]:
-        """Return what an idle card costs, by model, where pods of a size cannot use it any more.
+        """Return the cost of an idle card, by model, that pods of a size could no longer use.
 
-        It rests on the part of all demand that comes in this size, while what pods with so many cards ask for is as
-        much as there is room for; less where there is more room.
+        It is proportional to this size's fraction of the demand; it is reduced if there is more room than pods with
+        this number of cards demand.
         """
         every = PERCENT * int(self._fleet.cards[self.models].sum())
         if every - self._left < IN_DEMAND * every // PERCENT:
@@ -295,9 +295,9 @@ class _Mix:
 
 
 def _running_claims(claims: PodClaims, vendor: str) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield the claims on a vendor's cards that last: number of cards, amounts and percent of slots, memory, cores."""
+    """Yield the claims of non-init containers on a vendor: count, amounts and percent of slots, memory, cores."""
     for container in claims:
-        if container.kind is not ContainerKind.INIT:
+        if container.type is not ContainerType.INIT:
             for claim in container.claims:
                 if claim.vendor == vendor:
                     amounts = [min(amount, _MOST_AMOUNT) for amount in claim.amounts[: CORES + 1]]
@@ -307,7 +307,7 @@ def _running_claims(claims: PodClaims, vendor: str) -> Iterator[tuple[int, list[
 def _price_model(
     prices: CardPrices, model: int, mix: _Mix, solved: dict[bytes, tuple[NDArray[np.float64], float]]
 ) -> None:
-    """Price what may be left of a card of a model, unless nobody asks for such cards."""
+    """Price the free parts of a model's cards, if any pod requests such cards."""
     shares, parts = mix.shares(model), mix.parts(model)
     whole = shares.max(axis=1, initial=0) >= PERCENT
     prices.dearest[model] = 1.0 if parts[whole].any() else 0.0
@@ -321,14 +321,14 @@ def _price_model(
         worth, dearest = solved[key]
         if asked.any():
             prices.worth[model, number] = worth
-        elif parts[~whole].any():  # shares ask for the other dimension only: any rest of this one will do
+        elif parts[~whole].any():  # pods request only the other dimension: any free part of this one has full worth
             prices.worth[model, number, 1:] = 1.0
         prices.dearest[model] = max(prices.dearest[model], dearest)
     prices.dearest[model] = prices.dearest[model] or 1.0
 
 
 def _solve(asked: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
-    """Return what each rest of a card is worth, and the dearest share, when so much is asked by percent of a card."""
+    """Return the worth by free percentage and the highest share price, given the demand by percentage of a card."""
     shares = np.flatnonzero(asked)
     worth = np.zeros(PERCENT + 1)
     if not shares.shape[0]:

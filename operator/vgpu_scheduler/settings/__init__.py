@@ -10,7 +10,7 @@ from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text
 from vgpu_scheduler.settings.model import Settings
 from vgpu_scheduler.settings.reference import SettingInfo, known_variables, setting_infos, unknown_variables
 from vgpu_scheduler.settings.sections import HistorySettings, TracingSettings
-from vgpu_scheduler.settings.yaml_text import yaml_problem
+from vgpu_scheduler.settings.yaml_text import with_unique_keys, yaml_problem
 
 __all__ = [
     "HistorySettings",
@@ -25,6 +25,7 @@ __all__ = [
     "read_text",
     "setting_infos",
     "unknown_variables",
+    "with_unique_keys",
     "yaml_map",
     "yaml_problem",
 ]

@@ -15,7 +15,7 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises
     ------
     ValueError
-        If it is no address.
+        If it is not an address.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > MOST_PORT:
@@ -24,12 +24,12 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def share_a_port(one: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Tell whether nobody can listen on one address who listens on the other."""
+    """Tell whether two addresses conflict, so that a process cannot listen on both."""
     return one[1] == other[1] != 0 and _overlap(one[0], other[0])
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Tell whether two hosts have an interface in common; of a name only what is the same, or on all interfaces."""
+    """Tell whether two hosts share an interface; host names only match themselves and all interfaces."""
     if one == other:
         return True
     try:

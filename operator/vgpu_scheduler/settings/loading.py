@@ -1,4 +1,4 @@
-"""Loads settings from a file, the environment and the command line, or reads those of a scheduler elsewhere."""
+"""Loads settings from a file, the environment and the command line, or reads those of another scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.model import did_you_mean, worded
+from vgpu_scheduler.model import did_you_mean, validation_message
 from vgpu_scheduler.settings.model import Settings
 from vgpu_scheduler.settings.yaml_text import MapError, lines_of, read_map
 
@@ -40,7 +40,7 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     Raises
     ------
     SettingsError
-        If anything does not validate; the message names the fields, and those of the file with their lines.
+        If a setting is invalid; the message names the fields, with the lines of those in the file.
     """
     if file is None:
         return _joined(_Written(), EnvSettingsSource, flags)
@@ -48,26 +48,26 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     text = read_text(file, where)
     content = yaml_map(text, where, "settings")
     if content.get("kind") == "ConfigMap":
-        raise SettingsError(f"{where}: a ConfigMap; give what is in its data, under settings.yaml")
+        raise SettingsError(f"{where}: a ConfigMap; give the text in its data, under settings.yaml")
     if {"apiVersion", "kind"} <= content.keys():
-        raise SettingsError(f"{where}: a Kubernetes object, and no settings")
+        raise SettingsError(f"{where}: a Kubernetes object, not settings")
     return _joined(_Written(content, where, lines_of(text)), EnvSettingsSource, flags)
 
 
 def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
-    """Return a map that is written in YAML; an empty one for an empty text.
+    """Parse a YAML map; an empty text gives an empty map.
 
     Parameters
     ----------
     where
-        What errors name first.
+        The source, which errors begin with.
     of
-        What the map has, in errors.
+        The content of the map, for errors.
 
     Raises
     ------
     SettingsError
-        If it is no YAML, or no map.
+        If it is not valid YAML, or not a map.
     """
     try:
         return read_map(text, of)
@@ -92,21 +92,21 @@ def read_text(file: Path, where: str) -> str:
 def read(
     content: Mapping[str, Any], environment: Mapping[str, str], flags: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Return the settings of a scheduler that runs elsewhere.
+    """Return the settings of another scheduler, from its file, environment and command line.
 
     Parameters
     ----------
     content
-        What its settings file says.
+        The content of its settings file.
     environment
         Its environment variables.
     flags
-        What its command line sets.
+        The settings of its command line.
 
     Raises
     ------
     SettingsError
-        If anything does not validate; the message names the fields.
+        If a setting is invalid; the message names the fields.
     """
 
     class Elsewhere(EnvSettingsSource):
@@ -118,14 +118,14 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What a settings file says.
+    """The content of a settings file.
 
     Attributes
     ----------
     where
-        What errors call the file; empty where nobody would find it.
+        The name of the file in errors; empty if there is none to show.
     lines
-        In which line each setting is.
+        The line of each setting.
     """
 
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -133,14 +133,14 @@ class _Written:
     lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     def place(self, setting: tuple[str, ...]) -> str:
-        """Return where a setting stands, as the beginning of an error; empty if it is not in the file."""
+        """Return the place of a setting, as the beginning of an error; empty if it is not in the file."""
         known = (setting[:length] for length in range(len(setting), 0, -1))
         line = next((self.lines[path] for path in known if path in self.lines), 0)
         return f"{self.where}, line {line}: " if line else ""
 
 
 def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapping[str, Any]) -> Settings:
-    """Return the settings of three sources, in rising rank."""
+    """Return the settings of file, environment and command line, each taking precedence over the one before."""
     _check_names(written.content)
 
     class Joined(Settings):
@@ -160,7 +160,7 @@ def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapp
     try:
         return Joined()
     except ValidationError as error:
-        wrong = [(_path_of(item), _worded(item)) for item in error.errors()]
+        wrong = [(_path_of(item), _error_message(item)) for item in error.errors()]
         wrong = [(path, text) for path, text in wrong if not any(_is_within(other, path) for other, _ in wrong)]
     except SourceError as error:  # a section in the environment that is not JSON
         raise SettingsError(str(error)) from None
@@ -168,40 +168,40 @@ def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapp
 
 
 def _is_within(path: tuple[str, ...], whole: tuple[str, ...]) -> bool:
-    """Tell whether a path leads into another setting: what is wrong with a part makes the whole look wrong, too."""
+    """Tell whether a path is inside another one: an error in a part is then also reported for the whole."""
     return bool(whole) and len(path) > len(whole) and path[: len(whole)] == whole
 
 
 def _named(path: tuple[str, ...], text: str, written: _Written, flags: Mapping[str, Any]) -> str:
-    """Name the setting that is wrong, and where it stands if that is the file."""
+    """Return the error of a setting with its name, and with its place if it is from the file."""
     elsewhere = (path[:1] and path[0] in flags) or any(name in os.environ for name in _variables(path))
     return f"{'' if elsewhere else written.place(path)}{'.'.join(path) or 'settings'}: {text}"
 
 
 def _variables(path: tuple[str, ...]) -> list[str]:
-    """Return the environment variables that would rank above a setting of a file."""
+    """Return the environment variables that take precedence over a setting of a file."""
     return [f"VGPU_{'__'.join(path[:length])}".upper() for length in range(1, len(path) + 1)]
 
 
 def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
-    """Refuse names that are no texts, which YAML allows."""
+    """Refuse keys that are not strings, which YAML allows."""
     for name, value in content.items():
         if not isinstance(name, str):
-            raise SettingsError(f"{place}{name}: the name of a setting is a text")
+            raise SettingsError(f"{place}{name}: the name of a setting is a string")
         if isinstance(value, Mapping):
             _check_names(value, f"{place}{name}.")
 
 
-def _worded(error: ErrorDetails) -> str:
-    """Say what is wrong with a value, without the name of its setting; one that is not known may be meant otherwise."""
+def _error_message(error: ErrorDetails) -> str:
+    """Return the problem of a value without the name of its setting; suggest a known name for an unknown setting."""
     place = error["loc"]
     if error["type"] == "extra_forbidden":
         return f"there is no such setting{did_you_mean(str(place[-1]), _names_in(place[:-1]))}"
-    return worded(error)
+    return validation_message(error)
 
 
 def _path_of(error: ErrorDetails) -> tuple[str, ...]:
-    """Return the path to the setting that an error is about."""
+    """Return the path of the setting of an error."""
     return tuple(map(str, error["loc"]))
 
 

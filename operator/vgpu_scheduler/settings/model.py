@@ -39,46 +39,46 @@ class Settings(BaseSettings):
     )
 
     scheduler_names: Annotated[tuple[str, ...], Field(min_length=1), NoDecode] = ("vgpu-scheduler",)
-    """Pods that name one of these in spec.schedulerName are placed by this operator."""
+    """This operator places pods that have one of these names in spec.schedulerName."""
     dialects: Annotated[tuple[Literal["hami", "volcano", "koordinator"], ...], Field(min_length=1), NoDecode] = (
         "hami",
     )
     """The ecosystems whose node sides are served; if two define a resource, the first listed wins."""
     profile: Profile = Profile.DOCUMENTED
-    """The set of defaults for what is not set."""
+    """The set of defaults for settings that are not set."""
     node_policy: Literal["binpack", "spread"] = "binpack"
-    """Which node is preferred where a pod does not say: the fullest or the emptiest."""
+    """The preferred node for pods that name no policy: the fullest or the emptiest."""
     device_policy: str = "spread"
-    """Which card is preferred where a pod does not say, in HAMi's words."""
+    """The preferred card for pods that name no policy, in HAMi's words."""
     device_order: OrderKind | None = None
-    """Cards by NUMA node first or by score first; the profile decides if it is not set."""
+    """Order cards by NUMA node first or by score first; the profile decides if this is not set."""
     strict_annotations: bool = False
     """Refuse pods with odd values in their annotations or odd amounts of devices, such as an unknown policy word or a
     percentage of 0, instead of placing them as HAMi does, with a warning."""
     exclusive_when_unspecified: bool | None = None
-    """Give containers that ask for whole NVIDIA cards and say nothing of compute all of it, so that nobody joins them;
-    the profile decides if it is not set (HAMi's webhook does so)."""
+    """Give all compute to containers that request whole NVIDIA cards and no compute, so that no other pod shares these;
+    the profile decides if this is not set (HAMi's webhook does so)."""
     nvidia: NvidiaSettings = NvidiaSettings()
-    """NVIDIA resource names and defaults; they rank above those of HAMi's device configuration."""
+    """NVIDIA resource names and defaults; they override those of HAMi's device configuration."""
     hami_device_config: Path | None = None
-    """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all vendors."""
+    """Path to HAMi's device-config.yaml, or to its ConfigMap: resource names, units and templates of all vendors."""
     hami_devices: dict[str, Any] = {}
-    """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
+    """Sections of HAMi's device-config.yaml whose fields override those of the file."""
     volcano_device_config: Path | None = None
-    """Volcano's device-config.yaml, as it is or in its ConfigMap: names, the unit of memory, MIG geometries."""
+    """Path to Volcano's device-config.yaml, or to its ConfigMap: names, the unit of memory, MIG geometries."""
     volcano_devices: dict[str, Any] = {}
-    """Sections of Volcano's device-config.yaml whose fields rank above those of the file."""
+    """Sections of Volcano's device-config.yaml whose fields override those of the file."""
     volcano: VolcanoSettings = VolcanoSettings()
-    """What the nodes of Volcano's ecosystem have."""
+    """Properties of the nodes of Volcano's ecosystem."""
     scoring: ScoringSettings = ScoringSettings()
     """How nodes are ranked."""
     preemption: bool = False
-    """Evict pods for those of higher priority: the scheduler has the rights in manifests/preemption, and which pods may
-    evict which others is what the section preemption of policies says (docs/preemption.md)."""
+    """Evict pods for pods of higher priority, with the rights in manifests/preemption. The section preemption of
+    policies says which pods may evict which others (docs/preemption.md)."""
     managed_nodes: str = ""
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()
-    """Other schedulers that speak HAMi's format: what they write on a pod counts before they have bound it."""
+    """Other schedulers that use HAMi's format: the cards that they write on a pod count before the pod is bound."""
     admission: AdmissionSettings = AdmissionSettings()
     """The admission webhook."""
     lease: LeaseSettings = LeaseSettings()
@@ -90,39 +90,39 @@ class Settings(BaseSettings):
     http_port: Annotated[int, Field(ge=0, le=MOST_PORT)] = 8080
     """Port of the health and metrics endpoints; 0 takes any free one."""
     metrics_address: str = ""
-    """One more address for the same endpoints, such as :9395; empty for none."""
+    """Additional address for the same endpoints, such as :9395; empty for none."""
     hami_metrics: bool = False
-    """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
+    """Also serve HAMi's scheduler metrics under HAMi's names, for its dashboards: a few lines per card and per pod."""
     metrics_label_values: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """How many models, and how many namespaces, have series of their own in the metrics: those with the most cards, and
-    those that hold the most; all others are summed under other."""
+    """Number of models, and of namespaces, with series of their own in the metrics: the models with the most cards, and
+    the namespaces that hold the most. All others are summed under other."""
     debug_endpoints: bool = False
-    """Serve /debug/ledger, to the same machine only (kubectl port-forward): what every device is used for, and how that
-    compares with a rebuild."""
+    """Serve /debug/ledger, to the same machine only (kubectl port-forward): the allocations of each device, compared
+    with those of a rebuilt ledger."""
     policy_status_interval: Annotated[float, Field(ge=1, le=3600)] = 10.0
-    """Seconds between two looks at what the status of policies should say where no policy changed (counts of pods)."""
+    """Seconds between updates of policies' status while no policy changes (counts of pods)."""
     sweep_interval: Annotated[float, Field(gt=0)] = 300.0
-    """Seconds between comparisons of what is known with a full list."""
+    """Seconds between comparisons of the known objects with a full list."""
     kubeconfig: Path | None = None
-    """A kubeconfig file; the service account is used inside a cluster."""
+    """Path to a kubeconfig file; inside a cluster the service account is used."""
     context: str | None = None
-    """A context of the kubeconfig."""
+    """Name of the kubeconfig context to use."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """How much is logged; DEBUG explains each decision, which costs time."""
+    """Log level; DEBUG explains each decision, which costs time."""
     log_format: Literal["text", "json"] = "text"
-    """Lines of text, or a JSON object per line."""
+    """Log lines of text, or a JSON object per line."""
     tracing: TracingSettings = TracingSettings()
     """Traces of pods."""
     history: HistorySettings = HistorySettings()
-    """The log of what happens, which back-tests replay."""
+    """The history log, which back-tests replay."""
     runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
-    link to the section of their reason, where there is room, and the chart's alerts link theirs. Empty for none."""
+    """Address of docs/runbook.md, such as https://docs.example.com/runbook.html: warning events then end with a link to
+    the section of their reason, where there is room, and the chart's alerts link to their sections. Empty for none."""
 
     @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
-        """Split a text at its commas: that is how an environment variable names several."""
+        """Split a comma-separated text, as environment variables have it."""
         return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("scheduler_names", "coexist_with")
@@ -130,9 +130,9 @@ class Settings(BaseSettings):
     def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         wrong = [name for name in names if not re.fullmatch(NAME_PATTERN, name)]
         if wrong:
-            raise ValueError(f"{', '.join(map(repr, wrong))} is no name of a scheduler")
+            raise ValueError(f"{', '.join(map(repr, wrong))} is not a scheduler name")
         if len(set(names)) != len(names):
-            raise ValueError("a name is given twice")
+            raise ValueError("a name is listed twice")
         return names
 
     @field_validator("dialects")
@@ -147,14 +147,16 @@ class Settings(BaseSettings):
     def _check_rivals(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         own = set(names).intersection(info.data.get("scheduler_names", ()))
         if own:
-            raise ValueError(f"{min(own)} is one of scheduler_names: this scheduler is no rival of itself")
+            raise ValueError(f"{min(own)} is one of scheduler_names: a scheduler cannot coexist with itself")
         return names
 
     @model_validator(mode="after")
     def _listens_once(self) -> Settings:
         for (one, here), (other, there) in combinations(self.addresses.items(), 2):
             if share_a_port(here, there):
-                raise ValueError(f"{other} is taken by {one}: both listen on port {there[1]}, give them different ones")
+                raise ValueError(
+                    f"{other} is already used by {one}: both listen on port {there[1]}, give them different ones"
+                )
         return self
 
     @field_validator("managed_nodes")
@@ -178,7 +180,7 @@ class Settings(BaseSettings):
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Host and port of everything that is listened on, by the setting that says the port."""
+        """Host and port of every listener, by the setting of its port."""
         found = {"http_port": (self.http_host, self.http_port)}
         if self.metrics_address:
             found["metrics_address"] = parse_address(self.metrics_address)
@@ -188,17 +190,17 @@ class Settings(BaseSettings):
 
     @property
     def managed(self) -> LabelSelector | None:
-        """The nodes that pods are placed on; None for all."""
+        """The selector of the nodes that pods are placed on; None for all."""
         return parse_label_selector(self.managed_nodes)
 
     @property
     def whole_is_exclusive(self) -> bool:
-        """Whether a claim of a whole card (HAMi: wholeIsExclusive) takes all of its compute, too."""
+        """Whether a claim of a whole card also takes all of its compute (HAMi: wholeIsExclusive)."""
         if self.exclusive_when_unspecified is not None:
             return self.exclusive_when_unspecified
         return self.profile is Profile.HAMI210
 
     @property
     def order(self) -> OrderKind:
-        """The card order in force."""
+        """The effective card order."""
         return self.device_order or self.profile.order

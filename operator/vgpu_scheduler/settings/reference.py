@@ -1,4 +1,4 @@
-"""What there is to be said about each setting, taken from the settings themselves."""
+"""The reference of all settings, generated from the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.settings.model import Settings
 _PREFIX: Final = "VGPU_"
 _BETWEEN: Final = "__"
 _OF_SERVICES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
-"""Kubernetes tells every pod of the Services of its namespace."""
+"""Parts of the environment variables that Kubernetes sets for the Services of a pod's namespace."""
 _NOT_SETTINGS: Final = frozenset({"VGPU_SCHEDULER_COMPLETE"})
 
 
@@ -28,9 +28,9 @@ class SettingInfo:
     path
         Its sections and its name.
     default
-        As it would be written in a file.
+        The default, as written in a file.
     values
-        What it may be, in words; empty where its type says it all.
+        The allowed values, in words; empty if the type is enough.
     """
 
     path: tuple[str, ...]
@@ -70,7 +70,7 @@ def _infos(
 
 
 def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """Word what a setting may be."""
+    """Return the allowed values of a setting in words."""
     if "$ref" in schema:
         return _values(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:
@@ -98,18 +98,18 @@ def _variables() -> frozenset[str]:
 
 
 def _sections() -> frozenset[str]:
-    """Return the variables of all sections, which may be set as a whole."""
+    """Return the variables of all sections, each of which can be set as a whole."""
     return frozenset(variable.partition(_BETWEEN)[0] for variable in _variables())
 
 
 def known_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables of an environment that are settings, by name."""
+    """Return the variables of an environment that are settings, sorted by name."""
     known = _variables() | _sections()
     return sorted(name for name in environment if name.upper() in known)
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable that looks like a setting and is none: it has no effect."""
+    """Yield a warning for each variable that looks like a setting but is unknown, and so has no effect."""
     known = _variables()
     meant = known | _sections() | _NOT_SETTINGS
     for name in sorted(environment):

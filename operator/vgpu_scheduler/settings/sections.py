@@ -15,9 +15,9 @@ MOST_PORT = 65535
 
 
 def _is_a_resource(name: str) -> str:
-    """Refuse what the API server would not take as the name of a resource."""
+    """Refuse a name that is not a valid extended resource."""
     if not is_extended_resource(name):
-        raise ValueError(f"{quoted(name)} is no name of a resource, such as example.com/gpu")
+        raise ValueError(f"{quoted(name)} is not a resource name, such as example.com/gpu")
     return name
 
 
@@ -34,21 +34,21 @@ class NvidiaSettings(SettingsSection):
     """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
 
     resource_count_name: ResourceName = "nvidia.com/gpu"
-    """The resource that says how many cards; manifests/admission.yaml names it, too."""
+    """The resource for the number of cards; manifests/admission.yaml names it, too."""
     resource_memory_name: ResourceName = "nvidia.com/gpumem"
-    """The resource that says how much memory of each, in units of memory_factor MiB."""
+    """The resource for the memory of each card, in units of memory_factor MiB."""
     resource_memory_percentage_name: ResourceName = "nvidia.com/gpumem-percentage"
-    """The resource that says how much memory of each, in percent."""
+    """The resource for the memory of each card, in percent."""
     resource_core_name: ResourceName = "nvidia.com/gpucores"
-    """The resource that says how much compute of each, in percent."""
+    """The resource for the compute of each card, in percent."""
     resource_priority_name: ResourceName = "nvidia.com/priority"
     """The resource that sets the priority between tenants of a card."""
     memory_factor: Annotated[int, Field(ge=1, le=1024 * 1024)] = 1
     """MiB per unit of the memory resource."""
     default_memory: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
-    """MiB for containers that name a count only; 0 gives the whole card."""
+    """Memory in MiB for containers that only name a number of cards; 0 gives the whole card."""
     default_cores: Annotated[int, Field(ge=0, le=100)] = 0
-    """Percent of compute for containers that do not say."""
+    """Percent of compute for containers that name none."""
     default_gpu_num: Annotated[int, Field(ge=0, le=1024)] = 1
     """Cards that the admission webhook writes into containers that name memory or compute only; 0 for none."""
     overwrite_env: bool = False
@@ -69,23 +69,23 @@ class NvidiaSettings(SettingsSection):
 
 
 class VolcanoSettings(SettingsSection):
-    """What the nodes of Volcano's ecosystem have; it matters where ``dialects`` lists volcano."""
+    """Properties of the nodes of Volcano's ecosystem, used if ``dialects`` lists volcano."""
 
     plugin_version: Literal["v1.10", "v1.11", "v1.12"] = "v1.12"
-    """Version of the device plugin, volcano-vgpu-device-plugin; v1.10 stands for older ones, too, and v1.12 for newer
+    """Version of the device plugin, volcano-vgpu-device-plugin; v1.10 also stands for older ones, and v1.12 for newer
     ones. Only v1.11 serves pods that claim cards in several containers. Up to v1.11 the plugin takes the oldest pod of
-    its node, since v1.12 the oldest one that claims as many cards as are asked for."""
+    its node, since v1.12 the oldest pod that claims the requested number of cards."""
 
 
 class LeaseSettings(SettingsSection):
-    """The Lease that the one operator that binds holds."""
+    """The Lease of the leader, the only operator that binds."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)] = "vgpu-scheduler"
     """Name of the Lease."""
     namespace: Annotated[str, Field(pattern=NAME_PATTERN)] = "vgpu-system"
     """Namespace of the Lease."""
     duration: Annotated[float, Field(gt=0, le=300)] = 8.0
-    """Seconds after which another operator may take it over; 2 s for each answer of the API server are survived."""
+    """Seconds without renewal after which another operator may take over; API server answers may take 2 s each."""
     renew_interval: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Seconds between renewals."""
 
@@ -102,50 +102,49 @@ class BindSettings(SettingsSection):
     timeout: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Seconds that the API server may take for one Binding."""
     node_side_timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Seconds that a pod waits at its node: in its queue, for its lock, and for its device plugin's answer. After
-    that a pod that is not bound yet is decided anew, and a node is closed whose lock is still held or whose plugin has
-    not answered. The doctor reports locks that are held for longer. A group lets others pass for half of it at most."""
+    """Seconds that a pod waits at its node: in the node's queue, for its lock, and for its device plugin's answer. Then
+    a pod that is not bound yet is decided anew, and a node whose lock is still held or whose plugin has not answered is
+    closed. The doctor reports locks held for longer. A pod group lets other pods pass for at most half of this time."""
     poll_interval: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """Seconds between looks at a node of which nothing is heard."""
+    """Seconds between polls of a node while no watch event arrives."""
     max_unlocked_binds: Annotated[int, Field(ge=1, le=1024)] = 64
-    """Most binds at a time that need no node lock."""
+    """Most concurrent binds that need no node lock."""
     rejected_node_wait: Annotated[float, Field(ge=0, le=3600)] = 60.0
-    """Seconds for which a node whose kubelet rejected a pod takes none that replace it; 0 for none."""
+    """Seconds that replacements of a pod are kept off the node whose kubelet rejected it; 0 for none."""
     volume_wait: Annotated[float, Field(gt=0, le=86400)] = 600.0
-    """Seconds that a pod's volumes may take to be provisioned and bound, its cards being kept for it."""
+    """Seconds that a pod's volumes may take to be provisioned and bound, while its cards stay reserved."""
 
 
 class ScoringSettings(SettingsSection):
-    """How nodes are ranked where a pod, a taint or the pods that are there would like some more than others."""
+    """How nodes are ranked where pods, taints or existing pods prefer some nodes."""
 
     device_weight: Annotated[int, Field(ge=0, le=1000)] = 2
-    """How much the score of the policy's node scorers counts, in points of 0 to 100, beside kube-scheduler's plugins:
-    TaintToleration counts 3, NodeAffinity, PodTopologySpread and InterPodAffinity 2 each. Where none of them has
-    anything to say, that score decides alone; 0 leaves it to nodes that are otherwise equal."""
+    """Weight of the score of the policy's node scorers, of 0 to 100 points, beside kube-scheduler's plugins:
+    TaintToleration has weight 3, NodeAffinity, PodTopologySpread and InterPodAffinity 2 each. Where these plugins
+    prefer no node, the score decides alone; with 0 it only breaks ties."""
     system_spread: bool = False
-    """Have pods without topology spread constraints ranked by kube-scheduler's: over hostnames with a skew of 3, over
-    zones with a skew of 5. Which pods belong together say the Services, ReplicationControllers, ReplicaSets and
-    StatefulSets that select a pod; to watch these the rights in manifests/system-spread are needed."""
+    """Rank nodes for pods without topology spread constraints by kube-scheduler's: hostnames with a skew of 3, zones
+    with a skew of 5. The Services, ReplicationControllers, ReplicaSets and StatefulSets that select a pod say
+    which pods belong together; watching them needs the rights in manifests/system-spread."""
 
 
 class AdmissionSettings(SettingsSection):
-    """The admission webhook; what it does beside naming the scheduler is in HAMi's device configuration."""
+    """The admission webhook; HAMi's device configuration says what it does beside naming the scheduler."""
 
     enabled: bool = False
-    """Serve the webhook; see docs/admission.md for how the API server is told of it."""
+    """Serve the webhook; docs/admission.md says how to register it with the API server."""
     port: Annotated[int, Field(ge=1, le=MOST_PORT)] = 9443
     """Port of the webhook, on all interfaces."""
     cert_file: Path | None = None
-    """Its certificate, and those between it and its authority; read again when it changes."""
+    """Path to the webhook's certificate with its intermediate certificates; reloaded on change."""
     key_file: Path | None = None
-    """Its private key; read again when it changes."""
+    """Path to the webhook's private key; reloaded on change."""
     ca_file: Path | None = None
-    """The authority of those who may ask: API servers that present no certificate of it are refused; all may, if it is
-    not set."""
+    """Path to the CA of clients: API servers without a certificate of it are refused; if not set, all may call."""
     reload_interval: Annotated[float, Field(gt=0, le=3600)] = 10.0
-    """Seconds between two looks at these files."""
+    """Seconds between checks of these files for changes."""
     overwrite_default_scheduler: bool = True
-    """Take pods that name default-scheduler; that is what the API server writes into those that name none."""
+    """Take pods that name default-scheduler, which the API server writes into pods that name no scheduler."""
 
     @model_validator(mode="after")
     def _has_files(self) -> AdmissionSettings:
@@ -155,28 +154,28 @@ class AdmissionSettings(SettingsSection):
 
 
 class HistorySettings(SettingsSection):
-    """The log of what happens, for back-tests; it needs the extra vgpu-scheduler[history], which the image has."""
+    """The history log, for back-tests; it needs the extra vgpu-scheduler[history], which the image has."""
 
     directory: Path | None = None
-    """Where the leader writes it, a folder that outlives the pod; nothing is written if it is not set."""
+    """Path to the folder that the leader writes to, which must outlive the pod; if not set, nothing is written."""
     file_megabytes: Annotated[int, Field(ge=1, le=4096)] = 64
-    """Megabytes after which a file is closed and another one begun, which starts with all that is there."""
+    """Megabytes after which a file is closed and the next one begun, which starts with all existing objects."""
     file_hours: Annotated[float, Field(gt=0, le=8760)] = 24.0
-    """Hours after which it is."""
+    """Hours after which a file is closed and the next one begun."""
     keep_files: Annotated[int, Field(ge=1, le=100_000)] = 30
-    """How many closed files are kept in the folder, the newest ones; one that a restart ended early counts in part, by
+    """Number of closed files kept in the folder, the newest ones; a file that a restart ended early counts in part, by
     its hours or megabytes."""
     hash_names: bool = False
-    """Write hashes for the names of namespaces and pods."""
+    """Write hashes instead of the names of namespaces and pods."""
     hash_key_file: Path | None = None
-    """The key of these, a file of any bytes, so that a name stays the same hash; each process has its own if it is not
-    set."""
+    """Path to the key of the hashes, a file of any bytes, so that a name keeps its hash; if not set, each process has
+    its own key."""
 
 
 class TracingSettings(SettingsSection):
     """Traces of pods in OpenTelemetry's format; they need the extra vgpu-scheduler[tracing], which the image has."""
 
     endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """Where a collector takes OTLP over HTTP, such as http://otel-collector.monitoring:4318; empty for no traces."""
+    """Address of a collector of OTLP over HTTP, such as http://otel-collector.monitoring:4318; empty for no traces."""
     sampling_rate_per_million: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000_000
-    """Of a million pods so many are traced, as in kube-apiserver's TracingConfiguration."""
+    """Number of pods traced per million, as in kube-apiserver's TracingConfiguration."""

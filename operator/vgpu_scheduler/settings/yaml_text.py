@@ -1,4 +1,4 @@
-"""Maps in YAML: what they say, and in which lines."""
+"""Reading of YAML maps, with the line of each key."""
 
 from __future__ import annotations
 
@@ -12,45 +12,60 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class MapError(ValueError):
-    """A text that is no map in YAML; the message says why, and in which line."""
+    """A text that is not a YAML map; the message names the problem and the line."""
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key that is there twice: YAML forbids it, and PyYAML takes the last one in silence."""
+def with_unique_keys(loader: type[Any]) -> Any:
+    """Return a safe loader of PyYAML that refuses a map with a repeated key.
 
-    def construct_mapping(
-        self,
-        node: yaml.MappingNode,
-        deep: bool = False,  # noqa: FBT001, FBT002 - the signature is PyYAML's
-    ) -> dict[Any, Any]:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                if key.value in lines:
-                    problem = f"{key.value} is there already, in line {lines[key.value]}"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                lines[key.value] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep=deep)
+    YAML forbids that, but PyYAML and kubectl accept it in silence, and the last value counts. The error of PyYAML
+    (:class:`yaml.constructor.ConstructorError`) has the lines of both.
+    """
+    return type("UniqueKeyLoader", (loader,), {"flatten_mapping": _flatten_mapping})
+
+
+def _flatten_mapping(loader: Any, node: yaml.MappingNode) -> None:
+    """Merge into a map what its merge keys name, once its own keys are known to differ.
+
+    Another map that merges this one may have merged its keys already, so each map is checked once.
+    """
+    if "has_unique_keys" not in vars(node):
+        _refuse_repeated_keys(node)
+        vars(node)["has_unique_keys"] = True
+    yaml.constructor.SafeConstructor.flatten_mapping(loader, node)
+
+
+def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+            if key.value in lines:
+                problem = f"{key.value} is set already, in line {lines[key.value]}"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+
+
+_UniqueKeyLoader: Final = with_unique_keys(yaml.SafeLoader)
 
 
 def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int, str]:
-    """Return the line of what is no YAML, 0 if it is not known, and what is wrong with it, in one line."""
+    """Return the line of a YAML error, 0 if unknown, and the problem in one line."""
     mark = error.problem_mark or error.context_mark
     return mark.line + 1 if mark else 0, ", ".join(filter(None, (error.context, error.problem)))
 
 
 def read_map(text: str, of: str) -> Mapping[str, Any]:
-    """Return a map that is written in YAML; an empty one for an empty text.
+    """Parse a YAML map; an empty text gives an empty map.
 
     Parameters
     ----------
     of
-        What the map has, in errors.
+        The content of the map, for errors.
 
     Raises
     ------
     MapError
-        If it is no YAML, or no map.
+        If it is not valid YAML, or not a map.
     """
     try:
         content = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - it is a safe loader
@@ -67,7 +82,7 @@ def read_map(text: str, of: str) -> Mapping[str, Any]:
 
 
 def lines_of(text: str) -> Mapping[Path, int]:
-    """Return in which line each key of a map in YAML is, by the path to it; the text has been read before."""
+    """Return the line of each key of a YAML map by its path; the text must be valid."""
     root = yaml.compose(text, yaml.SafeLoader)
     return dict(_lines(root, ())) if isinstance(root, yaml.MappingNode) else {}
 

@@ -1,15 +1,15 @@
-"""Beside another scheduler: what this one would have done on the same cluster, noted and summed up.
+"""Shadow mode: what this scheduler would have done beside another one, recorded and summarised.
 
-A :class:`Shadow` is told of changes with their times, and notes what it sees in a :class:`Record`, which a file can
-hold. Nothing here talks to a cluster or looks at a clock.
+A :class:`Shadow` receives changes with their times, and keeps its observations in a :class:`Record`, which can be
+stored in a file. This package neither talks to a cluster nor reads a clock.
 """
 
 from vgpu_scheduler.history.comparing import LEVEL
 from vgpu_scheduler.shadow.change_log import ChangeLog, LogEntry, histories, objects_at
-from vgpu_scheduler.shadow.clock import Clock
+from vgpu_scheduler.shadow.clock import IncreasingClock
 from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
-from vgpu_scheduler.shadow.records import Choice, Fault, MissedPlacement, Place, PodRecord, Record, Sample, Watch
+from vgpu_scheduler.shadow.records import Choice, ClusterSample, Fault, MissedPlacement, Place, PodRecord, Record, Watch
 from vgpu_scheduler.shadow.summary import SHORTEST_WATCH, Summary, summed_up
 
 __all__ = [
@@ -17,16 +17,16 @@ __all__ = [
     "SHORTEST_WATCH",
     "ChangeLog",
     "Choice",
-    "Clock",
+    "ClusterSample",
     "Fault",
     "Horizon",
+    "IncreasingClock",
     "Interval",
     "LogEntry",
     "MissedPlacement",
     "Place",
     "PodRecord",
     "Record",
-    "Sample",
     "Shadow",
     "ShadowOptions",
     "Summary",

@@ -1,7 +1,7 @@
-"""What happens to a cluster, line by line: enough of it to be replayed, and no more.
+"""A log of a cluster's changes, reduced to what a replay needs.
 
-A pod has a line when it comes, when it is announced and placed, and when it is over; another object when something of
-it changes that decisions may depend on. What the lines say is read back as a :class:`vgpu_scheduler.history.History`.
+A pod has an entry when it is created, announced, placed, and ended; another object when a field changes on which
+decisions may depend. The log can be read as a :class:`vgpu_scheduler.history.History`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.dialects import is_sign_of_life
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Removed
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent, Removed
 from vgpu_scheduler.kube import DecodeError, Object, Pod
 from vgpu_scheduler.whatif.world.changes import NODE, POD
 
 _Key = tuple[str, str, str]
 _OF_STATUS: Final = frozenset({"images", "conditions"})
-"""Of the status of nodes: decisions do not depend on it, and it changes all the time."""
+"""Fields of a node's status that change all the time and do not affect decisions."""
 _OF_VERSIONS: Final = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
 class LogEntry(msgspec.Struct, omit_defaults=True):
-    """One thing that happened.
+    """One change.
 
     Attributes
     ----------
     object
-        As it was from then on, or was last; None where somebody began to watch, with all that is there.
+        The object after the change, or its last state; None at the beginning of a watch, whose objects follow.
     gone
-        Whether it is there no more.
+        Whether the object was deleted.
     began
-        Somebody begins to watch.
+        Whether a watch begins.
     """
 
     at: float
@@ -42,14 +42,14 @@ class LogEntry(msgspec.Struct, omit_defaults=True):
 
 
 class ChangeLog:
-    """Says which changes are worth a line.
+    """Writes the changes that matter to a log.
 
     Parameters
     ----------
     write
-        Takes each line.
+        Writes an entry.
     strip
-        Returns an object without what nobody need see.
+        Removes from an object what the log should not contain.
     """
 
     def __init__(self, write: Callable[[LogEntry], None], strip: Callable[[Object], dict[str, Any]] = dict) -> None:
@@ -58,14 +58,14 @@ class ChangeLog:
         self._known: dict[_Key, int] = {}
 
     def begin(self, objects: Iterable[Object], now: float) -> None:
-        """Begin to watch."""
+        """Begin a watch with all existing objects."""
         self._known.clear()
         self._write(LogEntry(now, began=True))
         for obj in objects:
             self.note(obj, gone=False, now=now)
 
     def note(self, obj: Object, *, gone: bool, now: float) -> None:
-        """Note a change."""
+        """Log a change, if it matters."""
         key = _key(obj)
         if gone:
             if self._known.pop(key, None) is not None:
@@ -80,7 +80,7 @@ class ChangeLog:
             self._write(LogEntry(now, self._strip(obj)))
 
     def note_all(self, objects: Iterable[Object], now: float) -> None:
-        """Note what has changed since the last note, where these are all objects."""
+        """Log the differences to the last state, given all existing objects."""
         left = set(self._known)
         for obj in objects:
             left.discard(_key(obj))
@@ -90,7 +90,7 @@ class ChangeLog:
 
 
 def _without_signs(node: Object) -> dict[str, Any]:
-    """Return a node without what comes and goes with each pod: locks are those of the moment."""
+    """Return a node without volatile fields, such as locks, images and conditions."""
     metadata, status = node.get("metadata") or {}, node.get("status") or {}
     annotations = {
         key: text for key, text in (metadata.get("annotations") or {}).items() if not is_sign_of_life(str(key))
@@ -100,7 +100,7 @@ def _without_signs(node: Object) -> dict[str, Any]:
 
 
 def _unversioned(obj: Object) -> dict[str, Any]:
-    """Return an object without what changes whenever anything does."""
+    """Return an object without the metadata that changes with every write."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_VERSIONS}
     return {**obj, "metadata": metadata}
 
@@ -116,7 +116,7 @@ def _names(obj: Object) -> dict[str, Any]:
 
 
 def _pod(obj: Object) -> dict[str, Any]:
-    """Return what of a pod is worth a line."""
+    """Return the fields of a pod whose changes are logged."""
     metadata, spec, status = (obj.get(part) or {} for part in ("metadata", "spec", "status"))
     return {
         "uid": metadata.get("uid"),
@@ -128,7 +128,7 @@ def _pod(obj: Object) -> dict[str, Any]:
 
 
 def objects_at(lines: Iterable[LogEntry], at: float) -> list[dict[str, Any]]:
-    """Return the objects that were there at a time, as lines tell; none where nobody watched yet."""
+    """Return the objects that existed at a time, according to a log; none before the first watch."""
     there: dict[_Key, dict[str, Any]] = {}
     for line in lines:
         if line.at > at:
@@ -143,27 +143,27 @@ def objects_at(lines: Iterable[LogEntry], at: float) -> list[dict[str, Any]]:
 
 
 Decoders = Mapping[str, Callable[[Any], Any]]
-"""By kind, what reads an object."""
+"""Decoders of objects by kind."""
 
 
-def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, beside: str) -> Iterator[History]:
-    """Yield the history of each time in which somebody watched, from lines.
+def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, other_scheduler: str) -> Iterator[History]:
+    """Yield the history of each watch in a log.
 
     Parameters
     ----------
     ended
-        Until when the last one lasted.
+        The end of the last watch.
     decode
-        Objects of other kinds than these are left out, and those that cannot be read.
-    beside
-        The scheduler whose pods arrive; those of others are there.
+        The decoders; objects of other kinds, and malformed ones, are left out.
+    other_scheduler
+        The scheduler whose pods arrive in the histories; other pods are part of the cluster.
     """
     reader: _Reader | None = None
     for line in lines:
         if line.began:
             if reader is not None:
                 yield reader.history(reader.last)
-            reader = _Reader(line.at, decode, beside)
+            reader = _Reader(line.at, decode, other_scheduler)
         elif reader is not None and line.object is not None:
             reader.read(line.at, line.object, gone=line.gone)
     if reader is not None:
@@ -171,22 +171,22 @@ def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, beside:
 
 
 class _Reader:
-    """Makes a history of lines."""
+    """Makes a history from log entries."""
 
-    def __init__(self, began: float, decode: Decoders, beside: str) -> None:
+    def __init__(self, began: float, decode: Decoders, other_scheduler: str) -> None:
         self._began = self.last = began
         self._decode = decode
-        self._beside = beside
+        self._other_scheduler = other_scheduler
         self._first: list[Changed | Arrived] = []
-        self._events: list[Event] = []
+        self._events: list[HistoryEvent] = []
         self._values: dict[_Key, Any] = {}
 
     def history(self, ended: float) -> History:
-        """Return what was read."""
+        """Return the history of the entries read."""
         return History(self._began, ended, tuple(self._first), tuple(self._events))
 
     def read(self, at: float, obj: dict[str, Any], *, gone: bool) -> None:
-        """Read one line."""
+        """Read one entry."""
         self.last = max(self.last, at)
         key, decode = _key(obj), self._decode.get(str(obj["kind"]))
         if decode is None:
@@ -222,7 +222,7 @@ class _Reader:
             self._gone(at, key)
             return
         self._values[key] = pod
-        if pod.scheduler_name != self._beside or (before is None and pod.node_name and at == self._began):
+        if pod.scheduler_name != self._other_scheduler or (before is None and pod.node_name and at == self._began):
             self._add(Changed(at, POD, pod))
             return
         if before is None:
@@ -230,9 +230,9 @@ class _Reader:
         elif not pod.node_name:
             self._add(Changed(at, POD, pod))
         if pod.node_name and (before is None or not before.node_name):
-            self._events.append(Decided(at, pod.uid, pod.node_name, pod.annotations, self._beside))
+            self._events.append(Decided(at, pod.uid, pod.node_name, pod.annotations, self._other_scheduler))
 
-    def _add(self, event: Event) -> None:
+    def _add(self, event: HistoryEvent) -> None:
         if event.at == self._began and isinstance(event, Changed | Arrived):
             self._first.append(event)
         else:
@@ -243,6 +243,6 @@ _RARELY_CHANGED: Final = ("uid", "namespace", "name", "labels", "annotations", "
 
 
 def _sharing(pod: Pod, before: Pod) -> Pod:
-    """Return a pod that holds what it has in common with an earlier version of it only once."""
+    """Return a pod that shares unchanged values with its earlier version, to save memory."""
     same = {name: getattr(before, name) for name in _RARELY_CHANGED if getattr(before, name) == getattr(pod, name)}
     return msgspec.structs.replace(pod, **same)

@@ -1,4 +1,4 @@
-"""Where the pods of another scheduler stand in a world, and where this one would put them."""
+"""Compare where the pods of another scheduler are with where this scheduler would place them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vgpu_scheduler.whatif.world.queue_order import placed, queue_of
 from vgpu_scheduler.whatif.world.simulation import created
 
 
-def concerns(world: World, pod: Pod, beside: str) -> bool:
-    """Tell whether a pod is one that a scheduler places on cards."""
-    return pod.scheduler_name == beside and bool(world.engine.dialects.owners(pod))
+def concerns(world: World, pod: Pod, other_scheduler: str) -> bool:
+    """Tell whether a pod belongs to the other scheduler and asks for devices."""
+    return pod.scheduler_name == other_scheduler and bool(world.engine.dialects.owners(pod))
 
 
 def place_of(world: World, pod: Pod) -> Place | None:
-    """Return where a pod is, or will be as its scheduler has announced; None if it has no place."""
+    """Return where a pod is bound or announced; None if it has no place."""
     node = world.home_of(pod)
     if not node:
         return None
@@ -30,22 +30,22 @@ def place_of(world: World, pod: Pod) -> Place | None:
 
 
 def choose(world: World, pod: Pod) -> Choice:
-    """Return what this scheduler does with a pod on the cluster as it is; nothing is left of it."""
+    """Return this scheduler's decision about a pod in the present cluster, without reserving anything."""
     decision = world.engine.attempts.ask(created(world, pod, pod.uid), explain=False)
     placement = decision.placement
     return Choice(None, decision.message) if placement is None else Choice(_place(placement))
 
 
-def room_for_waiting(world: World, beside: str) -> Iterator[tuple[Pod, Place]]:
-    """Yield the pods of a scheduler that wait and would fit, all at once, each in its turn, with their places."""
-    queue = [pod for pod in queue_of(world) if pod.scheduler_name == beside and needs_scheduling(pod)]
+def room_for_waiting(world: World, other_scheduler: str) -> Iterator[tuple[Pod, Place]]:
+    """Yield the other scheduler's pending pods that fit, all of them together in queue order, with their places."""
+    queue = [pod for pod in queue_of(world) if pod.scheduler_name == other_scheduler and needs_scheduling(pod)]
     if not queue:
         return
     with placed(world, queue) as fitting:
         for pod in fitting:
-            held = world.engine.state.reservation(pod.uid)
-            if held is not None and held.placement is not None and held.placement.dialect:
-                yield pod, _place(held.placement)
+            reservation = world.engine.state.reservation(pod.uid)
+            if reservation is not None and reservation.placement is not None and reservation.placement.dialect:
+                yield pod, _place(reservation.placement)
 
 
 def _place(placement: Placement) -> Place:

@@ -1,4 +1,4 @@
-"""What is wrong in the books of another scheduler and with its locks: the doctor's rules, followed over time."""
+"""Faults in the allocations and locks of another scheduler: the doctor's findings, followed over time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from vgpu_scheduler.doctor import CHECKS, ClusterSnapshot, ExpectedSettings, Finding, Server
+from vgpu_scheduler.doctor import CHECKS, DoctorInput, ExpectedSettings, Finding, Server
 from vgpu_scheduler.shadow.records import Fault
 from vgpu_scheduler.whatif import World
 
 _UNBOUND: Final = "allocation-unbound"
 OVER: Final = frozenset({"card-over-capacity"})
-"""More of a card was given out than it has."""
+"""More of a card is allocated than it has."""
 LEAKED: Final = frozenset(
     {
         _UNBOUND,
@@ -24,34 +24,27 @@ LEAKED: Final = frozenset(
         "pod-unaccounted",
     }
 )
-"""Cards that are kept from others by somebody who does not use them, or nobody can tell who uses which."""
+"""Cards are reserved without being used, or it is unknown which pod uses which card."""
 STALLED: Final = frozenset({"lock-stale", "lock-unanswered", "lock-malformed"})
-"""The lock of a node that keeps pods away for no good reason."""
+"""The lock of a node keeps pods away without a reason."""
 _CHECKS: Final = tuple(
     check for check in CHECKS if {diagnosis.id for diagnosis in check.diagnoses} <= OVER | LEAKED | STALLED
 )
 
 
 def find(world: World, now: float, min_duration: float) -> list[Finding]:
-    """Return what is wrong now.
+    """Return the present findings.
 
-    What the other scheduler has announced and not bound is among it, be it about to be bound: only time tells.
+    They include every allocation announced and not bound yet; only time tells which of these leak.
 
     Parameters
     ----------
     min_duration
-        Seconds for which a lock may be held.
+        The seconds for which a lock may be held.
     """
     engine, time = world.engine, datetime.fromtimestamp(now, UTC)
-    seen = ClusterSnapshot(
-        expected=ExpectedSettings(
-            source="",
-            options=replace(engine.options, coexist_with=(), node_side_timeout=min_duration),
-            namespace="",
-            lease_name="",
-            lease_namespace="",
-            lease_seconds=0.0,
-        ),
+    seen = DoctorInput(
+        expected=ExpectedSettings(options=replace(engine.options, coexist_with=(), node_side_timeout=min_duration)),
         server=Server("", None, time, time),
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},
         engine=engine,
@@ -66,12 +59,12 @@ def follow(
     min_duration: float,
     was_bound: Callable[[Fault], bool],
 ) -> None:
-    """Note which faults last, which are over, and which are new; forget those that are over and not worth a word.
+    """Update the list of faults with new findings; drop faults that are over and were too short to report.
 
     Parameters
     ----------
     was_bound
-        Tells whether the pod of a fault was bound since the fault came: what is announced and bound later is no leak.
+        Tells whether the pod of a fault has been bound since the fault began, so that its allocation was no leak.
     """
     lasting = {(fault.id, fault.object, fault.about): fault for fault in faults if fault.lasts}
     for finding in findings:
@@ -89,10 +82,10 @@ def follow(
 
 
 def named(faults: Iterable[Fault], min_duration: float) -> list[Fault]:
-    """Return those that are worth a word."""
+    """Return the faults that lasted long enough to report."""
     return [fault for fault in faults if _is_reported(fault, min_duration)]
 
 
 def _is_reported(fault: Fault, min_duration: float) -> bool:
-    """Tell whether a fault has lasted, as locks had before the doctor said a word."""
+    """Tell whether a fault lasted long enough; faults of locks did, since the doctor waits before it reports them."""
     return fault.id in STALLED or fault.seen - fault.since >= min_duration

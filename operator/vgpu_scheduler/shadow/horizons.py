@@ -1,8 +1,7 @@
-"""What would have become of the same arrivals under this scheduler: within an hour of each other, and all the time.
+"""Replay the arrivals of another scheduler's pods with this one, over one hour at a time and over the whole time.
 
-Two worlds drift apart once one pod is placed otherwise. So each answer names its horizon: it begins with the cluster as
-it was, and from there on the arrivals are those of the record, while placements are this scheduler's own, and pods
-leave as long after they are placed as they did.
+The two clusters diverge once a pod is placed differently. So each result names its horizon: the replay begins with the
+recorded state, and from there on uses the recorded arrivals and durations with this scheduler's own placements.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from vgpu_scheduler.history import (
     Arrived,
     Changed,
     Decided,
-    Event,
     History,
+    HistoryEvent,
     ObjectsAtTime,
     PodLifetime,
     Series,
@@ -39,28 +38,28 @@ HOUR: Final = 3600.0
 _MOST_HOURS: Final = 48
 _SAMPLES: Final = 1000
 _FEWEST_BLOCKS: Final = 6
-"""With fewer of them, what is drawn anew says nothing of what was not seen."""
+"""The least number of blocks for resampling; with fewer, an interval would be meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
 class HourOfHistory(History):
-    """A part of a history whose pods stay as long as they did in the whole of it.
+    """A part of a history whose pods keep the durations of the whole history.
 
     Attributes
     ----------
     lifetimes
-        Of the pods that arrive or wait in it, by UID.
+        Those of the pods that arrive or wait in this part, by UID.
     """
 
     lifetimes: Mapping[str, PodLifetime]
 
-    def stays(self) -> dict[str, PodLifetime]:
-        """Return when each pod was placed, and when it departed, be it after this part; by UID."""
+    def pod_lifetimes(self) -> dict[str, PodLifetime]:
+        """Return when each pod was placed and departed, even if after this part, by UID."""
         return dict(self.lifetimes)
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A mean, and between which values it lies in 90 of 100 samples drawn anew; None where too little was seen."""
+    """A mean with its 90 percent interval from resampling; the bounds are None if there is too little data."""
 
     mean: float
     low: float | None = None
@@ -69,25 +68,25 @@ class Interval(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """What came of a horizon, beside what happened.
+    """The result of a horizon, compared with what happened.
 
     Attributes
     ----------
     name
         ``one hour`` or ``the whole time``.
     pods
-        How many pods are compared: for the whole time each once, over however many watches it was seen; for one hour
-        one that waits for several hours counts in each.
+        The number of compared pods. Over the whole time, a pod counts once across all watches; over one hour, a pod
+        that waits for several hours counts in each.
     blocks
-        In how many hours they arrived.
+        The number of hours in which they arrived.
     waited, would_wait
-        Seconds that they waited on average, and would have waited.
+        The mean wait in seconds, as recorded and as replayed.
     saved
-        The difference of the two, with its interval; more is better.
+        The difference of the two, with its interval; higher is better.
     given, would_be_given
-        Cards that were given out on average, and would have been.
+        The mean number of allocated cards, as recorded and as replayed.
     placed, would_be_placed
-        Of the pods, those that were placed within the horizon, and would have been.
+        The number of pods placed within the horizon, as recorded and as replayed.
     """
 
     name: str
@@ -102,23 +101,23 @@ class Horizon:
     would_be_placed: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 @dataclass(slots=True)
 class _ComparedPod:
-    """A pod of a horizon, and what came of it.
+    """The outcome for one pod of a horizon.
 
     Attributes
     ----------
     block
         The hour in which it arrived.
     waited, would_wait
-        For how many seconds.
+        The wait in seconds, as recorded and as replayed.
     placed, would_be_placed
-        Whether it was.
+        Whether it was placed, as recorded and as replayed.
     """
 
     block: int
@@ -129,14 +128,14 @@ class _ComparedPod:
 
 
 def whole_time(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
-    """Replay all from the beginning; None where no pod arrived."""
+    """Replay everything from the beginning; None if no pod arrived."""
     return _horizon("the whole time", histories, _whole, options, seed, once=True)
 
 
 def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
-    """Replay hours from the cluster as it was when each began; None where no pod arrived or waited.
+    """Replay hours, each from the state at its beginning; None if no pod arrived or waited.
 
-    Of more than 48 hours, 48 are replayed that are as far from each other as they can be.
+    If there are more than 48 hours, 48 evenly spaced ones are replayed.
     """
     return _horizon("one hour", histories, some_hours, options, seed)
 
@@ -146,7 +145,7 @@ def _whole(histories: Sequence[History]) -> list[list[History]]:
 
 
 def some_hours(histories: Sequence[History]) -> list[Iterator[HourOfHistory]]:
-    """Return of each history the hours that are replayed: of all together, no more than 48, one at a time."""
+    """Return, for each history, the hours to replay; at most 48 over all histories, generated one at a time."""
     total = sum(1 for history in histories for _ in hours(history))
     chosen = set(np.linspace(0, total - 1, min(total, _MOST_HOURS)).astype(int).tolist())
     numbers = count()
@@ -162,35 +161,37 @@ def _horizon(
     *,
     once: bool = False,
 ) -> Horizon | None:
-    """Return what came of a horizon; None where no pod arrived or waited.
+    """Return the result of a horizon; None if no pod arrived or waited.
 
     Parameters
     ----------
     once
-        Whether a pod counts once in all parts together: the times that it waits in them add up.
+        Whether a pod counts once over all parts, with its waits added up.
     """
     options = replace(options, coexist_with=sorted({*options.coexist_with} - {*options.scheduler_names}))
     compared: dict[Hashable, _ComparedPod] = {}
     block = 0
-    given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
+    given: list[tuple[float, ...]] = []  # seconds, and allocated cards as recorded and as replayed
     for history, some in zip(histories, parts(histories), strict=True):
         theirs = replay(with_placements_as_arrivals(history), options).series
         arrived = {event.pod.uid for event in (*history.first, *history.events) if isinstance(event, Arrived)}
         for part in some:
-            ours, stays = replay(part, options), part.stays()
-            for course in ours.pods:
-                if course.uid not in arrived:
-                    continue  # it waits for this scheduler, not for the one that is watched
-                stay = stays.get(course.uid, PodLifetime())
-                end = min(next(time for time in (stay.placed, stay.departed, inf) if time is not None), part.ended)
-                pod = compared.setdefault(
-                    course.uid if once else len(compared),
-                    _ComparedPod(block + int((course.arrived - part.began) // HOUR)),
+            ours, lifetimes = replay(part, options), part.pod_lifetimes()
+            for replayed in ours.pods:
+                if replayed.uid not in arrived:
+                    continue  # a pod of this scheduler, not of the watched one
+                lifetime = lifetimes.get(replayed.uid, PodLifetime())
+                end = min(
+                    next(time for time in (lifetime.placed, lifetime.departed, inf) if time is not None), part.ended
                 )
-                pod.waited += end - course.arrived
-                pod.would_wait += course.waited
-                pod.placed |= stay.placed is not None and stay.placed <= part.ended
-                pod.would_be_placed |= course.started is not None
+                pod = compared.setdefault(
+                    replayed.uid if once else len(compared),
+                    _ComparedPod(block + int((replayed.arrived - part.began) // HOUR)),
+                )
+                pod.waited += end - replayed.arrived
+                pod.would_wait += replayed.waited
+                pod.placed |= lifetime.placed is not None and lifetime.placed <= part.ended
+                pod.would_be_placed |= replayed.started is not None
             block += 1 + int((part.ended - part.began) // HOUR)
             cards = (_given(each, part.began, part.ended) for each in (theirs, ours.series))
             given.append((part.ended - part.began, *cards))
@@ -216,7 +217,7 @@ def _horizon(
 
 
 def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: int) -> Interval:
-    """Return the mean of values, with the interval that comes of drawing blocks of them again and again."""
+    """Return the mean of values, with an interval from resampling their blocks."""
     _, where = np.unique(blocks, return_inverse=True)
     sums, counts = np.bincount(where, values), np.bincount(where)
     if sums.size < _FEWEST_BLOCKS:
@@ -229,19 +230,20 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
 
 
 def _given(series: Series, began: float, ended: float) -> float:
-    """Return how many cards were given out on average, from one time to another."""
+    """Return the mean number of allocated cards in a period."""
     edges = np.array([began, ended])
     seconds, given = (
-        float(integrals(series.times, values, edges).sum()) for values in (np.ones_like(series.given), series.given)
+        float(integrals(series.times, values, edges).sum())
+        for values in (np.ones_like(series.allocated), series.allocated)
     )
     return given / seconds if seconds > 0.0 else 0.0
 
 
 def with_placements_as_arrivals(history: History) -> History:
-    """Return a history in which nobody is left to be placed: pods come as they were placed."""
+    """Return a history without pending pods: each pod appears when it is placed, already bound."""
     waiting: dict[str, Pod] = {event.pod.uid: event.pod for event in history.first if isinstance(event, Arrived)}
     first = tuple(event for event in history.first if not isinstance(event, Arrived))
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     for event in history.events:
         if isinstance(event, Arrived):
             waiting[event.pod.uid] = event.pod
@@ -254,33 +256,33 @@ def with_placements_as_arrivals(history: History) -> History:
 
 @dataclass(frozen=True, slots=True)
 class BusyHour:
-    """An hour of a history in which a pod arrived or waited, until the next one is asked for.
+    """An hour of a history in which a pod arrived or waited; valid until the next one is generated.
 
     Attributes
     ----------
     there
-        The cluster as it was when the hour began.
-    stays
-        Of the pods of all hours, by UID.
+        The state of the cluster at the beginning of the hour.
+    lifetimes
+        Those of the pods of the whole history, by UID.
     """
 
     began: float
     ended: float
-    events: tuple[Event, ...]
+    events: tuple[HistoryEvent, ...]
     there: ObjectsAtTime
-    stays: Mapping[str, PodLifetime]
+    lifetimes: Mapping[str, PodLifetime]
 
     def history(self) -> HourOfHistory:
-        """Return it as a history, which holds the whole cluster."""
+        """Return the hour as a history, with a copy of the cluster's state."""
         first = self.there.first(self.began)
         uids = (event.pod.uid for event in (*first, *self.events) if isinstance(event, Arrived))
-        lifetimes = {uid: self.stays[uid] for uid in uids if uid in self.stays}
+        lifetimes = {uid: self.lifetimes[uid] for uid in uids if uid in self.lifetimes}
         return HourOfHistory(self.began, self.ended, first, self.events, lifetimes)
 
 
 def hours(history: History) -> Iterator[BusyHour]:
     """Yield each hour of a history in which a pod arrived or waited."""
-    there, stays = ObjectsAtTime(), history.stays()
+    there, lifetimes = ObjectsAtTime(), history.pod_lifetimes()
     for known in history.first:
         there.take(known)
     began, at = history.began, 0
@@ -290,11 +292,11 @@ def hours(history: History) -> Iterator[BusyHour]:
         events = history.events[at:end]
         is_busy = any(isinstance(event, Arrived) for event in events)
         if is_busy or not all(pod.node_name for pod in there.pods.values()):
-            yield BusyHour(began, ended, events, there, stays)
+            yield BusyHour(began, ended, events, there, lifetimes)
         for event in events:
             there.take(event)
         began, at = ended, end
 
 
-def _time(event: Event) -> float:
+def _time(event: HistoryEvent) -> float:
     return event.at

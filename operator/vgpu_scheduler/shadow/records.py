@@ -1,4 +1,4 @@
-"""What was seen of a scheduler's work, and what this one would have done, as values that a file can hold.
+"""The observations about another scheduler, and this scheduler's choices, as values that can be stored in a file.
 
 Times are seconds since the epoch.
 """
@@ -11,37 +11,39 @@ from typing import Final
 import msgspec
 
 VERSION: Final = 1
-"""Of the files that hold records; those of another one are not read."""
+"""The version of the file format; files of another version are not read."""
+_KEYS_OF_SAMPLES: Final = {"idle": "whole", "allocated": "given", "stranded_free": "stranded"}
+"""The keys in files and reports of attributes that have other names."""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """A node, and cards of it by UUID, in the order of their names.
+    """A node and the UUIDs of its cards, sorted.
 
-    Each name is held once, however many places have it, also of a record that is read from a file.
+    Equal strings are interned to save memory, also in records read from a file.
     """
 
     node: str
     cards: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Share the names with other places."""
+        """Intern the strings."""
         msgspec.structs.force_setattr(self, "node", sys.intern(self.node))
         msgspec.structs.force_setattr(self, "cards", tuple(map(sys.intern, self.cards)))
 
     def __str__(self) -> str:
-        """Word it."""
+        """Format for people."""
         return f"{self.node} ({', '.join(self.cards)})" if self.cards else self.node
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
-    """What this scheduler would have done with one pod, on the cluster that the other one saw.
+    """The choice of this scheduler for one pod, in the cluster as the other scheduler saw it.
 
     Attributes
     ----------
     place
-        Where it would have put the pod; None if nowhere.
+        The chosen place; None if there is none.
     reason
-        Why nowhere; empty where there is a place.
+        Why there is none; empty if there is a place.
     """
 
     place: Place | None
@@ -49,26 +51,26 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodRecord(msgspec.Struct, gc=False):
-    """What became of a pod.
+    """The observed lifetime of one pod.
 
     Attributes
     ----------
     uid, pod
-        Which: its UID, and its namespace and name.
+        The pod's UID, and its namespace and name.
     arrived
-        When it could be placed: it was there, and no gate held it back.
+        When it became schedulable: created, and without scheduling gates.
     fitted
-        When this scheduler would first have had room for it, beside the pods that come before it; None if never.
+        When this scheduler would first have had room for it, after the pods ahead of it; None if never.
     placed, place
-        When the other scheduler decided it, and where; None while it has not, or has taken that back.
+        When the other scheduler placed it, and where; None if it has not, or has withdrawn the placement.
     bound
-        When it was bound, which may be later, or never.
+        When it was bound, which may be after its placement; None if never.
     choice
-        What this scheduler would have chosen in that moment; None where nobody could look.
+        This scheduler's choice at the moment of its placement; None if that moment was not observed.
     left
-        When it ended, or was gone; None while it is there.
+        When it ended or was deleted; None while it exists.
     unseen
-        Whether it was bound, or went, while nobody watched, and nothing tells when.
+        Whether it was bound, or deleted, at an unknown time between watches.
     """
 
     uid: str
@@ -84,25 +86,25 @@ class PodRecord(msgspec.Struct, gc=False):
     unseen: bool = False
 
     def waited(self, now: float) -> float:
-        """Return for how many seconds it has waited, up to now if it waits still."""
+        """Return for how many seconds it waited, up to now if it still waits."""
         ends = [time for time in (self.bound, self.left) if time is not None]
         return max(min(ends, default=now) - self.arrived, 0.0)
 
     @property
     def differs(self) -> bool:
-        """Whether this scheduler would have put it elsewhere, or nowhere."""
+        """Whether this scheduler would have placed it elsewhere, or nowhere."""
         return self.choice is not None and self.choice.place != self.place
 
 
 class MissedPlacement(msgspec.Struct, gc=False):
-    """A time in which a pod waited although it would have fitted.
+    """A period in which a pod waited although it would have fitted.
 
     Attributes
     ----------
     since, until
-        From the first look that found it so to the first that did not; ``until`` is None while it lasts.
+        The first look at which it would have fitted, and the first at which it would not; None while it lasts.
     place
-        Where it would have fitted at first, beside the other pods that would have, each in its turn.
+        Where it would have fitted at first, together with the other fitting pods in queue order.
     """
 
     uid: str
@@ -112,25 +114,25 @@ class MissedPlacement(msgspec.Struct, gc=False):
     until: float | None = None
 
     def lasted(self, now: float) -> float:
-        """Return for how many seconds it lasted, up to now if it lasts still."""
+        """Return for how many seconds it lasted, up to now if it still lasts."""
         return (now if self.until is None else self.until) - self.since
 
 
 class Fault(msgspec.Struct, gc=False):
-    """Something that was wrong in the books or with a lock, as the doctor tells it.
+    """A fault in allocations or locks, as the doctor reports it.
 
     Attributes
     ----------
     id
-        The doctor's name for it.
+        The doctor's id of the diagnosis.
     object, about
-        The object, and the card or annotation of it.
+        The object, and its card or annotation.
     message
-        What was wrong when it was last seen.
+        The last message about it.
     since, seen
-        When it was first seen, and last.
+        When it was first and last observed.
     lasts
-        Whether the last look saw it.
+        Whether the last audit found it.
     """
 
     id: str
@@ -142,59 +144,59 @@ class Fault(msgspec.Struct, gc=False):
     lasts: bool = True
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False):
-    """How a cluster stood at one time.
+class ClusterSample(msgspec.Struct, frozen=True, gc=False, rename=_KEYS_OF_SAMPLES):
+    """The state of a cluster at one time.
 
     Attributes
     ----------
-    cards, whole
-        How many cards are in service, and how many of them nobody has anything of.
-    given
-        What is given out, in cards.
-    stranded
-        What is free of cards that are partly used, in cards.
+    cards, idle
+        The number of cards in service, and of unused ones among them.
+    allocated
+        The allocated amount, in cards.
+    stranded_free
+        The free amount on partly used cards, in cards.
     waiting
-        Pods that wait for cards.
+        The number of pods that wait for cards.
     """
 
     at: float
     cards: float
-    whole: float
-    given: float
-    stranded: float
+    idle: float
+    allocated: float
+    stranded_free: float
     waiting: int
 
 
 class Watch(msgspec.Struct, gc=False):
-    """A time in which somebody watched, from its first look to its last one."""
+    """A period in which the cluster was watched, from the first look to the last one."""
 
     since: float
     until: float
 
 
-class Record(msgspec.Struct):
-    """All that was seen.
+class Record(msgspec.Struct, rename={"other_scheduler": "beside"}):
+    """All observations.
 
     Attributes
     ----------
-    beside
-        The scheduler whose pods are looked at.
+    other_scheduler
+        The name of the watched scheduler.
     under
-        Where the settings and policies are from under which this scheduler chose, for people.
+        The source of the settings and policies for this scheduler's choices, for people.
     watches
-        When somebody watched, in order.
+        The periods of watching, in order.
     pods
-        The pods of that scheduler that ask for cards and came or waited while somebody watched, by UID.
+        The watched scheduler's pods with card requests that arrived or waited during a watch, by UID.
     """
 
-    beside: str
+    other_scheduler: str
     version: int = VERSION
     under: str = ""
     watches: list[Watch] = []
     pods: dict[str, PodRecord] = {}
     missed: list[MissedPlacement] = []
     faults: list[Fault] = []
-    samples: list[Sample] = []
+    samples: list[ClusterSample] = []
 
     @property
     def until(self) -> float:
@@ -203,5 +205,5 @@ class Record(msgspec.Struct):
 
     @property
     def watched(self) -> float:
-        """For how many seconds somebody watched."""
+        """The watched time in seconds."""
         return sum(watch.until - watch.since for watch in self.watches)

@@ -1,4 +1,4 @@
-"""What a record comes to: the numbers of a report, each of which can be looked up in the record."""
+"""Summarise a record: the numbers of a report, each of which follows from the record."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record
 
 SHORTEST_WATCH: Final = 60.0
-"""Seconds that somebody has to have watched for averages to mean anything."""
+"""The least watched time in seconds for averages."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTimes:
-    """How long pods waited, in seconds.
+    """Statistics of waits, in seconds.
 
     Attributes
     ----------
     pods
-        How many are counted.
+        The number of pods.
     median, most_of_ten, longest
-        Half of them waited no longer, nine of ten, and all.
+        The median, the 90th percentile, and the maximum.
     """
 
     pods: int
@@ -37,7 +37,7 @@ class WaitingTimes:
 
     @classmethod
     def of(cls, seconds: Iterable[float]) -> WaitingTimes:
-        """Sum up."""
+        """Compute the statistics of waits."""
         values = np.sort(np.array(list(seconds), dtype=np.float64))
         if not values.size:
             return cls(0, 0.0, 0.0, 0.0, 0.0)
@@ -47,18 +47,18 @@ class WaitingTimes:
 
 @dataclass(frozen=True, slots=True)
 class OneDecision:
-    """The horizon of one decision: the same pod on the same cluster.
+    """The horizon of one decision: both schedulers' choices for the same pod in the same cluster.
 
     Attributes
     ----------
     compared
-        Pods that were placed while somebody watched, and for which this scheduler chose, too.
+        The number of pods that were placed during a watch and for which this scheduler made a choice.
     same
-        For which it chose the same node and cards.
+        Pods for which it chose the same node and cards.
     other_cards, other_node
-        For which it chose other cards of the same node, and another node.
+        Pods for which it chose other cards of the same node, and another node.
     nowhere
-        Which it would have placed nowhere, for want of room or by its policies.
+        Pods that it would not have placed, for lack of room or because of policies.
     """
 
     compared: int
@@ -69,7 +69,7 @@ class OneDecision:
 
     @classmethod
     def of(cls, pods: Iterable[PodRecord]) -> OneDecision:
-        """Count what was chosen."""
+        """Count the choices."""
         compared = [each for each in pods if each.place is not None and each.choice is not None]
         nodes = [
             each.choice.place.node == each.place.node
@@ -87,7 +87,7 @@ class OneDecision:
 
 @dataclass(frozen=True, slots=True)
 class AverageCards:
-    """How the cards stood on average, in cards; see :class:`vgpu_scheduler.shadow.Sample`."""
+    """The mean state of the cards, in cards; see :class:`vgpu_scheduler.shadow.ClusterSample`."""
 
     cards: float = 0.0
     given: float = 0.0
@@ -97,22 +97,22 @@ class AverageCards:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a record comes to.
+    """The summary of a record.
 
     Attributes
     ----------
     arrived, placed, waiting, gave_up
-        Pods that came, were bound, wait at the end, and went without having been bound.
+        The number of pods that arrived, were bound, wait at the end, and ended without having been bound.
     unseen
-        Of the pods that came, those that were bound or went while nobody watched, and of which nothing tells when.
+        The number of arrived pods that were bound or deleted at an unknown time between watches.
     waited
-        How long those waited that were bound, but for those.
+        The waits of the bound pods, apart from those.
     missed
-        The pods that waited although they would have fitted, at least for the minimum duration; the longest first.
+        The missed placements of at least the minimum duration, the longest first.
     over, leaked, stalled
-        What was wrong with cards and locks, in the order of time.
+        The faults of cards and locks, in order of time.
     stand
-        None where too short a time was watched for averages.
+        The mean state of the cards; None if the watched time is too short.
     """
 
     beside: str
@@ -134,25 +134,25 @@ class Summary:
     stand: AverageCards | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the summary as plain values."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 def summed_up(record: Record, min_duration: float) -> Summary:
-    """Sum up a record.
+    """Summarise a record.
 
     Parameters
     ----------
     min_duration
-        Seconds that something has to have lasted to be worth a word.
+        The seconds that a fault or miss has to last to be reported.
     """
     now, pods = record.until, list(record.pods.values())
     missed = [each for each in record.missed if each.lasted(now) >= min_duration]
     wrong = faults.named(record.faults, min_duration)
     bound = [each for each in pods if each.bound is not None]
     return Summary(
-        beside=record.beside,
+        beside=record.other_scheduler,
         since=record.watches[0].since if record.watches else 0.0,
         until=now,
         watched=record.watched,
@@ -177,7 +177,7 @@ def _of(wrong: Sequence[Fault], ids: frozenset[str]) -> tuple[Fault, ...]:
 
 
 def _mean(record: Record) -> AverageCards:
-    """Return the means over the time that somebody watched: each sample holds until the next one of its watch."""
+    """Return the means over the watched time; each sample holds until the next one of its watch."""
     times = np.array([sample.at for sample in record.samples])
     if not times.size:
         return AverageCards()
@@ -186,5 +186,5 @@ def _mean(record: Record) -> AverageCards:
         within = times <= watch.until
         ends[within] = np.minimum(ends[within], watch.until)
     held = np.maximum(ends - times, 1e-9)
-    rows = np.array([(each.cards, each.given, each.stranded, each.whole) for each in record.samples])
+    rows = np.array([(each.cards, each.allocated, each.stranded_free, each.idle) for each in record.samples])
     return AverageCards(*(round(float(value), 2) for value in held @ rows / held.sum()))

@@ -1,14 +1,14 @@
-"""The one owner of what is known: nodes, devices, pods, and who uses what.
+"""The state of the cluster: nodes, devices, pods and their usage.
 
-A question about what would be is asked in one of these ways, each for the time of the question:
+Hypothetical questions use one of these; context managers restore the state at their end:
 
-* ``State.without`` releases what some pods hold, ``State.having`` has one pod hold something: ledger, node and all that
-  spans nodes change, so that versions rise and every part of a class that is asked meanwhile is computed anew;
-* ``State.counting_across_nodes`` leaves out or adds reservations in what spans nodes alone (quotas, terms, volumes): no
-  node and no version changes. The node that is asked about has to be asked with ``node_usage_if``, too;
-* ``State.node_usage_if`` computes what would be in use of one node: an argument of the fit, which changes nothing;
-* ``State.adjustment_if_gone`` computes, for both of these, which reservations to leave out and to add if some pods of a
-  node were gone, since room is kept there for others.
+* ``State.without`` releases the reservations of some pods, ``State.having`` books one: ledger, node and cross-node
+  counters change, so versions rise and cached parts of equivalence classes are computed again;
+* ``State.counting_across_nodes`` leaves out or adds reservations in the cross-node counters alone (quotas, terms,
+  volumes): no node and no version changes. The node in question also needs ``node_usage_if``;
+* ``State.node_usage_if`` computes the hypothetical usage of one node, an argument of the fit; it changes nothing;
+* ``State.adjustment_if_gone`` computes, for the previous two, which reservations to leave out and to add if some pods
+  of a node were gone, considering the room that is kept there for other pods.
 """
 
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
@@ -22,12 +22,13 @@ from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.peers import PeerCards, PeerKeys, Peers
 from vgpu_scheduler.state.quotas import QuotaUsage
+from vgpu_scheduler.state.reader import UsedAmounts
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
-from vgpu_scheduler.state.rollback import StateBeforeRollback
 from vgpu_scheduler.state.row_segments import RowSegments
+from vgpu_scheduler.state.savepoint import Savepoint
 from vgpu_scheduler.state.selecting import SelectingObjects
-from vgpu_scheduler.state.state import State, UsedAmounts
+from vgpu_scheduler.state.state import State
 from vgpu_scheduler.state.storage import STORAGE_KINDS
 from vgpu_scheduler.state.volumes import Volumes
 
@@ -49,9 +50,9 @@ __all__ = [
     "ResidentTerm",
     "RoomReservation",
     "RowSegments",
+    "Savepoint",
     "SelectingObjects",
     "State",
-    "StateBeforeRollback",
     "UsedAmounts",
     "VolumeRequirement",
     "Volumes",

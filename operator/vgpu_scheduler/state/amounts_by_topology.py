@@ -1,7 +1,7 @@
-"""Things that are at some nodes, each with an amount, found by node without asking every one of them.
+"""Items (free volumes, storage capacities) with an amount and a node selector, indexed for lookup by node.
 
-What says at which nodes a thing is, is a selector over node labels. Nearly all of them list values of one label (a
-zone, a host name); those are kept by that label's values, so that all nodes are asked in one pass over its column.
+Nearly all node selectors list values of one label (a zone, a host name). Items with such selectors are indexed by the
+values of that label, so that one pass over the label's column counts them for all nodes.
 """
 
 from __future__ import annotations
@@ -19,32 +19,30 @@ from vgpu_scheduler.kube import NodeSelector, Operator
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.nodes import NodeTable
 
-__all__ = ["AmountsByTopology", "Item", "from_size"]
-
 Item = tuple[int, str]
-"""An amount, and the name of the thing."""
+"""An amount, and the name of the item."""
 Matches = Callable[[NodeSelector, NDArray[np.int64]], NDArray[np.bool_]]
 """Tells for node rows whether a selector selects them."""
 
 _AMOUNTS: Final = 4
 """How many of the largest amounts are kept at least: few pods have more claims than that."""
 _NOTHING: Final = -1
-"""Stands for the amount of a thing that is not there."""
+"""Fills the table where there are fewer items."""
 
 
 def from_size(items: Sequence[Item], size: int) -> int:
-    """Return from which position on sorted things have at least an amount."""
+    """Return the position of the first of some sorted items that has at least an amount."""
     return bisect_left(items, (size, ""))
 
 
 @dataclass(slots=True)
 class _Table:
-    """The largest amounts for each value of a label, the largest first; the last entry is of nodes without the label.
+    """The largest amounts for each value of a label, descending; the last entry is for nodes without the label.
 
     Attributes
     ----------
     largest : NDArray[int64], shape (amounts, values + 1)
-        :data:`_NOTHING` where there are fewer things.
+        :data:`_NOTHING` where there are fewer items.
     """
 
     column: InternedColumn[str]
@@ -53,7 +51,7 @@ class _Table:
 
 
 class AmountsByTopology:
-    """Things at nodes; how many of at least some amount are where is read off the largest ones at each place."""
+    """Items at nodes, with a table of the largest amounts per label value to count items of at least some amount."""
 
     __slots__ = ("_by_label", "_everywhere", "_others", "_tables")
 
@@ -67,7 +65,7 @@ class AmountsByTopology:
         return bool(self._everywhere or self._by_label or self._others)
 
     def add(self, selector: NodeSelector | None, item: Item) -> None:
-        """Put a thing at the nodes that a selector selects; None selects all."""
+        """Add an item at the nodes that a selector selects; None selects all."""
         label = _one_label(selector)
         if selector is None:
             insort(self._everywhere, item)
@@ -81,7 +79,7 @@ class AmountsByTopology:
                 self._changed(key, value)
 
     def discard(self, selector: NodeSelector | None, item: Item) -> None:
-        """Take a thing away again, from where it was put."""
+        """Remove an item that was added with the same selector."""
         label = _one_label(selector)
         if selector is None:
             _take(self._everywhere, item)
@@ -100,7 +98,7 @@ class AmountsByTopology:
                 self._tables.pop(key, None)
 
     def at(self, labels: Mapping[str, str]) -> Iterator[Sequence[Item]]:
-        """Yield the things at a node with these labels, in sorted lists; a thing may be in one of them only."""
+        """Yield the items at a node with these labels, in sorted lists; an item is in at most one of them."""
         yield self._everywhere
         for key, by_value in self._by_label.items():
             yield by_value.get(labels.get(key, ""), ()) if key in labels else ()
@@ -111,14 +109,14 @@ class AmountsByTopology:
     def count(
         self, nodes: NodeTable, rows: NDArray[np.int64], matches: Matches, size: int, at_most: int = 1
     ) -> NDArray[np.int64]:
-        """Return how many things of at least an amount are at each of the rows; shape as ``rows``.
+        """Return how many items of at least an amount are at each of the rows; shape as ``rows``.
 
         Parameters
         ----------
         size
             The amount.
         at_most
-            Where there are more than so many it may return any number from this on.
+            The result need not be exact above this number.
         """
         size = max(size, 0)
         found = np.full(rows.shape[0], _number(self._everywhere, size), dtype=np.int64)
@@ -131,11 +129,11 @@ class AmountsByTopology:
         return found
 
     def as_values(self) -> object:
-        """Return what is where, to be compared."""
+        """Return all items, for comparison."""
         return deepcopy((self._everywhere, self._by_label, self._others))
 
     def _table(self, key: str, column: InternedColumn[str], amounts: int) -> NDArray[np.int64]:
-        """Return the largest amounts for each value of a label: so many of them, or more."""
+        """Return the ``amounts`` largest amounts (or more) for each value of a label."""
         table, values = self._tables.get(key), len(column.values)
         if table is None or table.column is not column or table.epoch != column.epoch or len(table.largest) < amounts:
             largest = np.full((max(amounts, _AMOUNTS), values + 1), _NOTHING, dtype=np.int64)
@@ -169,7 +167,7 @@ def _number(items: Sequence[Item], size: int) -> int:
 
 
 def _one_label(selector: NodeSelector | None) -> tuple[str, frozenset[str]] | None:
-    """Return the label and the values of a selector that lists the values of one label."""
+    """Return the label and the values of a selector that is a single In requirement; None for other selectors."""
     if selector is None or len(selector.terms) != 1 or len(selector.terms[0].expressions) != 1:
         return None
     if selector.terms[0].fields:
@@ -179,7 +177,7 @@ def _one_label(selector: NodeSelector | None) -> tuple[str, frozenset[str]] | No
 
 
 def _take(items: list[Item], item: Item) -> bool:
-    """Take a thing out of a sorted list; return whether others are left."""
+    """Remove an item from a sorted list; return whether others are left."""
     position = bisect_left(items, item)
     assert items[position] == item, f"{item[1]} is not there"
     del items[position]

@@ -1,4 +1,4 @@
-"""Volumes attached to each node, by CSI driver, against what the driver can attach there."""
+"""Volumes attached to each node by CSI driver, and the attach limits of the drivers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import AttachedVolume, CSINode
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["AttachedVolumes"]
-
 UNLIMITED: Final = 1 << 31
 """Stands for no limit; limits are int32."""
 
@@ -23,9 +21,9 @@ class DriverColumns:
     Attributes
     ----------
     limit : NDArray[int64], shape (rows,)
-        How many volumes it can attach; :data:`UNLIMITED` where it does not say.
+        How many volumes the driver can attach; :data:`UNLIMITED` where it states no limit.
     remaining : NDArray[int64], shape (rows,)
-        How many more; below 0 where more are attached than it can.
+        How many more it can attach; negative where the limit is exceeded.
     """
 
     __slots__ = ("limit", "remaining")
@@ -35,7 +33,7 @@ class DriverColumns:
         self.remaining: NDArray[np.int64] = self.limit.copy()
 
     def set_limit(self, row: int, limit: int) -> None:
-        """Take in what the driver can attach to a node."""
+        """Set the driver's attach limit on a node."""
         self.remaining[row] += limit - self.limit[row]
         self.limit[row] = limit
 
@@ -47,25 +45,24 @@ class DriverColumns:
 
 
 class AttachedVolumes:
-    """What is attached to which node: what pods there use, and what VolumeAttachments name; each volume counts once.
+    """The volumes attached to each node: those that its pods use or VolumeAttachments name, each counted once.
 
-    Columns exist for drivers that some node limits. What is attached is kept by the name of the node, whether or not
-    the node is there.
+    Columns exist for drivers with a limit on some node. Attached volumes are kept by node name, even for unknown nodes.
     """
 
     def __init__(self) -> None:
         self._by_pods: dict[str, dict[AttachedVolume, int]] = {}
         self._attachments: dict[str, dict[AttachedVolume, int]] = {}
-        self._nodes_of: dict[AttachedVolume, dict[str, None]] = {}  # of those that pods use
+        self._nodes_of: dict[AttachedVolume, dict[str, None]] = {}  # of volumes that pods use
         self._csi_nodes: dict[str, CSINode] = {}
         self._limited: dict[str, int] = {}
         self._rows: dict[str, int] = {}
         self._capacity = 0
         self._columns: dict[str, DriverColumns] = {}
-        self._gained: dict[tuple[str, int], int] = {}  # by driver and row: how many more it can attach than before
+        self._gained: dict[tuple[str, int], int] = {}  # by driver and row: gain in room since the last take_freed
         self._shared = False
         self.migrated: InternedColumn[frozenset[str]] = InternedColumn(0)
-        """The in-tree plugins that are migrated on each node; absent for nodes without a CSINode."""
+        """The in-tree plugins that are migrated to CSI on each node; absent for nodes without a CSINode."""
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +81,7 @@ class AttachedVolumes:
         return (self._rows[node] for node in self._nodes_of.get(volume, ()) if node in self._rows)
 
     def as_values(self) -> object:
-        """Return all that follows from the objects and the pods, to be compared."""
+        """Return everything derived from the objects and the pods, for comparison."""
         columns = {
             name: {
                 node: (int(column.limit[row]), int(column.remaining[row]))
@@ -104,7 +101,8 @@ class AttachedVolumes:
     def take_freed(self) -> bool:
         """Tell whether some driver can attach more volumes to a node than at the last call.
 
-        So it can where a pod has come to a volume that is attached already, or beyond the limit: it is there for all.
+        Also true after a pod has started to use a volume that was attached already or exceeds the limit: other pods can
+        share that volume.
         """
         gained, shared = self._gained, self._shared
         self._gained, self._shared = {}, False
@@ -113,7 +111,7 @@ class AttachedVolumes:
     # Events ----------------------------------------------------------------------------------------------------------
 
     def use(self, node: str, volume: AttachedVolume, change: int) -> None:
-        """Count one pod more (1) or less (-1) on a node that uses a volume."""
+        """Count one pod more (1) or less (-1) that uses a volume on a node."""
         first_or_last = self._count(self._by_pods, node, volume, change, self._attachments)
         if first_or_last:
             nodes = self._nodes_of.setdefault(volume, {})
@@ -130,7 +128,7 @@ class AttachedVolumes:
         self._count(self._attachments, node, volume, change, self._by_pods)
 
     def observe_node(self, node: str, said: CSINode | None) -> None:
-        """Take in the CSINode of a node; None if there is none any more."""
+        """Take in the CSINode of a node; None if it was removed."""
         old, new = self._limits_on(node), {} if said is None else said.limits
         if said is None:
             self._csi_nodes.pop(node, None)
@@ -178,7 +176,7 @@ class AttachedVolumes:
         change: int,
         others: Mapping[str, Mapping[AttachedVolume, int]],
     ) -> bool:
-        """Count; return whether it is the first or was the last of its kind."""
+        """Change a count; return whether it became or stopped being 0."""
         here = counts.setdefault(node, {})
         before = here.get(volume, 0)
         if before + change:
@@ -204,7 +202,7 @@ class AttachedVolumes:
         return column is None or bool(column.remaining[row] > 0)
 
     def _note_shared(self, node: str, volume: AttachedVolume) -> None:
-        """Note that a pod has come to a volume, if that helps those who need the same one."""
+        """Note that a pod has started to use a volume, if that may help other pods that need the same volume."""
         column, row = self._columns.get(volume[0]), self._rows.get(node)
         if column is not None and row is not None and column.limit[row] < UNLIMITED:
             self._shared |= volume in self._attachments.get(node, {}) or bool(column.remaining[row] < 0)

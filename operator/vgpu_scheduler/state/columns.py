@@ -1,4 +1,4 @@
-"""Columns of interned values, one small integer per row; and the labels of nodes that somebody asks about as such."""
+"""Columns of interned values, one small integer per row, and such columns for node labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
-
-__all__ = ["ABSENT", "InternedColumn", "NodeLabels"]
-
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,16 +23,16 @@ _Value = TypeVar("_Value", bound=Hashable)
 class InternedColumn(Generic[_Value]):
     """One value per row, stored as an id into a table of distinct values.
 
-    A predicate looks up each *value* once and then each *row* by its id. Values that no row has any more are dropped
-    when they outnumber the others, so that a label that keeps changing cannot grow the table without end; ids then
-    change and ``epoch`` tells.
+    A predicate evaluates each *value* once and then looks up each *row* by its id. Values that no row has any more are
+    dropped when the table has doubled, so that a label that keeps changing cannot grow it forever; ids then change and
+    ``epoch`` rises.
 
     Attributes
     ----------
     ids : NDArray[int32], shape (rows,)
         Id of each row's value, -1 where there is none. Replaced when the column grows: do not keep it.
     epoch : int
-        Changes whenever ids that were given out change their meaning.
+        Changes whenever existing ids change their meaning.
     version : int
         Rises whenever some row's id changes; never goes back.
     """
@@ -60,14 +57,14 @@ class InternedColumn(Generic[_Value]):
         return self._index.get(value)
 
     def set(self, row: int, value: _Value | None) -> None:
-        """Give a row a value, or none."""
+        """Set the value of a row; None for no value."""
         value_id = ABSENT if value is None else self._id(value)
         if self.ids[row] != value_id:
             self.ids[row] = value_id
             self.version += 1
 
     def fill(self, rows: slice, value: _Value | None) -> None:
-        """Give neighbouring rows one value, or none."""
+        """Set the same value in contiguous rows; None for no value."""
         self.ids[rows] = ABSENT if value is None else self._id(value)
         self.version += 1
 
@@ -76,13 +73,13 @@ class InternedColumn(Generic[_Value]):
         self.move(np.arange(self.ids.shape[0]), rows)
 
     def move(self, taken: NDArray[np.int64], rows: int) -> None:
-        """Let some rows follow each other from the first one on, and have so many rows; the others have no values."""
+        """Move some rows to the beginning, in this order, and resize to ``rows`` rows; other rows get no values."""
         ids = np.full(rows, ABSENT, dtype=np.int32)
         ids[: taken.shape[0]] = self.ids[taken]
         self.ids = ids
 
     def _id(self, value: _Value) -> int:
-        """Return the id of a value, which is given one if it has none."""
+        """Return the id of a value, assigning one if it has none."""
         value_id = self._index.get(value)
         if value_id is None:
             if len(self._values) >= self._limit:
@@ -95,7 +92,7 @@ class InternedColumn(Generic[_Value]):
         used = np.unique(self.ids[self.ids != ABSENT])
         renumbered = np.full(len(self._values) + 1, ABSENT, dtype=np.int32)
         renumbered[used] = np.arange(used.shape[0], dtype=np.int32)
-        self.ids = renumbered[self.ids]  # the spare last entry keeps ABSENT what it is
+        self.ids = renumbered[self.ids]  # the extra last entry maps ABSENT to itself
         self._values = [self._values[value_id] for value_id in used.tolist()]
         self._index = {value: value_id for value_id, value in enumerate(self._values)}
         self._limit = max(_SMALLEST_LIMIT, 2 * len(self._values))
@@ -125,9 +122,9 @@ class NodeLabels:
         self._absent: InternedColumn[str] = InternedColumn(rows)
 
     def column(self, key: str) -> InternedColumn[str]:
-        """Values of a label as a column, which is kept up to date from the first time it is asked for.
+        """Return the values of a label as a column, kept up to date from the first call on.
 
-        A label that no node has costs nothing: users may have pods select by any number of those.
+        A label that no node has costs nothing, because pods may select by any number of such labels.
         """
         column = self._columns.get(key)
         if column is not None:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from vgpu_scheduler.model import Device
 
-__all__ = ["canonical", "distinct"]
-
 
 def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
     """Order devices by index, then UUID: plugins list them in random order."""

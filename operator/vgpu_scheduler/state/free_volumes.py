@@ -1,4 +1,4 @@
-"""Free volumes: those that claims want, whatever their size, at the nodes that reach them."""
+"""Free volumes that suit claims, grouped by everything but size, with the nodes that reach them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from vgpu_scheduler.kube import LabelSelector, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 
-__all__ = ["FreeVolumes", "VolumeRequirement"]
-
 _MOST_BYTES: Final = 4 * 2**20
-"""What the kinds of wanted volumes may take of which the free ones are kept; the least recently asked for goes."""
+"""Bytes that the indexes of free volumes may take; the least recently used one is dropped."""
 _KIND: Final = 32 * 2**10
-"""What a kind costs beside its selector, which is of any length: each event of a volume looks at all kinds."""
+"""Cost of one index in addition to its selector; high, because each event of a volume looks at all indexes."""
 
 
 class VolumeRequirement(msgspec.Struct, frozen=True):
-    """What a claim wants of a volume that is free, wherever that is."""
+    """What a claim requires of a free volume, apart from node affinity."""
 
     class_name: str
     size: int
@@ -31,7 +29,7 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
 
     @classmethod
     def by(cls, claim: PersistentVolumeClaim) -> VolumeRequirement:
-        """Return what a claim wants."""
+        """Return the requirements of a claim."""
         return cls(
             claim.class_name or "",
             claim.requested or 0,
@@ -43,7 +41,7 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
 
     @property
     def of_any_size(self) -> VolumeRequirement:
-        """The same, of any size."""
+        """The same requirements without a size."""
         return msgspec.structs.replace(self, size=0)
 
     @property
@@ -52,7 +50,7 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
         return self.class_name, self.volume_mode, self.attributes_class
 
     def fits(self, volume: Volume) -> bool:
-        """Tell whether a volume is large enough and of the right kind; one that is kept for a claim need be no more."""
+        """Tell whether a volume is large enough and of the right kind: all that a pre-bound volume needs."""
         return (
             volume.class_name == self.class_name
             and volume.capacity >= self.size
@@ -62,7 +60,7 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
         )
 
     def accepts(self, volume: Volume) -> bool:
-        """Tell whether a free volume will do."""
+        """Tell whether a free volume meets all requirements."""
         return (
             self.fits(volume)
             and volume.phase == "Available"
@@ -72,13 +70,13 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
 
 
 class FreeVolumes:
-    """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
+    """The free volumes for each set of requirements that was asked for; claims that differ only in size share one."""
 
     def __init__(self) -> None:
         self._kinds: BoundedCache[VolumeRequirement, AmountsByTopology] = BoundedCache(_MOST_BYTES)
 
     def like(self, wanted: VolumeRequirement, free: Iterable[Volume]) -> AmountsByTopology:
-        """Return those that will do but for their size; taken from all that are free when a kind is new."""
+        """Return the volumes that meet the requirements apart from size; built from ``free`` on first use."""
         kind = wanted.of_any_size
         places = self._kinds.get(kind)
         if places is not None:

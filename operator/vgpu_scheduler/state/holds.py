@@ -1,9 +1,9 @@
-"""Room that is kept on a node for a pod that is not there yet, while those that have to leave it are still there.
+"""Room that is kept on a node for a pod that is not there yet, while its victims are still there.
 
-What is kept is what the pod will hold less what the leaving pods hold now, of each card and each amount, and never less
-than nothing. It is charged as if the pod were there, and grows as others leave: so usage never exceeds what there is,
-and what they held is kept instead of being free. Quotas count what the pod will hold less what leaving pods of its own
-namespace hold now: what those of other namespaces give back is nothing that the quota of its own gets.
+The kept room is what the pod will hold minus what its victims still hold, per card and amount, and at least 0. It is
+charged as if the pod were there and grows as victims leave: usage never exceeds capacity, and no other pod takes what
+the victims free. Quotas count what the pod will hold minus what victims of its own namespace still hold, because
+victims of other namespaces free nothing of that namespace's quota.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, ClusterEvent, Usage, Uses, WakeSet
+from vgpu_scheduler.model import Amounts, ClusterEvent, PendingEvents, Usage, Uses
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
-
-__all__ = ["Adjustment", "Holds", "KeptRoom", "RoomReservation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +27,9 @@ class RoomReservation:
     reservation
         What the pod will hold: its phase is ``Phase.KEPT``.
     priority
-        That of the pod: only pods of this priority or a lower one are kept away.
+        The priority of the pod: only pods of this priority or a lower one are kept away.
     leaving
-        The UIDs of the pods that have to leave; those that hold nothing any more have left.
+        The UIDs of the victims; those without a reservation have left.
     """
 
     reservation: Reservation
@@ -69,7 +67,7 @@ class Holds:
         return self._holds.get(uid)
 
     def kept(self, uid: str) -> Reservation:
-        """Return what is kept now for a pod that room is kept for."""
+        """Return the room that is charged now for a pod with a hold."""
         return self._kept[uid]
 
     def on(self, node: str) -> list[RoomReservation]:
@@ -78,7 +76,7 @@ class Holds:
         return sorted(found, key=lambda hold: (-hold.priority, hold.uid))
 
     def open_to(self, node: str, uid: str, priority: int) -> list[str]:
-        """Return for which pods room is kept on a node that is open to a pod: for itself, then for lower priorities."""
+        """Return the pods whose kept room on a node a pod may use: itself, then pods of lower priority."""
         holds = self.on(node) if self._on_node else []
         own = [hold.uid for hold in holds if hold.uid == uid]
         return own + [hold.uid for hold in reversed(holds) if hold.uid != uid and hold.priority < priority]
@@ -88,15 +86,15 @@ class Holds:
         return sorted(self._on_node)
 
     def beneficiaries_of(self, uid: str) -> tuple[str, ...]:
-        """Return the UIDs of the pods for which a pod has to leave."""
+        """Return the UIDs of the pods that a victim has to make room for."""
         return tuple(self._beneficiaries.get(uid, ()))
 
     def nodes_to_leave(self, uid: str) -> list[str]:
-        """Return the nodes where a pod has to leave, by name."""
+        """Return the names of the nodes where a pod is a victim, sorted."""
         return sorted({self._holds[kept_for].node for kept_for in self._beneficiaries.get(uid, ())})
 
     def add(self, hold: RoomReservation, kept: Reservation) -> None:
-        """Take a hold in, with what is kept now; the pod must have none."""
+        """Add a hold with the room that is charged now; the pod must have none."""
         assert hold.uid not in self._holds, f"room is kept for pod {hold.reservation.pod} already"
         self._holds[hold.uid], self._kept[hold.uid] = hold, kept
         self._on_node.setdefault(hold.node, {})[hold.uid] = None
@@ -104,7 +102,7 @@ class Holds:
             self._beneficiaries.setdefault(uid, {})[hold.uid] = None
 
     def keep(self, uid: str, kept: Reservation) -> None:
-        """Keep another amount for a pod from now on."""
+        """Replace the room that is charged for a pod."""
         self._kept[uid] = kept
 
     def remove(self, uid: str) -> RoomReservation:
@@ -124,17 +122,17 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
 
 
 def kept_now(holds: Iterable[RoomReservation], there: Mapping[str, Reservation]) -> list[Reservation]:
-    """Return what has to be kept on a node for each of some pods while others are still there.
+    """Return the room to charge on a node for each hold while victims are still there.
 
-    If a leaving pod makes room for several holds, what it frees is credited to the first hold as far as that needs it,
-    then to the next; never twice.
+    If a victim makes room for several holds, what it frees is credited to the first hold as far as that needs it, then
+    to the next; never twice.
 
     Parameters
     ----------
     holds
         The holds, in the order in which they are credited.
     there
-        What those hold that have to leave and have not, by UID; of pods that may be on any card nothing counts.
+        The reservations of the victims that are still there, by UID; charges of pods on unknown cards do not count.
     """
     left = {uid: _Left(reservation) for uid, reservation in there.items()}
     of_quotas = {uid: _Left(reservation) for uid, reservation in there.items()}
@@ -148,7 +146,7 @@ def kept_now(holds: Iterable[RoomReservation], there: Mapping[str, Reservation])
 
 
 class _Left:
-    """What a pod holds that leaves, as far as nobody counts on it yet."""
+    """What a victim holds and is not yet credited to a hold."""
 
     def __init__(self, reservation: Reservation) -> None:
         self.node = reservation.node
@@ -158,14 +156,14 @@ class _Left:
         self.uses = {dialect: dict(usage.charges) for dialect, usage in reservation.uses.items()}
 
     def take(self, amounts: dict[str, int], name: str) -> None:
-        """Count so much of a resource as it still has for an amount that is needed."""
+        """Credit what is left of a resource to an amount that is needed."""
         taken = min(amounts[name], self.requests.get(name, 0))
         if taken > 0:
             amounts[name] -= taken
             self.requests[name] -= taken
 
     def take_devices(self, dialect: str, charges: dict[str, Amounts]) -> None:
-        """Count what it still has of devices for what is needed of them."""
+        """Credit what is left of the devices to the amounts that are needed of them."""
         mine = self.uses.get(dialect, {})
         for uuid in mine.keys() & charges.keys():
             needed, has = charges[uuid], mine[uuid] + (0,) * (len(charges[uuid]) - len(mine[uuid]))
@@ -194,7 +192,7 @@ def _kept(hold: RoomReservation, leaving: Sequence[_Left]) -> Reservation:
 
 
 def _less_devices(uses: Uses, leaving: Sequence[_Left]) -> Uses:
-    """Return what of devices is needed beyond what pods hold that leave."""
+    """Return the device amounts that are needed beyond what victims hold."""
     needed = {dialect: dict(usage.charges) for dialect, usage in uses.items()}
     for left in leaving:
         for dialect, charges in needed.items():
@@ -207,14 +205,14 @@ def _less_devices(uses: Uses, leaving: Sequence[_Left]) -> Uses:
 
 
 class Adjustment(NamedTuple):
-    """What is charged otherwise for the time of a question.
+    """The reservations that a hypothetical question leaves out and adds.
 
     Attributes
     ----------
     without
-        What is charged, and is left out.
+        Reservations that are charged, and are left out.
     added
-        What is not charged, and is counted.
+        Reservations that are not charged, and are counted.
     """
 
     without: list[Reservation]
@@ -222,16 +220,16 @@ class Adjustment(NamedTuple):
 
 
 class KeptRoom:
-    """Keeps room, and has it follow what is held by the pods that leave it.
+    """Keeps room for pods, and grows it as their victims leave.
 
     Parameters
     ----------
     indexes
-        What it is charged in.
+        The indexes in which kept room is charged.
     reservations
-        What pods hold, by UID.
-    wakes
-        Where it is noted in which namespaces devices were given back for good.
+        The reservations, by UID.
+    pending_events
+        Collects the namespaces in which devices were given back for good.
     charge_devices
         Adds (1) or gives back (-1) what a reservation holds of the devices of a node row.
     pod_of
@@ -242,23 +240,23 @@ class KeptRoom:
         self,
         indexes: Indexes,
         reservations: Mapping[str, Reservation],
-        wakes: WakeSet,
+        pending_events: PendingEvents,
         charge_devices: Callable[[int, Reservation, int], None],
         pod_of: Callable[[str], Pod],
     ) -> None:
         self.holds = Holds()
         self._indexes = indexes
         self._reservations = reservations
-        self._wakes = wakes
+        self._pending_events = pending_events
         self._charge_devices = charge_devices
         self._pod_of = pod_of
 
     def on(self, node: str) -> list[Reservation]:
-        """Return what is kept on a node now."""
+        """Return the room that is charged on a node now."""
         return [self.holds.kept(hold.uid) for hold in self.holds.on(node)]
 
     def keep(self, hold: RoomReservation) -> None:
-        """Keep room for a pod that is not there yet; what was kept for it before is given back."""
+        """Keep room for a pod that is not there yet; replaces its earlier hold."""
         self.give_up(hold.uid)
         nothing = replace(hold.reservation, uses={}, requests={}, ports=(), pods=0, quota_uses={})
         self.holds.add(hold, nothing)
@@ -266,7 +264,7 @@ class KeptRoom:
         self._keep_anew(hold.node)
 
     def give_up(self, uid: str) -> ClusterEvent:
-        """Keep no room for a pod any more; return what that may help."""
+        """Give up the room that is kept for a pod; return the cluster event."""
         if self.holds.get(uid) is None:
             return ClusterEvent.NONE
         kept = self.holds.kept(uid)
@@ -274,13 +272,13 @@ class KeptRoom:
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
-            self._wakes.returned.add(kept.namespace)
+            self._pending_events.returned.add(kept.namespace)
         return ClusterEvent.ASSIGNED_POD_DELETE | (
             ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE
         )
 
     def count_as_peer(self, uid: str, sign: int) -> None:
-        """Have the cards that are kept for a pod count as its own (``sign`` = 1) for its peers, or as nobody's (-1)."""
+        """Make the cards that are kept for a pod count as held by it for its peers (``sign`` = 1), or not (-1)."""
         hold, peers = self.holds.get(uid), self._indexes.peers
         if hold is None or not peers:
             return
@@ -293,12 +291,12 @@ class KeptRoom:
             self._indexes.nodes.touch(row)
 
     def follow(self, uid: str) -> None:
-        """Have what is kept follow what a pod holds now that leaves for others."""
+        """Update the room that a pod is a victim for, after the pod's own reservation changed."""
         for node in self.holds.nodes_to_leave(uid) if self.holds else ():
             self._keep_anew(node)
 
     def _keep_anew(self, node: str) -> None:
-        """Have what is kept on a node follow what is there now."""
+        """Update the kept room on a node to the victims that are there now."""
         holds = self.holds.on(node)
         for hold, kept in zip(holds, self._kept_now(holds), strict=True):
             before = self.holds.kept(hold.uid)
@@ -308,14 +306,14 @@ class KeptRoom:
                 self._charge_kept(kept, 1)
 
     def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
-        """Return what is charged otherwise if some pods of a node were gone.
+        """Return the reservations to leave out and to add if some pods of a node were gone.
 
         Parameters
         ----------
         gone
-            What is not in use there any more; what others leave for somebody is kept for that pod instead.
+            The reservations of these pods; if some are victims, the room kept for others grows instead.
         open_
-            The UIDs of the pods whose room is free for the pod that is asked about.
+            The UIDs of the pods whose kept room the pod in question may use.
         """
         without, added, absent = list(gone), list[Reservation](), {reservation.uid for reservation in gone}
         holds = self.holds.on(node) if self.holds else []
@@ -329,7 +327,7 @@ class KeptRoom:
         return Adjustment(without, added)
 
     def _kept_now(self, holds: Sequence[RoomReservation], absent: Collection[str] = ()) -> list[Reservation]:
-        """Return what is kept for pods while those are there that leave for them, some aside."""
+        """Return the room to charge for each hold, with the victims that are there except the absent ones."""
         uids = {uid for hold in holds for uid in hold.leaving}.difference(absent)
         there = {uid: reservation for uid in sorted(uids) if (reservation := self._reservations.get(uid)) is not None}
         return kept_now(holds, there)

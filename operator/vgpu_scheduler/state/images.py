@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import Image
 from vgpu_scheduler.model import BoundedCache, bytes_of
 
-__all__ = ["NodeImages"]
-
 _MOST_BYTES: Final = 16 * 2**20
-"""What the sizes of images may take that are kept by row: those of 256 images where there are up to 8,000 nodes."""
+"""Bytes that cached image sizes may take: enough for 256 images on up to 8,000 nodes."""
 _LEAST: Final = 64 * 2**10
-"""What one counts for at least: each event of a node looks at all of them."""
+"""Minimum cost of one cached image; high, because each event of a node looks at all of them."""
 
 
 class NodeImages:
-    """The images of nodes, by node row. Only those that somebody asks about cost more than the lists themselves.
+    """The images of nodes, by node row; sizes per row are cached for the images that were asked about.
 
     Parameters
     ----------
@@ -29,8 +27,8 @@ class NodeImages:
     Attributes
     ----------
     epoch : int
-        Raised when an image that was asked about came to a node or went, or a node did: what the others have of it
-        is then worth something else.
+        Raised when a cached image was added to or removed from a node, or a node was added or removed. The image score
+        of a node depends on how many nodes have the image, so cached scores of all nodes are then stale.
     """
 
     __slots__ = ("_forgotten", "_images", "_rows", "_sizes", "epoch")
@@ -40,10 +38,10 @@ class NodeImages:
         self._rows = rows
         self._images: dict[int, tuple[Image, ...]] = {}
         self._sizes: BoundedCache[str, NDArray[np.int64]] = BoundedCache(_MOST_BYTES, forgotten=self._forget)
-        self._forgotten = False  # whether somebody may know sizes that are no longer kept
+        self._forgotten = False  # whether callers may have used sizes that are no longer cached
 
     def sizes(self, name: str) -> NDArray[np.int64]:
-        """Return the bytes that an image has on each node, 0 where it is not; shape (rows,); do not write to it."""
+        """Return the bytes of an image on each node, 0 where it is absent; shape (rows,); do not write to it."""
         sizes = self._sizes.get(name)
         if sizes is None:
             sizes = np.zeros(self._rows, dtype=np.int64)
@@ -59,7 +57,7 @@ class NodeImages:
         self._forgotten = True
 
     def set(self, row: int, images: tuple[Image, ...]) -> None:
-        """Give a row the images of its node; none when the node is gone."""
+        """Set the images of a row's node; empty when the node is gone."""
         if self._images.get(row, ()) == images:
             return
         if images:
@@ -76,7 +74,7 @@ class NodeImages:
             self.counted_anew()
 
     def counted_anew(self) -> None:
-        """Raise the epoch: cached sizes of images are void, and are read again and kept from then on."""
+        """Raise the epoch, so that callers read image sizes again."""
         self.epoch += 1
         self._forgotten = False
 

@@ -1,4 +1,4 @@
-"""What would be in use of a node if some pods were gone, or others were there: for questions, not for the ledger."""
+"""Hypothetical usage of a node: as if some pods were gone, or others were there. The ledger stays unchanged."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["HypotheticalUsage", "InUse"]
-
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """The amounts in use that a fit compares what nodes have with.
+    """The used amounts that a fit compares with the capacity of nodes.
 
     Attributes
     ----------
     resources
-        What is used of each resource of each node row; shape as ``NodeTable.used``.
+        Used amounts of each resource of each node row; shape as ``NodeTable.used``.
     ports
         The host ports that are taken.
     devices
-        The devices of each dialect with what is used of them.
+        The devices of each dialect with their used amounts.
     """
 
     resources: NDArray[np.int64]
@@ -37,15 +35,15 @@ class InUse:
 
 
 class HypotheticalUsage:
-    """Says what would be in use of one node at a time.
+    """Computes hypothetical usage, one node at a time.
 
-    It has columns of its own, of which only the row that was asked about last means anything: a question costs what is
-    on its node, and the ledger, its versions and what was computed from it stay as they are.
+    It has columns of its own in which only the row of the last call is valid. A call costs only what is on that node,
+    and leaves the ledger, its versions and caches unchanged.
 
     Parameters
     ----------
     nodes, matrices
-        What is in use now.
+        The current usage.
     """
 
     def __init__(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> None:
@@ -55,46 +53,48 @@ class HypotheticalUsage:
         self._devices: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
     def on(self, row: int, without: Iterable[Reservation] = (), added: Iterable[Reservation] = ()) -> InUse:
-        """Return what would be in use of a node; void when the next question is asked.
+        """Return the hypothetical usage of a node; valid until the next call.
 
         Parameters
         ----------
         row
             The row of the node.
         without
-            Reservations there that would be gone.
+            Reservations on the node to leave out.
         added
-            Reservations that would be there, too.
+            Reservations to add.
         """
-        changes = [*((held, -1) for held in without), *((held, 1) for held in added)]
+        changes = [*((reservation, -1) for reservation in without), *((reservation, 1) for reservation in added)]
         used = self._nodes.used
         if self._resources.shape != used.shape:
             self._resources = np.empty_like(used)
         self._resources[row] = used[row]
-        for held, sign in changes:
-            self._nodes.resources.charge_in(self._resources[row], held.requests, held.pods, sign)
+        for reservation, sign in changes:
+            self._nodes.resources.charge_in(self._resources[row], reservation.requests, reservation.pods, sign)
         devices = {name: self._charged(name, matrix, row, changes) for name, matrix in self._matrices.items()}
         ports = self._nodes.ports
-        if any(held.ports for held, _ in changes):
+        if any(reservation.ports for reservation, _ in changes):
             ports = ports.on_row(row)
-            for held, sign in changes:
-                ports.charge(row, held.ports, sign)
+            for reservation, sign in changes:
+                ports.charge(row, reservation.ports, sign)
         return InUse(self._resources, ports, devices)
 
-    def charge(self, in_use: InUse, row: int, held: Reservation, sign: int) -> None:
-        """Add (``sign`` = 1) or take back (-1) a reservation in what was just said to be in use of a node.
+    def charge(self, in_use: InUse, row: int, reservation: Reservation, sign: int) -> None:
+        """Add a reservation to the usage that was just returned for a node (``sign`` = 1), or take it back (-1).
 
-        It must have been among those that were gone, or are there, too.
+        The reservation must have been among ``without`` or ``added``.
         """
-        self._nodes.resources.charge_in(in_use.resources[row], held.requests, held.pods, sign)
-        if held.ports:
-            in_use.ports.charge(row, held.ports, sign)
+        self._nodes.resources.charge_in(in_use.resources[row], reservation.requests, reservation.pods, sign)
+        if reservation.ports:
+            in_use.ports.charge(row, reservation.ports, sign)
         for name, columns in in_use.devices.items():
-            self._charge_devices(name, row, held, sign, columns)
+            self._charge_devices(name, row, reservation, sign, columns)
 
-    def _charge_devices(self, dialect: str, row: int, held: Reservation, sign: int, columns: DeviceColumns) -> None:
+    def _charge_devices(
+        self, dialect: str, row: int, reservation: Reservation, sign: int, columns: DeviceColumns
+    ) -> None:
         matrix = self._matrices[dialect]
-        for device, amounts in held.charges_on(dialect, matrix, row):
+        for device, amounts in reservation.charges_on(dialect, matrix, row):
             matrix.charge(device, amounts, sign, columns)
 
     def _charged(
@@ -107,6 +107,6 @@ class HypotheticalUsage:
         cards = slice(int(columns.first[row]), int(columns.last[row]))
         own[0][cards], own[1][cards] = columns.used[cards], columns.explained[cards]
         supposed = columns._replace(used=own[0], explained=own[1])
-        for held, sign in changes:
-            self._charge_devices(dialect, row, held, sign, supposed)
+        for reservation, sign in changes:
+            self._charge_devices(dialect, row, reservation, sign, supposed)
         return supposed

@@ -1,4 +1,4 @@
-"""What is known of who uses what, each part from its own side."""
+"""The indexes in which reservations are booked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from vgpu_scheduler.state.peers import PeerIndex
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.volumes import Volumes
 
-__all__ = ["Indexes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """What is known of who uses what, each part from its own side; all of it follows from the reservations.
+    """The indexes in which reservations are booked; the usage in them is derived from the reservations alone.
 
     Attributes
     ----------
@@ -28,11 +26,11 @@ class Indexes:
     quota_usage
         Amounts of devices by namespace.
     interpod
-        Counts of the pods that inter-pod terms are about.
+        Counts of the pods that inter-pod terms select.
     volumes
-        Claims, disks and attached volumes, and what was decided about claims.
+        Claims, disks and attached volumes, and the decisions about claims.
     peers
-        What is held by pods that others share no card with.
+        The reservations of peers, pods that share no card with each other.
     """
 
     nodes: NodeTable

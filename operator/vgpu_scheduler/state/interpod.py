@@ -1,8 +1,7 @@
-"""What inter-pod terms and spread constraints count: incremental counters that events keep.
+"""Incremental pod counters for inter-pod terms and spread constraints, updated by events.
 
-A term counts pods by topology, the value of a node label. What holds is the count of each node, because a topology is
-made of nodes; those of the topologies that somebody asks about are kept beside it, and made anew from the nodes when
-that label changes on any of them.
+A term counts pods by topology, the value of a node label. Counts are kept per node; the counts per value of a label
+are derived from them on first use, and derived again when that label changes on any node.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector
 from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.state.resident_terms import LabelIndex, NodeCounts, ResidentTerm, ResidentTerms, WeighedTerm
 
-__all__ = ["InterPodCounts", "PodCounter"]
-
 HARD_AFFINITY_WEIGHT: Final = 1
-"""What a pod is worth to one whose required affinity is about it: hardPodAffinityWeight of kube-scheduler."""
+"""Score weight of resident pods whose required affinity selects a pod: kube-scheduler's hardPodAffinityWeight."""
 
 _MOST_BYTES: Final = 8 * 2**20
-"""What counters that are dropped may take, remembered by what they counted; one takes about two kilobytes."""
+"""Bytes that the keys of dropped counters may take; one takes about two kilobytes."""
 
 _COUNTER: Final = 1024
-"""What one takes beside its selectors."""
+"""Bytes that one takes in addition to its selectors."""
 
 _CounterKey = tuple[tuple[PodSelector, ...], bool]
 """The selectors of a counter, and whether it counts only pods that are not being deleted."""
@@ -35,7 +32,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 @dataclass(slots=True, eq=False)
 class PodCounter:
-    """Counts the pods that all of some selectors select.
+    """Counts the pods that match all of some selectors.
 
     Attributes
     ----------
@@ -61,7 +58,7 @@ class PodCounter:
 
 
 class _Resident(NamedTuple):
-    """A pod on a node, as far as terms ask about it and it has terms of its own."""
+    """The fields of a pod on a node that inter-pod terms read, and its own terms."""
 
     node: str
     labels: Mapping[str, str]
@@ -71,17 +68,17 @@ class _Resident(NamedTuple):
 
 
 class InterPodCounts:
-    """The pods on nodes, and how many of them the terms in use count on each node.
+    """The pods on nodes, and how many of them match each selector in use, per node.
 
-    A selector is counted from when somebody first asks for it until nobody uses it any more. The terms of the pods on
-    nodes that bear on others are counted for as long as there are such pods: required anti-affinity, which keeps them
-    away, and preferred terms and required affinity, by which nodes are worth more or less to them.
+    A selector is counted from its first use until its last user releases it. Terms of resident pods that affect other
+    pods are counted while there are such residents: required anti-affinity, which repels pods, and preferred terms and
+    required affinity, which change scores.
 
     Notes
     -----
     The counts are a pure function of the bound or assumed, non-terminal pods, the nodes that are there, and the labels
-    of namespaces. As in kube-scheduler, pods that are being deleted count for inter-pod terms until they are gone, and
-    not for spread constraints; those on nodes that are not there do not count.
+    of namespaces. As in kube-scheduler, pods that are being deleted count for inter-pod terms until they are gone, but
+    not for spread constraints; pods on unknown nodes do not count.
     """
 
     def __init__(self) -> None:
@@ -94,7 +91,7 @@ class InterPodCounts:
         self._forgotten: BoundedCache[_CounterKey, PodCounter] = BoundedCache(
             _MOST_BYTES, forgotten=self._forget_for_good
         )
-        """Counters that were dropped, which count no more: somebody who waits may ask for their pods yet."""
+        """Dropped counters, which no longer count: waiting pods may still depend on the pods that they selected."""
         self._forgotten_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._too_many_forgotten = False
 
@@ -102,21 +99,21 @@ class InterPodCounts:
 
     @property
     def any_anti_affinity(self) -> bool:
-        """Whether any pod on a node keeps others away."""
+        """Whether any pod on a node has required anti-affinity."""
         return bool(self._anti_affinity)
 
     def repelling_terms(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[str, NodeCounts]]:
-        """Return the topology keys of the distinct terms that keep a pod away, and the nodes of the pods that do."""
+        """Return the topology keys of the distinct anti-affinity terms that repel a pod, with their pods per node."""
         known = self._namespaces.get(namespace, _NO_LABELS)
         found = self._anti_affinity.about(namespace, known, labels)
         return [(each.term.topology_key, each.nodes) for each in found]
 
     def preferring(self, namespace: str, labels: Mapping[str, str]) -> list[ResidentTerm]:
-        """Return the distinct preferences of pods on nodes that are about a pod, with what each is worth."""
+        """Return the distinct scoring terms of resident pods that select a pod."""
         return self._preferences.about(namespace, self._namespaces.get(namespace, _NO_LABELS), labels)
 
     def selects(self, counter: PodCounter, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod, wherever it is, is one that the counter counts."""
+        """Tell whether a pod matches a counter, on whichever node it is."""
         return counter.selects(namespace, self._namespaces.get(namespace), labels)
 
     def as_values(self) -> Mapping[object, Mapping[int, int]]:
@@ -130,7 +127,7 @@ class InterPodCounts:
     # Counters --------------------------------------------------------------------------------------------------------
 
     def acquire(self, selectors: tuple[PodSelector, ...], row_of: RowOf, *, lasting: bool = False) -> PodCounter:
-        """Return the counter of the pods that all the selectors select; ``release`` must follow.
+        """Return the counter of the pods that match all selectors; ``release`` must follow.
 
         Parameters
         ----------
@@ -161,11 +158,11 @@ class InterPodCounts:
 
     @property
     def any_forgotten(self) -> bool:
-        """Whether somebody who waits may ask for pods that are counted no more."""
+        """Whether waiting pods may depend on pods that are no longer counted."""
         return len(self._forgotten) > 0 or self._too_many_forgotten
 
     def nobody_waits(self) -> None:
-        """Take in that nobody waits for what is counted: all who will do so ask for it anew before."""
+        """Forget the dropped counters: no pod waits for events about them."""
         self._forgotten.clear()
         self._forgotten_by_label = LabelIndex()
         self._too_many_forgotten = False
@@ -208,7 +205,7 @@ class InterPodCounts:
         Returns
         -------
         bool
-            Whether somebody may ask for such a pod.
+            Whether waiting pods may depend on such a pod.
         """
         spec = pod.spec
         anti_affinity = self._anti_affinity.add(_anti_affinity(pod)) if spec.required_pod_anti_affinity else ()
@@ -219,7 +216,7 @@ class InterPodCounts:
         return row is not None and self._count(pod.namespace, resident, row, 1)
 
     def remove(self, namespace: str, uid: str, row: int | None) -> bool:
-        """Take in that a pod is on its node no more; tell whether it kept others away, or they ask for such."""
+        """Take in that a pod has left its node; tell whether it repelled others, or a selector counted it."""
         residents = self._residents[namespace]
         resident = residents.pop(uid)
         if not residents:
@@ -235,7 +232,7 @@ class InterPodCounts:
             self._count(namespace, self._residents[namespace][uid], row, 1)
 
     def node_went(self, row: int) -> None:
-        """Take in that a node is gone: the pods on it count no more."""
+        """Take in that a node is gone: its pods no longer count."""
         for counter in self._counters.values():
             counter.nodes.clear(row)
         self._anti_affinity.clear(row)
@@ -281,7 +278,7 @@ class InterPodCounts:
 
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
-        """The labels of the namespaces that are known."""
+        """The labels of the known namespaces."""
         return self._namespaces
 
 

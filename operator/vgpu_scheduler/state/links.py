@@ -1,4 +1,4 @@
-"""How close the devices of each node are to each other, as blocks of one column."""
+"""Link scores between the devices of each node, as blocks of one column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vgpu_scheduler.state.row_segments import RowSegments
 _LARGEST = 2**40
 """Scores are cut to this, so that no sum of them overflows."""
 _MOST_CARDS = 32
-"""A node with more cards than any has no block: it would have the square of their number of entries."""
+"""Nodes with more cards get no block, because its size is quadratic; real nodes have fewer."""
 
 
 class LinkBlocks:
@@ -28,7 +28,7 @@ class LinkBlocks:
 
     @property
     def first(self) -> NDArray[np.int64]:
-        """By row, shape (N,), where its block begins in :attr:`scores`; ``NO_PAIRS`` where it has none."""
+        """By row, shape (N,), the begin of its block in :attr:`scores`; ``NO_PAIRS`` for rows without a block."""
         return self._blocks.first
 
     @property
@@ -41,7 +41,7 @@ class LinkBlocks:
         self._blocks.ensure_rows(rows)
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
-        """Give a node row the links of these devices."""
+        """Set the links of a node row from its devices."""
         if len(devices) > _MOST_CARDS or not any(device.links for device in devices):
             self.clear(row)
             return
@@ -50,7 +50,7 @@ class LinkBlocks:
         self.scores[entries] = block.ravel()
 
     def clear(self, row: int) -> None:
-        """Take the links from a node row."""
+        """Remove the links of a node row."""
         self._blocks.replace(row, 0)
 
 

@@ -1,4 +1,4 @@
-"""The device matrix: what every device of every node has and how much of it is used, as columns."""
+"""The device matrix: capacity and usage of every device of every node, as columns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from vgpu_scheduler.kernels import (
     NO_GROUP,
     NO_PAIRS,
     DeviceColumns,
+    DimensionRole,
     PartitionTables,
-    Role,
     explain_devices,
     is_explained,
     role_row,
@@ -33,19 +33,19 @@ _PER_DEVICE = (
 )  # fmt: skip
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
-"""The fields of :class:`DeviceColumns` that they are."""
+"""The fields of :class:`DeviceColumns` that hold these columns."""
 _COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_part")
 _KINDS = tuple(Compute)
 
 LabelSet = tuple[str, tuple[tuple[str, str], ...]]
-"""A vendor, and the labels that a device of it has, sorted by name."""
+"""A vendor, and the labels of one of its devices, sorted by name."""
 
 
 class DeviceMatrix:
-    """Devices in columns; the devices of a node row are neighbours, in canonical order (index, then UUID).
+    """Devices in columns; the devices of a node row are contiguous, in canonical order (index, then UUID).
 
     A node whose device list changes gets new rows at the end, and the matrix is compacted once more than half of it
-    is unused. ``layout`` counts such moves: code that keeps something by device number compares it.
+    is unused. ``layout`` counts these moves: a cache keyed by device number is valid while ``layout`` is the same.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class DeviceMatrix:
         self.dimensions = dimensions
         self.layout = 0
         self._end = 0
-        self._live = 0
+        self._live_count = 0
         self._first = np.zeros(_MIN_ROWS, dtype=np.int64)
         self._last = np.zeros(_MIN_ROWS, dtype=np.int64)
         self._pieces = PieceTable(dimensions)
@@ -66,14 +66,14 @@ class DeviceMatrix:
         self._allocate(_MIN_ROWS)
         self._uuids: list[str] = []
         self._positions: dict[int, dict[str, int]] = {}
-        self._rows_of: dict[str, tuple[int, ...]] = {}  # by UUID; on several nodes only by mistake
+        self._rows_of: dict[str, tuple[int, ...]] = {}  # by UUID; several rows only if nodes list the same UUID
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
         self._partitions = PartitionRegister(_MIN_ROWS)
         self._label_sets: InternedColumn[LabelSet] = InternedColumn(_MIN_ROWS)
         self._schemas: dict[DimensionRoles, int] = {}
-        self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
+        self._roles: NDArray[np.int64] = np.zeros((0, len(DimensionRole)), dtype=np.int64)
         self._schema_number(PLAIN_SCHEMA)
         self._largest: dict[tuple[str, int], tuple[int, int]] = {}
         self._largest_of = -1
@@ -124,41 +124,43 @@ class DeviceMatrix:
     def label_sets(self) -> tuple[Sequence[LabelSet], NDArray[np.int32]]:
         """Interned (vendor, labels), in the order of their numbers, and the number of each device, shape (D,).
 
-        Of device rows that no node uses it is -1.
+        Unused device rows have the number -1.
         """
         return self._label_sets.values, self._label_sets.ids
 
     @property
     def partitions(self) -> tuple[PartitionTables, NDArray[np.int32]]:
-        """The partition tables, and the number of that of the node that each device is on, shape (D,)."""
+        """The partition tables, and for each device the number of its node's table, shape (D,)."""
         return self._partitions.tables, self._partitions.ids
 
     def live_models(self) -> frozenset[str]:
         """Return the types of the devices that are listed now."""
-        live = np.zeros(self.size + 1, dtype=np.int64)  # +1 where the devices of a node begin, -1 where they end
-        np.add.at(live, self._first, 1)
-        np.add.at(live, self._last, -1)
-        numbers = np.unique(self._model[np.cumsum(live)[: self.size] > 0])
-        models = self.models
-        return frozenset(models[number][1] for number in numbers.tolist())
+        return frozenset(model for _, model, _ in self._models_of(self._live()[0]))
 
     def live_vendors(self) -> frozenset[str]:
         """Return the vendors of the devices that are listed now."""
-        numbers, _ = self.listed_numbers()
-        models = self.models
-        return frozenset(models[number][0] for number in np.unique(self._model[numbers]).tolist())
+        return frozenset(vendor for vendor, _, _ in self._models_of(self.listed_numbers()[0]))
 
     def listed_numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of all devices that are listed now, but for parts of others, and the node row of each."""
-        counts = self._last - self._first
-        rows = np.repeat(np.arange(counts.shape[0]), counts)
-        ends = np.cumsum(counts)
-        numbers = self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows]
+        """Return the numbers of all listed devices that are not parts of other devices, and the node row of each."""
+        numbers, rows = self._live()
         whole = ~self._part[numbers]
         return numbers[whole], rows[whole]
 
+    def _live(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of all listed devices, and the node row of each."""
+        counts = self._last - self._first
+        rows = np.repeat(np.arange(counts.shape[0]), counts)
+        ends = np.cumsum(counts)
+        return self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows], rows
+
+    def _models_of(self, numbers: NDArray[np.int64]) -> Iterator[tuple[str, str, str]]:
+        """Yield the different models of some devices, as in :attr:`models`."""
+        models = self.models
+        return (models[number] for number in np.unique(self._model[numbers]).tolist())
+
     def counted_in(self, compute: Compute, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of devices by their numbers whether what is used of their compute is counted so."""
+        """Tell for each device number whether the used compute is counted in this way."""
         kinds: NDArray[np.int8] = np.where(
             self._in_percent[numbers], _KINDS.index(Compute.PERCENT), self._compute[numbers]
         )
@@ -177,9 +179,9 @@ class DeviceMatrix:
         return self._schemas[schema]
 
     def largest(self, vendor: str, dimension: int) -> tuple[int, int]:
-        """Return no less than the most that a device of a vendor has of a dimension, and the most of any of its pieces.
+        """Return upper bounds of what a device of a vendor has of a dimension, and of what a piece of one has.
 
-        Without devices both are 0.
+        Both are 0 if the vendor has no devices.
         """
         if self._largest_of != self.layout:
             self._largest_of, self._largest = self.layout, {}
@@ -219,7 +221,7 @@ class DeviceMatrix:
     def usage(self, row: int) -> Iterator[tuple[str, Amounts]]:
         """Yield the UUID and the used amounts of each device of a node row.
 
-        Dimensions at the end that the device has nothing of, and of which nothing is used, are left out.
+        Trailing dimensions that the device does not have and that are not used are left out.
         """
         for device, number in zip(self.devices(row), range(int(self._first[row]), int(self._last[row])), strict=True):
             used = self._used[number].tolist()
@@ -228,12 +230,12 @@ class DeviceMatrix:
             yield device.uuid, tuple(used)
 
     def over_capacity(self, row: int) -> list[str]:
-        """Return the UUIDs of the devices of a node row that are used beyond what they have."""
+        """Return the UUIDs of the devices of a node row that are used beyond their capacity."""
         first, last = int(self._first[row]), int(self._last[row])
         return [self._uuids[first + int(position)] for position in np.flatnonzero(self._over(first, last))]
 
     def unexplained(self, row: int) -> list[str]:
-        """Return the UUIDs of the devices of a node row of which something is used that has no place on them."""
+        """Return the UUIDs of the devices of a node row whose usage cannot be attributed to places on them."""
         numbers = range(int(self._first[row]), int(self._last[row]))
         return [self._uuids[number] for number in numbers if not self._explained[number]]
 
@@ -243,22 +245,22 @@ class DeviceMatrix:
 
     @property
     def most_candidates(self) -> int:
-        """No less than how often the devices of one node can be picked: once each, or once for each of its pieces."""
+        """Upper bound of the candidates on one node: each device counts once, or once for each of its pieces."""
         return self.most_cards * self._pieces.most
 
     def any_over_capacity(self) -> bool:
-        """Tell whether any device at all is used beyond what it has; one look at all columns."""
+        """Tell whether any device of any node is used beyond its capacity."""
         return bool(self._over(0, self._end).any())
 
     def _over(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Tell which device numbers are used beyond what they have.
+        """Tell which device numbers are used beyond their capacity.
 
-        Of a card whose pieces have a place only the places count: what its profiles say of compute adds up to more
-        than a card has, and it is not the shares that bound it. Where compute is given out in percent, there are 100.
+        On a card whose pieces have places only the places count, because the compute amounts of its profiles may add
+        up to more than the card has. Where compute is given out in percent, the capacity is 100.
         """
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
         if not over.any():
-            return over[:, 0]  # nearly always, and what follows only takes away
+            return over[:, 0]  # the common case; the exceptions below only clear flags
         over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > WHOLE)
         over[:, : CORES + 1] &= ~self._has_slices[first:last, np.newaxis]
         beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))
@@ -275,7 +277,7 @@ class DeviceMatrix:
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row these devices, in this order, with nothing used on them yet."""
-        # Numbers that no column holds raise here, before anything is changed.
+        # Numbers that overflow a column raise here, before anything is changed.
         padding = [(0,) * (self.dimensions - len(device.total)) for device in devices]
         totals = np.array([d.total + more for d, more in zip(devices, padding, strict=True)], dtype=np.int64)
         places = np.array([(d.numa, d.index, d.group) for d in devices], dtype=np.int64)
@@ -294,27 +296,26 @@ class DeviceMatrix:
         self._cordoned[new] = [device.cordoned for device in devices]
         self._in_percent[new] = [device.in_percent for device in devices]
         self._schema[new] = [self._schema_number(device.schema) for device in devices]
-        self._partitioned[new] = [_is_partitioned(device) for device in devices]
-        self._has_slices[new] = [_has_slices(device) for device in devices]
+        self._partitioned[new] = [device.is_partitioned for device in devices]
+        self._has_slices[new] = [device.has_slices for device in devices]
         self._compute[new] = [_KINDS.index(device.compute) for device in devices]
         self._explained[new] = True
         self._part[new] = [device.part for device in devices]
         self._partitions.fill(new, next((d.partitions for d in devices if d.partitions is not None), None))
+        here = (row,)  # one tuple for all
         for number, device in enumerate(devices, start=first):
+            others = self._rows_of.get(device.uuid)
+            self._rows_of[device.uuid] = here if others is None else others + here
             self._vendor[number] = self.vendor_number(device.vendor)
             model = (device.vendor, device.type, device.mode)
             self._model[number] = self._models.setdefault(model, len(self._models))
             self._label_sets.set(number, (device.vendor, device.labels))
             self._uuids.append(device.uuid)
         self._end += len(devices)
-        self._live += len(devices)
+        self._live_count += len(devices)
         self._first[row], self._last[row] = first, self._end
         self._positions[row] = {device.uuid: number for number, device in enumerate(devices, start=first)}
         self._devices[row] = tuple(devices)
-        here = (row,)  # one tuple for all
-        for device in devices:
-            others = self._rows_of.get(device.uuid)
-            self._rows_of[device.uuid] = here if others is None else others + here
         self._links.replace(row, devices)
         self.layout += 1
 
@@ -325,7 +326,7 @@ class DeviceMatrix:
         gap = slice(int(self._first[row]), int(self._last[row]))
         self._partitions.fill(gap, None)
         self._label_sets.fill(gap, None)
-        self._live -= gap.stop - gap.start
+        self._live_count -= gap.stop - gap.start
         self._first[row] = self._last[row] = 0
         for uuid in self._positions.pop(row, ()):
             others = tuple(other for other in self._rows_of.pop(uuid) if other != row)
@@ -340,20 +341,20 @@ class DeviceMatrix:
         used = self._used[device] if columns is None else columns.used[device]
         for dimension, amount in enumerate(amounts):
             used[dimension] += sign * amount
-        in_places = self._roles[self._schema[device], Role.PLACEMENTS] >= 0
+        in_places = self._roles[self._schema[device], DimensionRole.PLACEMENTS] >= 0
         if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
             columns = columns or self.columns
             columns.explained[device] = is_explained(columns, device)
 
     def each_alone(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> DeviceColumns:
-        """Return columns in which each of some devices is the only one of a node, for questions about single cards.
+        """Return columns in which each device is alone on a node of its own, for questions about single cards.
 
         Parameters
         ----------
         cards
-            Device numbers, any number of times each, shape (n,): device and node row ``i`` is the ``i``-th of them.
+            Device numbers, repeats allowed, shape (n,): the ``i``-th becomes device ``i`` on node row ``i``.
         used
-            What is taken to be in use of each, shape (n, dimensions).
+            The assumed usage of each, shape (n, dimensions).
         """
         count = cards.shape[0]
         now, number = self.columns, np.arange(count, dtype=np.int64)
@@ -376,16 +377,11 @@ class DeviceMatrix:
         return tuple([getattr(self, name) for name in names])
 
     def _reserve(self, more: int) -> None:
+        """Make room for more devices at the end; if need be, move all live ones, closing the gaps."""
         if self._end + more <= self.size:
             return
-        needed = max(_MIN_ROWS, _GROWTH * (self._live + more))
-        self._move_to(needed)
-
-    def _move_to(self, size: int) -> None:
-        """Move all live devices, closing the gaps, into columns of ``size`` rows."""
-        order = sorted(self._positions, key=lambda row: int(self._first[row]))
-        sources = [np.arange(self._first[row], self._last[row]) for row in order]
-        taken: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *sources])
+        size = max(_MIN_ROWS, _GROWTH * (self._live_count + more))
+        taken = np.sort(self._live()[0])
         old = self._per_device(_COLUMNS)
         self._allocate(size)
         new = self._per_device(_COLUMNS)
@@ -393,24 +389,11 @@ class DeviceMatrix:
             target[: len(taken)] = source[taken]
         self._partitions.move(taken, size)
         self._label_sets.move(taken, size)
-        self._uuids = [self._uuids[int(number)] for number in taken]
-        end = 0
-        for row in order:
-            count = int(self._last[row] - self._first[row])
-            self._first[row], self._last[row] = end, end + count
-            self._positions[row] = {uuid: end + i for i, uuid in enumerate(self._positions[row])}
-            end += count
-        self._end = end
+        self._uuids = [self._uuids[number] for number in taken.tolist()]
+        counts = self._last - self._first
+        self._first = np.searchsorted(taken, self._first)
+        self._last = self._first + counts
+        for row, there in self._positions.items():
+            self._positions[row] = {uuid: number for number, uuid in enumerate(there, start=int(self._first[row]))}
+        self._end = taken.shape[0]
         self.layout += 1
-
-
-def _is_partitioned(device: Device) -> bool:
-    """Tell whether a device is given out in pieces only."""
-    placements = device.schema.placements
-    return placements is not None and any(device.total[placements : placements + 1])
-
-
-def _has_slices(device: Device) -> bool:
-    """Tell whether pieces have a place on a device."""
-    slices = device.schema.slices
-    return bool(device.pieces) and any(device.total[slices.start : slices.stop])

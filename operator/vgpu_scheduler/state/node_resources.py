@@ -1,4 +1,4 @@
-"""Resources of nodes as columns, and host ports: what each node offers, and what pods there hold."""
+"""Resources of nodes as columns, and host ports: allocatable amounts, and what pods use."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import ANY_ADDRESS, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, HostPort
 
-__all__ = ["HostPorts", "NodeResources"]
-
-
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
-# A pod's share of a column is held below this, so that a node would need thousands of absurd pods before its sum leaves
-# int64. 2**52 bytes are 4 PiB.
+# One pod counts at most this much (2**52 bytes are 4 PiB), so that only thousands of absurd requests could overflow the
+# int64 sum of a node.
 _MOST_PER_POD: Final = 1 << 52
 
 
 class NodeResources:
     """Amounts per node row and resource, cpu in milli and all else in whole units.
 
-    Columns exist for what some node offers. What pods hold of anything else is remembered aside and moves into a column
-    when one appears, so pods cannot make the table wider.
+    Columns exist for resources that some node offers. Requests for other resources are kept aside until a column
+    appears, so pods cannot make the table wider.
 
     Parameters
     ----------
     rows
-        For how many rows there is room.
+        Number of rows.
     """
 
     def __init__(self, rows: int) -> None:
@@ -49,7 +46,7 @@ class NodeResources:
 
     @property
     def allocatable(self) -> NDArray[np.int64]:
-        """What each row offers; shape (rows, resources). A column of it is contiguous, a row is not."""
+        """Allocatable amounts of each row; shape (rows, resources). Columns are contiguous, rows are not."""
         return self._allocatable.T
 
     @property
@@ -58,19 +55,19 @@ class NodeResources:
         return self._used.T
 
     def offered(self, rows: NDArray[np.bool_]) -> frozenset[str]:
-        """Return the resources of which one of the rows has more than nothing."""
+        """Return the resources of which one of the rows has more than 0."""
         most = self._allocatable[:, rows].max(axis=1, initial=0)
         return frozenset(name for name, column in self._columns.items() if most[column] > 0)
 
     # Changing --------------------------------------------------------------------------------------------------------
 
     def column(self, name: str) -> int:
-        """Return the column of a resource, made now if there is none."""
+        """Return the column of a resource, added if there is none."""
         column = self._columns.get(name)
         return self._add(name) if column is None else column
 
     def offer(self, row: int, allocatable: Mapping[str, int]) -> None:
-        """Take in what a row offers, and nothing else."""
+        """Replace the allocatable amounts of a row."""
         for name in allocatable:
             self.column(name)
         self._allocatable[:, row] = 0
@@ -85,12 +82,12 @@ class NodeResources:
     def charge_in(
         self, used: NDArray[np.int64], requests: Mapping[str, int], pods: int, sign: int
     ) -> list[tuple[str, int]]:
-        """Count requests and pods, or take them back, in a row that may lie elsewhere; shape (resources,).
+        """Count requests and pods, or take them back, in a row of this table or of a copy; shape (resources,).
 
         Returns
         -------
         list
-            What there is no column for, with its amounts.
+            The resources without a column, with their amounts.
         """
         aside = []
         for name, amount in requests.items():
@@ -146,8 +143,8 @@ _NONE: Final[_Taken] = {}
 class HostPorts:
     """The host ports that pods take, by node row.
 
-    A port is taken for a protocol on an address; on the address 0.0.0.0 it is taken on all addresses. Two pods may
-    hold the same port at once where something else than a scheduler has bound them, so holders are counted.
+    A port is taken for a protocol on an address; on 0.0.0.0 it is taken on all addresses. Holders are counted, because
+    two pods can hold the same port if they were bound without a scheduler.
     """
 
     def __init__(self) -> None:
@@ -167,7 +164,7 @@ class HostPorts:
             del self._taken[row]
 
     def clear(self, row: int) -> None:
-        """Forget all that is taken on a node."""
+        """Forget all ports that are taken on a node."""
         self._taken.pop(row, None)
 
     def conflicts(self, rows: NDArray[np.int64], ports: Sequence[HostPort]) -> NDArray[np.bool_]:
@@ -183,7 +180,7 @@ class HostPorts:
         return False
 
     def contested(self, row: int, ports: Sequence[HostPort]) -> bool:
-        """Tell whether somebody beside the pod that takes these ports of a node takes one of them, too."""
+        """Tell whether another pod on the node also takes one of these ports, which one pod there already takes."""
         taken = self._taken.get(row, _NONE)
         for port in ports:
             holders = taken.get((port.protocol, port.port), Counter())
@@ -193,7 +190,7 @@ class HostPorts:
         return False
 
     def on(self, row: int) -> frozenset[tuple[str, str, int, int]]:
-        """Return what is taken on a node, to be compared: protocol, address, port, and by how many."""
+        """Return the ports taken on a node, for comparison: protocol, address, port, number of pods."""
         return frozenset(
             (protocol, ip, port, count)
             for (protocol, port), holders in self._taken.get(row, _NONE).items()
@@ -201,7 +198,7 @@ class HostPorts:
         )
 
     def on_row(self, row: int) -> HostPorts:
-        """Return an independent copy of one node's."""
+        """Return an independent copy of one node's ports."""
         twin = HostPorts()
         taken = self._taken.get(row)
         if taken:

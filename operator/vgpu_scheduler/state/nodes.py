@@ -1,4 +1,4 @@
-"""Nodes as columns: what Kubernetes' filters ask of every node, in arrays by row, and whom changes of a node help."""
+"""Nodes as columns: the node fields that filters read, in arrays by row, and the events that node changes cause."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from vgpu_scheduler.state.columns import InternedColumn, NodeLabels
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
 
-__all__ = ["NodeTable"]
-
 
 def changes(before: Node, after: Node) -> ClusterEvent:
-    """Return what of all that filters look at differs between two observations of a node; NONE if nothing does."""
+    """Return which fields that filters read differ between two observations of a node; NONE if none does."""
     if before.uid != after.uid:
-        return ClusterEvent.NODE_ADD  # made anew
+        return ClusterEvent.NODE_ADD  # deleted and created again
     found = ClusterEvent.NONE
     if before.labels != after.labels:
         found |= ClusterEvent.NODE_LABELS
@@ -39,8 +37,8 @@ _FIRST_CAPACITY: Final = 16
 class NodeTable:
     """Columns over nodes.
 
-    A node keeps its row for as long as it is there; rows of removed nodes are reused. All arrays have ``capacity``
-    rows, dead ones included, and are replaced when the table grows: read them from the table each time.
+    A node keeps its row until it is removed; rows of removed nodes are reused. All arrays have ``capacity`` rows, dead
+    ones included, and are replaced when the table grows: do not keep references to them.
 
     Attributes
     ----------
@@ -49,9 +47,9 @@ class NodeTable:
     alive
         Which rows hold a node; shape (capacity,).
     version
-        Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
-        All rows take their versions from one counter: no two changes have the same version, a later one has a higher,
-        and a remembered version means a remembered state, even when a row changes hands.
+        Version of each row, raised by every change that can alter a decision about the node alone; shape (capacity,).
+        All rows take their versions from one counter, so an equal version means an unchanged row, even if the row was
+        reused for another node.
     latest_version
         The version of the last change of any row.
     static_version
@@ -59,7 +57,7 @@ class NodeTable:
     unschedulable
         ``spec.unschedulable`` of each row; shape (capacity,).
     resources, ports, labels, taints, features, images
-        What nodes offer and what is charged to them, and what else is known of them, as columns.
+        Resources, host ports and other node fields, as columns.
     """
 
     def __init__(self) -> None:
@@ -101,19 +99,17 @@ class NodeTable:
 
     @property
     def holders_version(self) -> NDArray[np.int64]:
-        """Like ``version``; it rises, too, with what matters to preemption alone.
+        """Like ``version``, and also raised by changes that matter only to preemption; shape (capacity,).
 
-        That is: a pod there was bound, or its group got another priority.
-
-        Shape (capacity,).
+        Such a change is a pod there that was bound or is being deleted, or a pod group with a new priority.
         """
         return self.version + self._holders_noted
 
     @property
     def allocatable(self) -> NDArray[np.int64]:
-        """What each row offers, cpu in milli and all else in whole units; shape (capacity, resources).
+        """Allocatable amounts of each row, cpu in milli, all else in whole units; shape (capacity, resources).
 
-        A column of it is contiguous, a row is not.
+        Columns are contiguous, rows are not.
         """
         return self.resources.allocatable
 
@@ -123,7 +119,7 @@ class NodeTable:
         return self.resources.used
 
     def offered(self) -> frozenset[str]:
-        """Return the resources of which some node has more than nothing."""
+        """Return the resources of which some node has more than 0."""
         return self.resources.offered(self.alive)
 
     @property
@@ -144,7 +140,7 @@ class NodeTable:
         return self._ranking()[1]
 
     def rows_without(self, names: Collection[str]) -> NDArray[np.int64]:
-        """Return the live rows but for those of some nodes, ascending; shape (n,)."""
+        """Return the live rows except those of some nodes, ascending; shape (n,)."""
         left_out = [row for name in names if (row := self.row(name)) is not None]
         return self.rows()[~np.isin(self.rows(), left_out)]
 
@@ -170,7 +166,7 @@ class NodeTable:
         requests
             Amount per resource: cpu in milli, all others in whole units.
         pods
-            How many pods it is; 0 if only amounts change.
+            The number of pods to count; 0 if only amounts change.
         ports
             The host ports that it takes.
         """
@@ -186,8 +182,7 @@ class NodeTable:
         Returns
         -------
         ClusterEvent
-            What of all that filters look at changed. A heartbeat changes nothing and keeps the versions; nor do images,
-            which filters do not look at.
+            The changes that filters can see. Heartbeats and new images are none, and keep the versions.
         """
         row = self._rows.get(node.name)
         if row is None:
@@ -231,12 +226,12 @@ class NodeTable:
         return True
 
     def touch(self, row: int, *, static: bool = False) -> None:
-        """Raise a row's version, and its static version if asked, for a change that this table does not see."""
+        """Raise a row's version (and its static version if ``static``) for a change outside this table."""
         self.static_version[row] += int(static)
         self._tick(row)
 
     def note_holders(self, row: int) -> None:
-        """Note that pods that hold something of a node were bound, or that their group has another priority."""
+        """Raise ``holders_version``: a pod there was bound or is being deleted, or its group's priority changed."""
         self._holders_noted[row] += 1
 
     def _tick(self, row: int) -> None:

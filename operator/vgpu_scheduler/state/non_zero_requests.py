@@ -1,4 +1,4 @@
-"""What the pods of a node are taken to use beyond what they request, for scores that want it."""
+"""Default requests of containers that request no cpu or memory (kube-scheduler's non-zero requests), per node."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 
-__all__ = ["NonZeroRequests"]
-
 _NEVER = -1
 
 
 class NonZeroRequests:
-    """Sums per node of ``PodSpec.unrequested``, added up anew where a node changed and somebody asks.
+    """Sums per node of ``PodSpec.unrequested``, recomputed on demand for nodes that changed.
 
     Parameters
     ----------
     nodes
         The nodes.
     ledger
-        Who is on them.
+        The reservations on them.
     pod_of
         Returns a pod by its UID.
     """

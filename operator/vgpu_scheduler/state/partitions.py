@@ -1,4 +1,4 @@
-"""Which devices of nodes are given out together, as tables: each distinct one that a node has once."""
+"""Partition tables of nodes (which devices are given out together), deduplicated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vgpu_scheduler.state.columns import InternedColumn
 
 
 class PartitionRegister(InternedColumn[PartitionTable]):
-    """The partition table of the node that each device is on, where it has one; nodes of one model share theirs."""
+    """For each device the partition table of its node, if any; nodes of one model share a table."""
 
     __slots__ = ("_joined", "_joined_of")
 
@@ -21,7 +21,7 @@ class PartitionRegister(InternedColumn[PartitionTable]):
 
     @property
     def tables(self) -> PartitionTables:
-        """The tables as the kernels take them, in the order of their ids."""
+        """The tables in the form that kernels read, in the order of their ids."""
         epoch, known = self._joined_of
         if epoch != self.epoch:
             self._joined, known = _NO_TABLES, 0
@@ -43,7 +43,7 @@ def _columns(table: PartitionTable) -> PartitionTables:
 
 
 def _joined(*tables: PartitionTables) -> PartitionTables:
-    """Return tables one after the other."""
+    """Return the concatenation of tables."""
     before = np.cumsum([0, *(each.size.shape[0] for each in tables)])
     shifted = (
         each._replace(first=each.first + count, last=each.last + count)

@@ -1,7 +1,6 @@
-"""Pods that share no card with each other: who they are, and which cards they hold.
+"""Peers, pods that must not share a card with each other, and the cards that they hold.
 
-It is a function of the reservations alone: whoever asks for the cards of some peers gets those of the pods that hold
-something now, after a restart as well.
+The cards of peers are derived from the reservations alone, so the result is the same after a restart.
 """
 
 from __future__ import annotations
@@ -20,29 +19,26 @@ from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["PeerCards", "PeerIndex", "PeerKeys", "Peers"]
-
-
 _NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
-    """What pods of one namespace have in common that are peers.
+    """The labels and annotations that make pods of one namespace peers.
 
     Attributes
     ----------
     labels
-        All of these labels, with the same values.
+        Peers have the same values of all these labels.
     annotations
-        The value of the first of these annotations that has one; nothing without any.
+        Peers have the same value of the first of these annotations that is set.
     """
 
     labels: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
 
     def of(self, pod: Pod) -> Peers | None:
-        """Return the peers of a pod; None for one that has none, because a label is missing or every annotation."""
+        """Return the peers of a pod; None if one of the labels, or every annotation, is missing."""
         values = list(map(pod.labels.get, self.labels))
         if self.annotations:
             values.append(next(filter(None, map(pod.annotations.get, self.annotations)), None))
@@ -59,7 +55,7 @@ class Peers(NamedTuple):
 
 
 class _Holders:
-    """What peers hold, and what is kept for those that wait, by UID."""
+    """The reservations of peers, and the room kept for waiting peers, by UID."""
 
     __slots__ = ("__weakref__", "held", "kept", "version")
 
@@ -74,12 +70,12 @@ class _Holders:
 
 
 class PeerIndex:
-    """What peers hold, of those whose cards somebody asks for; nothing is kept of others."""
+    """The reservations of those peers whose cards are in use by a caller; no others are kept."""
 
     def __init__(self) -> None:
         self._by_keys: dict[PeerKeys, WeakValueDictionary[Peers, _Holders]] = {}
         self.is_ignored = False
-        """Whether all cards are taken for free of peers."""
+        """Whether peers are ignored, as if they held no cards."""
 
     def __bool__(self) -> bool:
         return bool(self._by_keys)
@@ -87,12 +83,12 @@ class PeerIndex:
     def of(
         self, peers: Peers, holding: Iterable[tuple[Pod, Reservation]], waiting: Iterable[tuple[Pod, Reservation]]
     ) -> _Holders:
-        """Return what peers hold, kept up to date for as long as somebody has it.
+        """Return the reservations of peers; they stay up to date while the result is referenced.
 
         Parameters
         ----------
         holding
-            All pods that hold something, to begin with.
+            All pods with reservations now.
         waiting
             All pods for which room is kept, with what they will hold.
         """
@@ -105,10 +101,10 @@ class PeerIndex:
             holders.kept = {kept.uid: kept for pod, kept in waiting if peers.keys.of(pod) == peers}
         return holders
 
-    def add(self, pod: Pod, held: Reservation) -> None:
+    def add(self, pod: Pod, reservation: Reservation) -> None:
         """Take in that a pod holds something."""
         for holders in self._about(pod):
-            holders.held[held.uid] = held
+            holders.held[reservation.uid] = reservation
             holders.version += 1
 
     def remove(self, pod: Pod) -> None:
@@ -124,23 +120,23 @@ class PeerIndex:
             holders.version += 1
 
     def give_up(self, uid: str) -> None:
-        """Take in that no room is kept for a pod any more, whose peers may be others by now."""
+        """Take in that no room is kept for a pod any more; it is removed everywhere, for its peers may have changed."""
         for known in self._by_keys.values():
             for holders in known.values():
                 holders.kept.pop(uid, None)
                 holders.version += 1
 
-    def change(self, before: Pod, now: Pod, held: Reservation) -> bool:
-        """Take in another version of a pod that holds something; tell whether it has other peers now."""
+    def change(self, before: Pod, now: Pod, reservation: Reservation) -> bool:
+        """Take in a new version of a pod with a reservation; tell whether its peers changed."""
         if all(keys.of(before) == keys.of(now) for keys in self._by_keys):
             return False
         self.remove(before)
-        self.add(now, held)
+        self.add(now, reservation)
         return True
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
-        """Take all cards for free of peers for the time of a question about the end of pods, some of them maybe."""
+        """Ignore peers inside the ``with`` block: preemption asks what fits once pods, maybe peers, are evicted."""
         self.is_ignored = True
         try:
             yield
@@ -156,20 +152,20 @@ class PeerIndex:
 
 
 class PeerCards:
-    """The cards that peers hold, or that are kept for them, of one dialect.
+    """The cards of one dialect that peers hold, or that are kept for them.
 
     Parameters
     ----------
     index
-        What the holders are kept up to date by.
+        The index that keeps the holders up to date.
     holders
-        The peers.
+        The reservations of the peers.
     dialect
-        Whose cards.
+        The dialect of the cards.
     vendors
         The vendors whose devices are cards.
     nodes
-        The nodes of the matrices that it is asked about.
+        The nodes of the matrices that are passed to the methods.
     """
 
     def __init__(
@@ -181,32 +177,32 @@ class PeerCards:
         self._vendors = vendors
         self._row: Callable[[str], int | None] = nodes.row
         self._found: tuple[int, int, NDArray[np.int64]] | None = None
-        """The cards on which they held something at a version of the holders, and of the lists of devices."""
+        """Cached: version of the holders, layout of the matrix, and the numbers of the cards at that time."""
 
     def numbers(self, devices: DeviceMatrix) -> NDArray[np.int64]:
-        """Return the numbers of the cards on which they hold something, each once, in order."""
+        """Return the numbers of the cards that the peers hold, each once, ascending."""
         if self._index.is_ignored:
             return _NOTHING
         version, layout = self._holders.version, devices.layout
         if self._found is None or self._found[:2] != (version, layout):
             found: set[int] = set()
-            for held in self._holders:
-                row = self._row(held.node)
+            for reservation in self._holders:
+                row = self._row(reservation.node)
                 if row is not None:
-                    found.update(self._on(devices, row, held))
+                    found.update(self._on(devices, row, reservation))
             self._found = version, layout, np.array(sorted(found), dtype=np.int64)
         return self._found[2]
 
     def on(self, devices: DeviceMatrix, row: int, besides: str) -> frozenset[str]:
-        """Return the UUIDs of the cards of a node row on which they hold something, a pod of this UID left out."""
+        """Return the UUIDs of the cards of a node row that the peers hold, except the pod with the UID ``besides``."""
         return frozenset(
             devices.uuid(number)
-            for held in self._holders
-            if held.uid != besides and self._row(held.node) == row
-            for number in self._on(devices, row, held)
+            for reservation in self._holders
+            if reservation.uid != besides and self._row(reservation.node) == row
+            for number in self._on(devices, row, reservation)
         )
 
-    def _on(self, devices: DeviceMatrix, row: int, held: Reservation) -> Iterator[int]:
-        for number, _ in held.charges_on(self._dialect, devices, row):
+    def _on(self, devices: DeviceMatrix, row: int, reservation: Reservation) -> Iterator[int]:
+        for number, _ in reservation.charges_on(self._dialect, devices, row):
             if devices.listed(row, number).vendor in self._vendors:
                 yield number

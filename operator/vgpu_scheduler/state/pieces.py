@@ -1,4 +1,4 @@
-"""The pieces that devices can be cut into, as a table: each distinct list of them once."""
+"""The pieces that devices can be cut into, as a table with each distinct list once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_scheduler.model import Piece
 
 
 class PieceTable:
-    """Pieces by number; devices of one model share theirs.
+    """Pieces by number; devices of one model share their pieces.
 
     Parameters
     ----------
@@ -19,11 +19,11 @@ class PieceTable:
     Attributes
     ----------
     amounts : NDArray[int64], shape (S, dimensions)
-        What is booked for each piece.
+        The amounts that are booked for each piece.
     listed : list[Piece]
         The pieces, by number.
     most
-        How many pieces one device can be cut into at most, at least 1.
+        The largest number of pieces that one device can be cut into, at least 1.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -33,7 +33,7 @@ class PieceTable:
         self._spans: dict[tuple[Piece, ...], tuple[int, int]] = {(): (0, 0)}
 
     def span(self, pieces: tuple[Piece, ...]) -> tuple[int, int]:
-        """Return the numbers of the first of these pieces and of the one after the last."""
+        """Return the number of the first of these pieces and the number after the last."""
         if pieces not in self._spans:
             first, dimensions = len(self.listed), self.amounts.shape[1]
             rows = [(*piece.amounts, *(0,) * (dimensions - len(piece.amounts))) for piece in pieces]

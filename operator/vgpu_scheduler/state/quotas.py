@@ -1,4 +1,4 @@
-"""What each namespace holds of each vendor's devices: the side of quotas that follows from the reservations."""
+"""Quota usage: what each namespace holds of each vendor's devices, derived from the reservations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _NO_CARDS: Mapping[tuple[str, str], int] = {}
 
 
 class QuotaUsage:
-    """The sums of what the pods of a namespace hold, kept as reservations come and go.
+    """Sums of what the pods of each namespace hold, updated as reservations are booked and released.
 
     Notes
     -----
     It is charged wherever the ledger is, so it is the same pure function of the bound or assumed, non-terminal pods.
-    What pods hold on cards or nodes that are not listed counts as well: they hold it all the same.
+    Reservations on cards or nodes that are not listed count as well.
 
     Parameters
     ----------
     by_card
-        Vendors with a dimension of theirs that is also kept card by card: what it is worth depends on the card.
+        Pairs of vendor and dimension whose usage is also kept per card, because its quota value depends on the card.
     """
 
     def __init__(self, by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
@@ -34,7 +34,7 @@ class QuotaUsage:
 
     @property
     def by_card(self) -> tuple[tuple[VendorKey, int], ...]:
-        """What is kept card by card."""
+        """The vendors and dimensions that are kept per card."""
         return tuple(self._by_card)
 
     def charge(self, namespace: str, uses: Uses, sign: int, node: str = "") -> None:
@@ -79,11 +79,11 @@ class QuotaUsage:
         return used[dimension] if dimension < len(used) else 0
 
     def on_cards(self, namespace: str, vendor: VendorKey, dimension: int) -> Mapping[tuple[str, str], int]:
-        """Return how much of a dimension that is kept by card a namespace holds of each: node and UUID to amount."""
+        """Return how much of a per-card dimension a namespace holds: node and UUID to amount."""
         return self._by_card.get((vendor, dimension), {}).get(namespace, _NO_CARDS)
 
     def as_values(self) -> Mapping[str, Mapping[VendorKey, Amounts]]:
-        """Return everything, to be compared: namespace, vendor, amounts without the zeros at the end."""
+        """Return everything for comparison: namespace, vendor, amounts without trailing zeros."""
         everything = {
             namespace: {vendor: _trimmed(used) for vendor, used in vendors.items() if any(used)}
             for namespace, vendors in self._used.items()

@@ -1,4 +1,4 @@
-"""What is known of nodes, devices, pods and reservations, to be read."""
+"""Read access to the state: nodes, devices, pods and reservations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
-from vgpu_scheduler.model import Amounts, Device, Uses, WakeSet
+from vgpu_scheduler.model import Amounts, Device, PendingEvents, Uses
 from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
@@ -19,8 +19,6 @@ from vgpu_scheduler.state.peers import PeerCards, Peers
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
-
-__all__ = ["KnownPod", "StateReader", "UsedAmounts", "differences"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,13 @@ class KnownPod:
         return self.pod.resource_version
 
     def counts_otherwise(self, pod: Pod) -> bool:
-        """Tell whether inter-pod terms, spread constraints or volumes see a difference in a newer observation."""
+        """Tell whether a newer observation may count differently for inter-pod terms, spread constraints or volumes."""
         before = self.pod
         return before.labels != pod.labels or before.spec is not pod.spec or before.deleting is not pod.deleting
 
 
 class BoundPods:
-    """Which pods are bound to each node as last observed, whatever is booked for them."""
+    """The pods that are bound to each node as last observed, whether or not they have reservations."""
 
     __slots__ = ("_on_node",)
 
@@ -59,7 +57,7 @@ class BoundPods:
         return self._on_node.get(node, ())
 
     def move(self, uid: str, before: str, now: str) -> None:
-        """Note that a pod names another node than before; an empty name stands for none."""
+        """Note that the node name of a pod changed; empty for none."""
         if before == now:
             return
         if before:
@@ -72,45 +70,45 @@ class BoundPods:
 
 
 class StateReader:
-    """What is known, as it is now, and as it would be; :class:`State` is what changes it.
+    """Read access to the current state, and hypothetical variants of it; :class:`State` changes it.
 
     Parameters
     ----------
     indexes
-        What every reservation is booked in.
+        The indexes in which every reservation is booked.
     """
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
-        self.wakes = WakeSet()
-        """Whom changes may help; a rebuild has one of its own."""
+        self.pending_events = PendingEvents()
+        """Which waiting pods changes may help; a rebuild has its own."""
         self.nodes = indexes.nodes
         self.matrices = indexes.matrices
-        """The devices of each dialect over the same node rows, so that a column means one thing."""
+        """A device matrix per dialect over the same node rows, because dialects count in different units."""
         self.quota_usage = indexes.quota_usage
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
         self.node_usage_if = HypotheticalUsage(indexes.nodes, indexes.matrices)
-        """Says what would be in use of a node; each answer is void when the next is asked for."""
+        """Computes hypothetical usage of a node; each answer is valid until the next call."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
         self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._ledger = ReservationLedger(self._indexes, self._known_pod, self.wakes)
+        self._ledger = ReservationLedger(self._indexes, self._known_pod, self.pending_events)
         self.unrequested = NonZeroRequests(self.nodes, self._ledger, self._known_pod)
-        """What the pods of nodes are taken to use beyond what they request."""
+        """Per node, kube-scheduler's default requests for the containers that request nothing."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
         self.nominations = Nominations()
         self.selecting = SelectingObjects()
-        """Services and controllers; shared with rebuilds, for nothing that is held depends on them."""
+        """Services and controllers; shared with rebuilds, because no reservation depends on them."""
         self.prices: Mapping[str, CardPrices] = {}
-        """What cards are worth, by dialect, where that was learned."""
+        """The learned card prices, by dialect."""
         self.price_epoch = 0
         """Rises whenever prices are replaced."""
 
     def replace_prices(self, prices: Mapping[str, CardPrices]) -> None:
-        """Take in what cards are worth from now on, by dialect."""
+        """Replace the card prices of all dialects."""
         self.prices = prices
         self.price_epoch += 1
 
@@ -118,14 +116,14 @@ class StateReader:
         return self._pods[uid].pod
 
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> PeerCards:
-        """Return the cards of a dialect's vendors that some peers hold, kept up to date for as long as it is used."""
+        """Return the cards of a dialect's vendors that some peers hold; the result stays up to date."""
         holding = ((self._known_pod(reservation.uid), reservation) for reservation in self._ledger)
         waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
         index = self._indexes.peers
         return PeerCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
     def ignoring_peers(self) -> AbstractContextManager[None]:
-        """Take all cards for free of pods that others share no card with, for the time of a question."""
+        """Ignore the cards of peers inside the ``with`` block, as if they held none."""
         return self._indexes.peers.ignored()
 
     @property
@@ -134,7 +132,7 @@ class StateReader:
         return next(iter(self.matrices.values()))
 
     def matrix(self, dialect: str) -> DeviceMatrix:
-        """Return the devices of a dialect; of the one that is listed first for an empty name."""
+        """Return the devices of a dialect; an empty name stands for the dialect that is listed first."""
         return self.matrices[dialect] if dialect else self.devices
 
     def devices_on(self, node: str, dialect: str) -> tuple[Device, ...]:
@@ -162,12 +160,16 @@ class StateReader:
         return self.pod(self._uids.get(f"{namespace}/{name}", ""))
 
     def _pods_bound_to(self, node: str) -> Iterator[KnownPod]:
-        """Yield the pods that are bound to a node as last observed, whatever is booked for them."""
+        """Yield the pods that are bound to a node as last observed, whether or not they have reservations."""
         return (known for uid in self._bound.on(node) if (known := self._pods.get(uid)) is not None)
 
     def holds_something(self, uid: str) -> bool:
-        """Tell whether a pod keeps others from something: by a reservation, or by its nomination."""
+        """Tell whether a pod has a reservation or a nomination."""
         return uid in self._ledger or uid in self.nominations
+
+    def listed_vendors(self) -> frozenset[tuple[str, str]]:
+        """Return the vendors whose cards nodes have, as (dialect, vendor)."""
+        return frozenset((name, vendor) for name, matrix in self.matrices.items() for vendor in matrix.live_vendors())
 
     def closing_cards(self) -> list[Reservation]:
         """Return the reservations of pods whose cards are not known, by name of the pod."""
@@ -185,7 +187,7 @@ class StateReader:
         return self._pods.version(uid)
 
     def missing_pods(self, listed: Collection[str], version: int) -> list[Pod]:
-        """Return the pods that a consistent list of a version does not have; those with a write in flight are kept."""
+        """Return the pods missing from a consistent list of a version, except those with a write in flight."""
         gone = self._pods.missing(listed, version)
         return [known.pod for known in gone if known.uid not in self._in_flight]
 
@@ -215,7 +217,7 @@ class StateReader:
         return self._node_objects.version(name)
 
     def missing_nodes(self, listed: Collection[str], version: int) -> list[Node]:
-        """Return the nodes that a consistent list of a version does not have."""
+        """Return the nodes missing from a consistent list of a version."""
         return self._node_objects.missing(listed, version)
 
     def reservation(self, uid: str) -> Reservation | None:
@@ -223,19 +225,19 @@ class StateReader:
         return self._ledger.get(uid)
 
     def reservations(self, node: str | None = None) -> Iterable[Reservation]:
-        """Return all reservations, or those on one node, in no order to rely upon."""
+        """Return all reservations, or those on one node, in arbitrary order."""
         return iter(self._ledger) if node is None else self._ledger.on(node)
 
     def starting_pods(self, node: str) -> dict[str, int]:
-        """Return the pods that hold something on a node beyond a decision and have neither started nor ended.
+        """Return the pods on a node whose reservations are no longer assumed and that have neither started nor ended.
 
-        Each UID has the number of the last change of its pod; they are in the order of these numbers, and who has
-        seen all changes up to one need not look at those before.
+        Maps each UID to the number of its pod's last change, in ascending order, so that a caller can skip the changes
+        that it has seen.
         """
         return self._ledger.starting(node)
 
     def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
-        """Return what is charged otherwise if some pods of a node were gone; see :class:`KeptRoom`."""
+        """Return the reservations to leave out and to add if some pods of a node were gone; see :class:`KeptRoom`."""
         return self._ledger.room.adjustment_if_gone(node, gone, open_)
 
     @property
@@ -244,34 +246,34 @@ class StateReader:
         return self._ledger.room.holds
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
-        """Tell whether an assumed placement needs no second look.
+        """Tell whether an assumed placement is still valid without another check.
 
-        That is so while the pod asks for the same, its node looks the same (labels, taints, allocatable, devices and
-        their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
-        then were decided with this one in sight.
+        It is valid while the pod asks for the same, its node is the same (labels, taints, allocatable, devices and
+        their health), and nothing on the node is over capacity, ports included. Pods assumed since then do not matter:
+        their decisions took this reservation into account.
         """
         return self._assumptions.holds(self._ledger[uid], pod)
 
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
-        """Release what some pods hold for the time of a question; pods that hold nothing may be named."""
+        """Release the reservations of some pods inside the ``with`` block; pods without one are allowed."""
         return self._ledger.without(uids)
 
     def having(self, reservation: Reservation) -> AbstractContextManager[None]:
-        """Have a pod hold something for the time of a question."""
+        """Book a reservation inside the ``with`` block."""
         return self._ledger.having(reservation)
 
     def counting_across_nodes(
         self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
     ) -> AbstractContextManager[None]:
-        """Count other pods in what depends on more than one node, for a question; see :class:`ReservationLedger`."""
+        """Leave out or add reservations in the cross-node counters; see :class:`ReservationLedger`."""
         return self._ledger.counting_across_nodes(without, added)
 
     def ledger(self, names: Iterable[str] | None = None) -> UsedAmounts:
-        """Return the used amounts of every device in use, of all nodes or of some."""
+        """Return the used amounts of every device in use, on all nodes or on some."""
         return read_ledger(self.nodes, self.matrices, self._node_names() if names is None else names)
 
     def over_capacity(self) -> dict[str, list[str]]:
-        """Return the devices used beyond what they have, by node."""
+        """Return the devices used beyond their capacity, by node."""
         return over_capacity(self.nodes, self.matrices, self._node_names())
 
     def _node_names(self) -> Iterator[str]:
@@ -281,14 +283,14 @@ class StateReader:
 UsedAmounts = dict[str, dict[str, Amounts]]
 """Node name to UUID to used amounts; devices with nothing used are left out.
 
-A UUID that two dialects have used amounts of has the name of the later one before it, as in ``volcano/GPU-1``.
+If two dialects use the same UUID, the later dialect's entry is prefixed with its name, as in ``volcano/GPU-1``.
 """
 
 Matrices = Mapping[str, DeviceMatrix]
 
 
 def read_ledger(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> UsedAmounts:
-    """Return the used amounts of every device in use, of the nodes among these names."""
+    """Return the used amounts of every device in use on the named nodes."""
     result: UsedAmounts = {}
     for name in names:
         row = nodes.row(name)
@@ -305,7 +307,7 @@ def read_ledger(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> U
 
 
 def differences(ours: UsedAmounts, theirs: UsedAmounts) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:
-    """Return, for each node where two ledgers differ, what either says of it."""
+    """Return both entries for each node where two ledgers differ."""
     return {
         name: ({name: ours.get(name, {})}, {name: theirs.get(name, {})})
         for name in sorted(ours.keys() | theirs.keys())
@@ -314,7 +316,7 @@ def differences(ours: UsedAmounts, theirs: UsedAmounts) -> dict[str, tuple[UsedA
 
 
 def over_capacity(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the devices used beyond what they have, by node."""
+    """Return the devices used beyond their capacity, by node."""
     crowded = [matrix for matrix in matrices.values() if matrix.any_over_capacity()]
     if not crowded:
         return {}

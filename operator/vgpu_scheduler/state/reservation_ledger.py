@@ -1,4 +1,4 @@
-"""Who holds what: a reservation is booked in every index in one call, and given back in one."""
+"""The ledger of reservations: one call books a reservation in every index, and one releases it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ClusterEvent, WakeSet
+from vgpu_scheduler.model import ClusterEvent, PendingEvents
 from vgpu_scheduler.state.holds import KeptRoom
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Phase, Reservation
-
-__all__ = ["ReservationLedger"]
-
 
 _NONE: dict[str, int] = {}
 
@@ -24,25 +21,25 @@ class ReservationLedger:
     Parameters
     ----------
     indexes
-        What every reservation is booked in.
+        The indexes in which every reservation is booked.
     pod_of
-        Returns a pod by its UID; asked for pods that hold something.
-    wakes
-        Where it is noted in which namespaces devices were given back for good.
+        Returns a pod with a reservation by its UID.
+    pending_events
+        Collects the namespaces in which devices were given back for good.
     """
 
-    def __init__(self, indexes: Indexes, pod_of: Callable[[str], Pod], wakes: WakeSet) -> None:
+    def __init__(self, indexes: Indexes, pod_of: Callable[[str], Pod], pending_events: PendingEvents) -> None:
         self._indexes = indexes
         self._pod_of = pod_of
-        self._wakes = wakes
+        self._pending_events = pending_events
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._starting: dict[str, dict[str, int]] = {}
-        """By node, the pods that hold something beyond a decision and have not started, by when they changed last."""
+        """By node, the pods no longer assumed and not yet started, with the number of their last change, ascending."""
         self._changes = 0
-        self.room = KeptRoom(indexes, self._reservations, wakes, self._charge_devices, pod_of)
+        self.room = KeptRoom(indexes, self._reservations, pending_events, self._charge_devices, pod_of)
         self.closing: dict[str, None] = {}
-        """The UIDs of the pods of which nobody can tell which cards they are on."""
+        """The UIDs of the pods whose cards are unknown."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._reservations
@@ -54,22 +51,22 @@ class ReservationLedger:
         return iter(self._reservations.values())
 
     def get(self, uid: str) -> Reservation | None:
-        """Return what a pod holds, or None."""
+        """Return the reservation of a pod, or None."""
         return self._reservations.get(uid)
 
     def on(self, node: str) -> Iterable[Reservation]:
-        """Return the reservations on a node, in no order to rely upon: who is booked anew comes last."""
+        """Return the reservations on a node in arbitrary order: rebooking moves one to the end."""
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
     def starting(self, node: str) -> dict[str, int]:
-        """Return the pods that hold something beyond a decision and have not started, as last observed.
+        """Return the pods on a node that are no longer assumed and not yet started, as last observed.
 
-        Each has the number of its last change; the pods are in the order of these numbers, which never come twice.
+        Maps each UID to the number of its last change, in ascending order; numbers are never reused.
         """
         return self._starting.get(node, _NONE)
 
     def note_change(self, uid: str) -> None:
-        """Note that a pod that holds something was observed anew, or how sure that is."""
+        """Note that a pod with a reservation, or the phase of the reservation, has changed."""
         reservation = self._reservations[uid]
         there = self._starting.setdefault(reservation.node, {})
         there.pop(uid, None)
@@ -78,7 +75,7 @@ class ReservationLedger:
             there[uid] = self._changes
 
     def book(self, reservation: Reservation) -> ClusterEvent:
-        """Book a reservation; return what that may help: others may want to be near the pod."""
+        """Book a reservation; return the cluster event for pods that may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
         if reservation.phase is not Phase.ASSUMED:
@@ -88,7 +85,7 @@ class ReservationLedger:
         return self._book(reservation, 1)
 
     def take_off(self, uid: str) -> ClusterEvent:
-        """Take a reservation off the books; return events for pods with inter-pod terms that this may help."""
+        """Take a reservation off the books; return the cluster event for pods with inter-pod terms."""
         reservation = self._reservations.pop(uid)
         self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]
@@ -102,7 +99,7 @@ class ReservationLedger:
         return self._book(reservation, -1)
 
     def _book(self, reservation: Reservation, sign: int) -> ClusterEvent:
-        """Charge a reservation in every index (``sign`` = 1), or give it back there (-1); return what that may help."""
+        """Charge a reservation in every index (``sign`` = 1), or give it back (-1); return the cluster event."""
         at = self._indexes
         at.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
         row = at.nodes.row(reservation.node)
@@ -114,7 +111,7 @@ class ReservationLedger:
         return event
 
     def release(self, uid: str) -> ClusterEvent:
-        """Give back what a pod holds, if anything; return what that may help."""
+        """Release the reservation of a pod, if any; return the cluster event."""
         if uid not in self._reservations:
             return ClusterEvent.NONE
         volumes = ClusterEvent.STORAGE if self._indexes.volumes.uses_any(uid) else ClusterEvent.NONE
@@ -122,7 +119,7 @@ class ReservationLedger:
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
-            self._wakes.returned.add(reservation.namespace)
+            self._pending_events.returned.add(reservation.namespace)
         if self._indexes.nodes.row(reservation.node) is None:
             return volumes
         return (
@@ -133,20 +130,20 @@ class ReservationLedger:
         )
 
     def restate(self, reservation: Reservation) -> None:
-        """Replace a reservation by one that is charged the same, so that no version of what is in use moves."""
+        """Replace a reservation by one that is charged the same, so that no usage version changes."""
         if self._reservations[reservation.uid].phase is Phase.ASSUMED:
             self.note_holder(reservation)
         self._reservations[reservation.uid] = reservation
         self.note_change(reservation.uid)
 
     def note_holder(self, reservation: Reservation) -> None:
-        """Note what matters of a pod to those who have it end, though it is charged the same."""
+        """Note a change of a pod that matters to preemption, although its charges are the same."""
         row = self._indexes.nodes.row(reservation.node)
         if row is not None:
             self._indexes.nodes.note_holders(row)
 
     def recount(self, reservation: Reservation) -> ClusterEvent:
-        """Have a pod counted anew of which labels, terms or volumes changed."""
+        """Recount a pod whose labels, terms or volumes changed; return the cluster event."""
         pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
         event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
         interpod = self._indexes.interpod
@@ -155,7 +152,7 @@ class ReservationLedger:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """Release what some pods hold for the time of a question; some may hold nothing, or be named twice."""
+        """Release the reservations of some pods inside the ``with`` block; missing and repeated UIDs are allowed."""
         taken = [reservation for uid in dict.fromkeys(uids) if (reservation := self._reservations.get(uid)) is not None]
         for reservation in taken:
             self.take_off(reservation.uid)
@@ -167,7 +164,7 @@ class ReservationLedger:
 
     @contextmanager
     def having(self, reservation: Reservation) -> Iterator[None]:
-        """Have a pod hold something for the time of a question."""
+        """Book a reservation inside the ``with`` block."""
         self.book(reservation)
         try:
             yield
@@ -178,16 +175,16 @@ class ReservationLedger:
     def counting_across_nodes(
         self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
     ) -> Iterator[None]:
-        """Count other pods in what depends on more than one node (quotas, terms, volumes) for the time of a question.
+        """Leave out or add reservations in the cross-node counters (quotas, terms, volumes) inside the ``with`` block.
 
-        What is in use of nodes stays, and so do their versions.
+        The usage of nodes and their versions stay unchanged.
 
         Parameters
         ----------
         without
-            Reservations that are there, and are left out.
+            Booked reservations to leave out.
         added
-            Reservations that are not there, and are counted.
+            Reservations to count that are not booked.
         """
         for reservation in without:
             self._recount_elsewhere(reservation, -1)
@@ -203,7 +200,7 @@ class ReservationLedger:
 
     def _recount_elsewhere(self, reservation: Reservation, sign: int) -> None:
         self._indexes.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
-        if reservation.phase is Phase.KEPT:  # terms and volumes count pods that are there
+        if reservation.phase is Phase.KEPT:  # terms and volumes count only pods that are there
             self.room.count_as_peer(reservation.uid, sign)
             return
         if sign > 0:
@@ -212,7 +209,7 @@ class ReservationLedger:
             self._uncount(reservation)
 
     def _count(self, reservation: Reservation) -> ClusterEvent:
-        """Count a pod in what depends on more than its node."""
+        """Count a pod in the cross-node indexes: peers, volumes, inter-pod terms."""
         pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
         if self._indexes.peers:
             self._indexes.peers.add(pod, reservation)
@@ -232,7 +229,7 @@ class ReservationLedger:
         return event | (ClusterEvent.ASSIGNED_POD_CHANGE if gone else ClusterEvent.NONE)
 
     def carried_out(self, reservation: Reservation) -> ClusterEvent:
-        """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
+        """Replace a reservation by one with the same charges whose volume plan has been carried out."""
         self.restate(reservation)
         return ClusterEvent.STORAGE | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
@@ -241,7 +238,7 @@ class ReservationLedger:
         return any(self._indexes.volumes.uses_any(reservation.uid) for reservation in self.on(node))
 
     def node_came(self, node: str, row: int) -> None:
-        """Book what is held on a node that was not there, its devices aside: they are listed next."""
+        """Book the reservations on a node that was added, except their devices, which are listed next."""
         for reservation in self.on(node):
             self._indexes.nodes.charge(row, reservation.requests, ports=reservation.ports)
         for kept in self.room.on(node):
@@ -252,14 +249,14 @@ class ReservationLedger:
         )
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
-        """Book what is held of the devices that a node lists from now on."""
+        """Book the reservations on a node's new list of devices."""
         for reservation in (*self.on(node), *self.room.on(node)):
             self._charge(dialect, row, reservation, 1)
 
     def correct(self, node: str, rebuilt: ReservationLedger) -> list[str]:
-        """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.
+        """Replace wrong bookings on a node by those of a rebuild; return one sentence for each.
 
-        What is widened is no mistake: it is known from allocations that nobody can see any more.
+        Widened reservations are kept: they come from allocations that the objects no longer show.
         """
         wrong = []
         for reservation in list(self.on(node)):
@@ -270,18 +267,18 @@ class ReservationLedger:
                 continue
             self.take_off(reservation.uid)
             if twin is None:
-                wrong.append(f"pod {reservation.pod} was booked, but does not hold anything there")
+                wrong.append(f"pod {reservation.pod} is in the ledger, but holds nothing there")
             else:
                 self.book(twin)
-                wrong.append(f"pod {reservation.pod} was booked with other amounts than it holds")
+                wrong.append(f"pod {reservation.pod} is in the ledger with other amounts than it holds")
         for twin in rebuilt.on(node):
             if twin.uid not in self:
                 self.book(twin)
-                wrong.append(f"pod {twin.pod} was not booked")
+                wrong.append(f"pod {twin.pod} is not in the ledger")
         return wrong
 
     def doubt_confirmations(self) -> None:
-        """Let pods tell from now on where they are: what the API server confirmed may have been undone."""
+        """Treat confirmed reservations like bound ones, which follow observations: a restore may have undone them."""
         for uid, reservation in self._reservations.items():
             if reservation.phase is Phase.CONFIRMED:
                 self._reservations[uid] = replace(reservation, phase=Phase.BOUND)
@@ -291,7 +288,7 @@ class ReservationLedger:
             self._charge(dialect, row, reservation, sign)
 
     def _charge(self, dialect: str, row: int, reservation: Reservation, sign: int) -> None:
-        """Add (``sign`` = 1) or give back (-1) what a reservation holds of the devices of one dialect."""
+        """Charge a reservation on the devices of one dialect (``sign`` = 1), or give it back (-1)."""
         matrix = self._indexes.matrices[dialect]
         for device, amounts in reservation.charges_on(dialect, matrix, row):
             matrix.charge(device, amounts, sign)

@@ -1,4 +1,4 @@
-"""What a pod holds on a node, or keeps free of it: reservations, what assumed ones rest on, and nominations."""
+"""Reservations of pods on nodes, the inputs that assumed placements were decided on, and nominations."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ from vgpu_scheduler.model.placement import Assignment
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 
-__all__ = ["Assumptions", "Nominations"]
-
 
 class Phase(Enum):
-    """How sure a reservation is."""
+    """How certain a reservation is."""
 
     ASSUMED = "assumed"
     """Decided here, not yet seen in the API."""
     IN_DOUBT = "in doubt"
-    """Decided here, and its Binding can no longer come; nobody can tell whether it has."""
+    """Decided here; no Binding call is in flight any more, and its outcome is unknown."""
     CONFIRMED = "confirmed"
-    """The API answered that the pod is bound; no observation shows it yet."""
+    """The API server confirmed the Binding; no observation shows it yet."""
     BOUND = "bound"
     """An observation shows the pod on the node."""
     KEPT = "kept"
@@ -46,28 +44,31 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A pod's hold on a node: devices and Kubernetes resources.
+    """What a pod holds on a node: devices and Kubernetes resources.
 
     Attributes
     ----------
+    uid, namespace, name
+        The pod.
     uses
-        What it uses of devices, by dialect.
+        Its device usage, by dialect.
     widened
-        The charges are the maximum of several allocations seen while the pod ran, not the one in its annotations now;
-        a rebuild from the API would come to less.
+        Whether the charges are the maximum of several allocations seen while the pod ran. A rebuild from the API sees
+        only the allocation in its annotations now, and comes to less.
     placement
-        Kept until an observation shows the pod bound, for the re-check before binding.
+        The decided placement, for the check before binding; kept until an observation shows the pod bound.
     ports
         The host ports that the pod takes.
     pods
-        As how many pods it counts: 0 for room that is kept while another pod is still there in its place.
+        The number of pods it counts as: 0 for kept room while a victim still counts in its place.
     quota_uses
-        Of room that is kept, what quotas count: ``uses`` without what pods of the same namespace, which have to leave,
-        still hold there. None for every other reservation, of which quotas count ``uses``.
+        For kept room, the usage that quotas count: ``uses`` minus what victims of the same namespace still hold. None
+        for all other reservations, whose ``uses`` quotas count.
     """
 
     uid: str
-    pod: str
+    namespace: str
+    name: str
     node: str
     phase: Phase
     uses: Uses
@@ -78,23 +79,39 @@ class Reservation:
     pods: int = 1
     quota_uses: Uses | None = None
 
+    @classmethod
+    def of(
+        cls,
+        pod: Pod,
+        node: str,
+        phase: Phase,
+        uses: Uses,
+        requests: Mapping[str, int],
+        placement: Placement | None = None,
+        *,
+        widened: bool = False,
+    ) -> Reservation:
+        """Return a reservation for a pod, host ports included."""
+        who, ports = (pod.uid, pod.namespace, pod.name), pod.spec.host_ports
+        return cls(*who, node, phase, uses, requests, placement, widened, ports)
+
     @property
     def counted_uses(self) -> Uses:
-        """What quotas count of it."""
+        """The device usage that quotas count."""
         return self.uses if self.quota_uses is None else self.quota_uses
 
     @property
-    def namespace(self) -> str:
-        """The namespace of the pod."""
-        return self.pod.partition("/")[0]
+    def pod(self) -> str:
+        """``namespace/name`` of the pod."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def volumes(self) -> VolumePlan:
-        """What was decided about the claims of the pod, while the placement is assumed."""
+        """The decisions about the claims of the pod, while the placement is assumed."""
         return self.placement.volumes if self.placement else NO_VOLUMES
 
     def charges_the_same(self, other: Reservation) -> bool:
-        """Tell whether another one is charged the same, so that no version moves where it takes the place of this."""
+        """Tell whether another reservation is charged the same, so that it can replace this one without a version."""
         return (
             self.node == other.node
             and self.uses == other.uses
@@ -109,7 +126,7 @@ class Reservation:
 
     @property
     def closes_cards(self) -> bool:
-        """Whether nobody can tell which cards the pod is on, so that it is charged on all that it may be on."""
+        """Whether the cards of the pod are unknown, so that it is charged on every card that it may be on."""
         return any(usage.unreadable for usage in self.uses.values())
 
     def device_charges(self, dialect: str, devices: tuple[Device, ...]) -> dict[str, Amounts]:
@@ -131,7 +148,7 @@ class Reservation:
         return result
 
     def charges_on(self, dialect: str, matrix: DeviceMatrix, row: int) -> Sequence[tuple[int, Amounts]]:
-        """Return what the pod is charged on the devices that its node's row lists, by their numbers in the matrix."""
+        """Return the pod's charges on the devices of a node row, with their numbers in the matrix."""
         if dialect not in self.uses:
             return ()
         numbers = matrix.numbers_on(row)
@@ -139,7 +156,7 @@ class Reservation:
 
 
 def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
-    """Return what the pod would use of ``device`` if all its claims on that vendor sat there; None if it has none."""
+    """Return the amounts on ``device`` if all claims on its vendor were placed there; None if there are none."""
     containers = [
         [
             Assignment(claim.vendor, device.uuid, claim.on(device.total))
@@ -152,7 +169,7 @@ def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
 
 
 def widen(old: Uses, new: Uses) -> Uses:
-    """Return the larger of what a running pod was seen to use, device by device."""
+    """Return the maximum of two observed usages of a running pod, device by device."""
     return {dialect: _widen(old.get(dialect, NO_USAGE), new.get(dialect, NO_USAGE)) for dialect in {**old, **new}}
 
 
@@ -166,16 +183,16 @@ def _widen(old: Usage, new: Usage) -> Usage:
 
 
 _Basis = tuple[PodSpec, Mapping[str, str], int, int]
-"""What a pod asks for (spec and annotations), the version of its node's columns, the number of its list of devices."""
+"""The inputs of a decision: pod spec, annotations, static version of the node row, number of the node's device list."""
 
 
 class Assumptions:
-    """The pods with an assumed placement, each with what it was decided on.
+    """The pods with an assumed placement, each with the inputs of its decision.
 
     Parameters
     ----------
     nodes, matrices
-        What is known of the nodes, and of their devices by dialect; it is only read.
+        The nodes, and their devices by dialect; only read.
     """
 
     def __init__(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> None:
@@ -184,14 +201,14 @@ class Assumptions:
         self._bases: dict[str, _Basis] = {}
         self._device_lists: dict[str, int] = {}
         self._lists = 0
-        """Counts the lists of all nodes: one of a node that is made anew never has the number of an earlier one."""
+        """Counts the device lists of all nodes, so that a recreated node never reuses a number."""
 
     def note(self, pod: Pod, node: str) -> None:
-        """Note that a placement on a node holds for the pod and the node as they are now."""
+        """Note that a placement is valid for the pod and the node as they are now."""
         self._bases[pod.uid] = self._basis(pod, node)
 
     def drop(self, uid: str) -> None:
-        """Forget a pod that is assumed no more."""
+        """Forget a pod that is no longer assumed."""
         self._bases.pop(uid, None)
 
     def devices_listed(self, node: str) -> None:
@@ -200,22 +217,22 @@ class Assumptions:
         self._device_lists[node] = self._lists
 
     def node_went(self, node: str) -> None:
-        """Forget a node that is gone; what rests on its list of devices does not hold any more."""
+        """Forget a node that is gone; assumptions made on its device list become invalid."""
         self._device_lists.pop(node, None)
 
-    def holds(self, held: Reservation, pod: Pod) -> bool:
-        """Tell whether an assumed placement needs no second look; see :meth:`State.unchanged_since_assumed`."""
-        row = self._nodes.row(held.node)
-        if row is None or self._bases.get(held.uid) != self._basis(pod, held.node):
+    def holds(self, reservation: Reservation, pod: Pod) -> bool:
+        """Tell whether an assumed placement is still valid; see :meth:`State.unchanged_since_assumed`."""
+        row = self._nodes.row(reservation.node)
+        if row is None or self._bases.get(reservation.uid) != self._basis(pod, reservation.node):
             return False
         for devices in self._matrices.values():
             if devices.unexplained(row):
-                return False  # somebody may be anywhere on a card of the node
+                return False  # a pod's place on one of the node's cards is unknown
             if devices.over_capacity(row):
                 return False
-        if self._nodes.ports.contested(row, held.ports):
+        if self._nodes.ports.contested(row, reservation.ports):
             return False
-        return not self._over_allocatable(row, held.requests)
+        return not self._over_allocatable(row, reservation.requests)
 
     def _basis(self, pod: Pod, node: str) -> _Basis:
         row = self._nodes.row(node)
@@ -247,7 +264,7 @@ class Nominations:
         return uid in self._node_of
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the nodes that pods are nominated to, by name."""
+        """Yield the names of the nodes that pods are nominated to, sorted."""
         return iter(sorted(self._on_node))
 
     def on(self, node: str) -> frozenset[str]:
@@ -255,7 +272,7 @@ class Nominations:
         return frozenset(self._on_node.get(node, ()))
 
     def observe(self, pod: Pod) -> ClusterEvent:
-        """Take in a pod; return what it may help that it is no longer nominated where it was."""
+        """Take in a pod; return the cluster event if it is no longer nominated to the same node."""
         node = "" if pod.node_name or pod.terminal else pod.nominated_node_name
         if node == self._node_of.get(pod.uid, ""):
             return ClusterEvent.NONE
@@ -266,7 +283,7 @@ class Nominations:
         return event
 
     def remove(self, uid: str) -> ClusterEvent:
-        """Take in that a pod is gone; return what that may help."""
+        """Take in that a pod is gone; return the cluster event if it was nominated."""
         node = self._node_of.pop(uid, "")
         if not node:
             return ClusterEvent.NONE
@@ -276,5 +293,5 @@ class Nominations:
         return _FREED
 
     def placed(self, uid: str) -> ClusterEvent:
-        """Return what it may help that a pod was placed: where it is nominated it does not count any more."""
+        """Return the cluster event of placing a pod, which no longer counts on the node that it is nominated to."""
         return _FREED if uid in self._node_of else ClusterEvent.NONE

@@ -1,4 +1,4 @@
-"""The inter-pod terms of pods that are there, each distinct one once."""
+"""The inter-pod terms of resident pods (pods on nodes), deduplicated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import LabelSelector, Operator, TopologyTerm
 from vgpu_scheduler.state.columns import ABSENT, InternedColumn
 
-__all__ = ["LabelIndex", "NodeCounts", "ResidentTerm", "ResidentTerms", "WeighedTerm"]
-
-
 _Item = TypeVar("_Item")
 
 
@@ -26,7 +23,7 @@ class _ByValue(NamedTuple):
 
 
 class NodeCounts:
-    """How many pods of some kind are on each node, by node row, and in each topology that somebody asked about."""
+    """Pod counts by node row, and by label value for each label that was asked about."""
 
     __slots__ = ("_by_value", "_column", "_counts")
 
@@ -84,12 +81,12 @@ class NodeCounts:
         return found.counts
 
     def as_values(self) -> Mapping[int, int]:
-        """Return the counts that are not 0, to be compared."""
+        """Return the counts that are not 0, for comparison."""
         return dict(self._counts)
 
 
 class LabelIndex(Generic[_Item]):
-    """Finds the label selectors that may match an object without asking all of them."""
+    """Finds the label selectors that may match an object without evaluating all of them."""
 
     __slots__ = ("_by_label", "_others")
 
@@ -101,12 +98,12 @@ class LabelIndex(Generic[_Item]):
         return bool(self._by_label or self._others)
 
     def add(self, item: _Item, selector: LabelSelector | None) -> None:
-        """Index something under its selector; one that selects nothing is never found."""
+        """Index an item under its selector; an item whose selector is None is never found."""
         for found in self._places(selector):
             found[item] = None
 
     def discard(self, item: _Item, selector: LabelSelector | None) -> None:
-        """Take something out."""
+        """Remove an item."""
         for found in self._places(selector):
             del found[item]
         for label in _wanted(selector) if selector else ():
@@ -114,7 +111,7 @@ class LabelIndex(Generic[_Item]):
                 del self._by_label[label]
 
     def candidates(self, labels: Mapping[str, str]) -> Iterator[_Item]:
-        """Yield what may select an object with these labels, each once."""
+        """Yield the items whose selectors may match these labels, each once."""
         if self._by_label:
             for label in labels.items():
                 yield from self._by_label.get(label, ())
@@ -128,7 +125,7 @@ class LabelIndex(Generic[_Item]):
 
 
 def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
-    """Return labels of which an object that is selected has exactly one; empty if that cannot be said."""
+    """Return labels of which every selected object has exactly one; empty if the selector has no In requirement."""
     for requirement in selector.requirements:
         if requirement.operator is Operator.IN:
             return [(requirement.key, value) for value in sorted(requirement.values)]
@@ -136,7 +133,7 @@ def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
 
 
 class WeighedTerm(NamedTuple):
-    """A term of a pod, and what a pod that it is about is worth: below 0 for anti-affinity, 0 if it is required."""
+    """A term and the score weight of the pods that it selects: negative for anti-affinity, 0 if that is required."""
 
     term: TopologyTerm
     weight: int
@@ -151,9 +148,9 @@ class ResidentTerm:
     key
         The term and its weight.
     nodes
-        How often pods on each node have it; only nodes that are there.
+        How many pods on each known node have it.
     pods
-        How often pods have it, wherever they are.
+        How many pods have it on all nodes, known or not.
     """
 
     key: WeighedTerm
@@ -167,12 +164,12 @@ class ResidentTerm:
 
     @property
     def weight(self) -> int:
-        """What a pod that it is about is worth."""
+        """The score weight of a pod that it selects."""
         return self.key.weight
 
 
 class ResidentTerms:
-    """Terms of one kind, for as long as pods on nodes have them; found by the labels of pods that they are about."""
+    """Terms of one kind that resident pods have, found by the labels of the pods that they select."""
 
     __slots__ = ("_by_label", "_terms")
 
@@ -186,7 +183,7 @@ class ResidentTerms:
     def about(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[ResidentTerm]:
-        """Return the terms that are about a pod."""
+        """Return the terms that select a pod."""
         return [
             found
             for found in self._by_label.candidates(labels)
@@ -194,11 +191,11 @@ class ResidentTerms:
         ]
 
     def as_values(self) -> dict[WeighedTerm, Mapping[int, int]]:
-        """Return all counts, to be compared."""
+        """Return all counts, for comparison."""
         return {key: found.nodes.as_values() for key, found in self._terms.items()}
 
     def add(self, terms: Iterable[WeighedTerm]) -> tuple[WeighedTerm, ...]:
-        """Take in the terms of a pod; return them as they are known here, so that equal ones are one object."""
+        """Take in the terms of a pod; return them interned, so that equal terms are one object."""
         return tuple(self._add(key).key for key in terms)
 
     def _add(self, key: WeighedTerm) -> ResidentTerm:
@@ -219,7 +216,7 @@ class ResidentTerms:
                 self._by_label.discard(found, key.term.pods.labels)
 
     def count(self, terms: Iterable[WeighedTerm], row: int, change: int) -> None:
-        """Count a pod with these terms more (1) or less (-1) on a node."""
+        """Count one pod more (1) or less (-1) with these terms on a node."""
         for key in terms:
             self._terms[key].nodes.add(row, change)
 

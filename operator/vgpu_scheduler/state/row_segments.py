@@ -7,32 +7,30 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowSegments"]
-
 _SIZE: Final = 64
 
 
 class RowSegments:
-    """Any number of entries for each node row, those of a row side by side.
+    """Any number of entries for each node row; the entries of a row are contiguous.
 
-    A row whose entries are replaced gets a place at the end of the columns. Once these are full, the entries that are
-    still some row's move to the beginning of larger ones.
+    A row whose entries are replaced gets a segment at the end of the columns. When the columns are full, live segments
+    move to the beginning of larger columns.
 
     Parameters
     ----------
     shapes
-        The type of each column, and how many numbers an entry has in it; 0 for one that has no second dimension.
+        The type of each column, and its width; 0 for a column without a second dimension.
     size
-        Entries that there is room for in the beginning.
+        Initial capacity in entries.
     absent
-        What is in :attr:`first` and :attr:`last` for a row without entries.
+        The value of :attr:`first` and :attr:`last` for a row without entries.
 
     Attributes
     ----------
     first, last
-        By row, shape (N,), the number of its first entry, and of the one after its last.
+        By row, shape (N,), the number of its first entry, and of the entry after its last.
     columns
-        The columns. Like the others they may be other arrays after each change.
+        The columns. All arrays may be replaced by each change.
     """
 
     def __init__(self, *shapes: tuple[type[np.generic], int], size: int = _SIZE, absent: int = 0) -> None:
@@ -55,7 +53,7 @@ class RowSegments:
             )
 
     def replace(self, row: int, count: int) -> slice:
-        """Give a row so many entries; return where they are. What is there is to be overwritten."""
+        """Give a row ``count`` entries; return their positions, which the caller must overwrite."""
         self._live += count - int(self.last[row] - self.first[row])
         self.first[row] = self.last[row] = self._absent
         if self._end + count > self.columns[0].shape[0]:
@@ -66,7 +64,7 @@ class RowSegments:
         return slice(begin, self._end)
 
     def _pack(self, size: int) -> None:
-        """Move all entries that are some row's to the beginning of new columns."""
+        """Move all live entries to the beginning of new columns."""
         kept = np.flatnonzero(self.last > self.first)
         kept = kept[np.argsort(self.first[kept])]
         taken = [np.arange(self.first[row], self.last[row]) for row in kept.tolist()]

@@ -1,4 +1,4 @@
-"""Which pods belong together, as the Services that select them and the controllers that own them say."""
+"""The Services that select pods and the controllers that own them, for default spread constraints."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from vgpu_scheduler.kube import (
 )
 from vgpu_scheduler.state.resident_terms import LabelIndex
 
-__all__ = ["SelectingObjects"]
-
 
 class _Entry(NamedTuple):
-    """What is indexed of an object: nothing that a new version alone would change."""
+    """The indexed fields of an object, without its resource version."""
 
     name: str
     selector: LabelSelector
 
 
 class SelectingObjects:
-    """The objects that select pods: Services, found by a pod's labels without asking all, and controllers, by UID.
+    """The objects that select pods: Services, indexed by pod labels, and controllers, by UID.
 
     Attributes
     ----------
@@ -43,7 +41,7 @@ class SelectingObjects:
         self._controllers: dict[str, LabelSelector] = {}
 
     def selector_of(self, pod: Pod) -> LabelSelector | None:
-        """Return the selectors of a pod's Services and of its controller, merged into one; None if they ask nothing.
+        """Return the merged selectors of a pod's Services and of its controller; None if there is no requirement.
 
         Source: kube-scheduler's ``helper.DefaultSelector``.
         """
@@ -94,5 +92,5 @@ class SelectingObjects:
 
 
 def _rank(requirement: Requirement) -> tuple[str, str, list[str]]:
-    """Return what orders requirements: two merged selectors of the same are equal."""
+    """Return a sort key, so that merged selectors of the same requirements are equal."""
     return requirement.key, requirement.operator.name, sorted(requirement.values)

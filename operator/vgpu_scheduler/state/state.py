@@ -1,8 +1,8 @@
-"""The one owner of what is known: nodes, devices, pods, and who uses what.
+"""The single owner of all cluster state: nodes, devices, pods, and which pod uses what.
 
-Everything is keyed by UID and idempotent: observations may come twice, late or out of order. The rule that the rest
-follows from: *usage is a pure function of the bound or assumed, non-terminal pods*, so the ledger always equals the
-one that :meth:`State.rebuild` makes from the objects alone.
+Everything is keyed by UID and idempotent: observations may come twice, late or out of order. The main invariant:
+*usage is a pure function of the bound or assumed, non-terminal pods*, so the ledger always equals the one that
+:meth:`State.rebuild` makes from the objects alone.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 from vgpu_scheduler.state.volumes import Volumes
 
 Registered = Mapping[str, Sequence[Device]]
-"""The devices of a node by dialect; of a dialect that is missing the last good list stays."""
+"""The devices of a node by dialect; a dialect that is missing keeps its last good list."""
 
 
 _DECIDED = frozenset((Phase.ASSUMED, Phase.IN_DOUBT))
-"""The phases of what rests on a decision alone."""
+"""The phases of reservations that this scheduler decided and the API server has not confirmed."""
 
 
 class State(StateReader):
-    """Nodes, devices, pods and reservations: what :class:`StateReader` answers, kept by observations and decisions.
+    """Nodes, devices, pods and reservations, updated by observations and decisions; :class:`StateReader` reads them.
 
     Parameters
     ----------
     dimensions
         The number of amounts per device of each dialect, by its name, in the order in which the dialects are listed.
     by_card
-        What of namespaces is kept card by card; see :class:`QuotaUsage`.
+        The vendors and dimensions whose usage is kept per card for quotas; see :class:`QuotaUsage`.
     """
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
@@ -57,13 +57,13 @@ class State(StateReader):
         node
             The node; an older resource version than the one known, or a node that was removed, is ignored.
         devices
-            Its devices by dialect; of one that is missing the last good list stays (the registration could not be
+            Its devices by dialect; a dialect that is missing keeps its last good list (its registration could not be
             decoded).
 
         Returns
         -------
         ClusterEvent
-            What this may help.
+            The kinds of waiting pods that this may help.
         """
         known = self._node_objects.get(node.name)
         if not self._node_objects.put(node.name, node):
@@ -88,12 +88,12 @@ class State(StateReader):
         Parameters
         ----------
         version
-            As of which resource version it is gone; its own unless one is given.
+            The resource version as of which the node is gone; by default its last known one.
 
         Returns
         -------
         ClusterEvent
-            What this may help: the pods on it keep nobody away any more, and it is no domain to spread over.
+            The pods that this may help: the node's pods repel no other pods now, and it is no topology domain any more.
         """
         row, known = self.nodes.row(name), self._node_objects.get(name)
         if row is None or known is None:
@@ -131,19 +131,19 @@ class State(StateReader):
     # Pods ------------------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, uses: Uses) -> ClusterEvent:
-        """Take in a pod and what its objects say that it uses.
+        """Take in a pod and the devices that its annotations say it uses.
 
         Parameters
         ----------
         pod
-            The pod; an older resource version, or one that was removed, is ignored.
+            The pod; an older resource version, or a pod that was removed, is ignored.
         uses
             What it uses on ``pod.node_name``, by dialect; meaningless while it is unbound.
 
         Returns
         -------
         ClusterEvent
-            What this may help: resources and devices given back.
+            The kinds of waiting pods that this may help: those that need the resources or devices given back.
         """
         known = self._pods.get(pod.uid)
         if not self._pods.put(pod.uid, KnownPod(pod, uses)):
@@ -166,21 +166,21 @@ class State(StateReader):
         if not pod.node_name:
             if reservation:
                 self._ledger.note_change(pod.uid)
-            # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
+            # An assumed reservation survives observations from before its Binding; an unbound pod has no other kind.
             return event | (
                 self._release(pod.uid) if reservation and reservation.phase is Phase.BOUND else ClusterEvent.NONE
             )
         return event | self._hold_bound(pod, self.as_listed(pod.node_name, uses), reservation)
 
     def as_listed(self, node: str, uses: Uses) -> Uses:
-        """Return what is used of a node with the UUIDs of its devices, where allocations name these by their places."""
+        """Return the usage on a node by device UUID, where allocations name devices by their position."""
         row = self.nodes.row(node) if any(usage.by_place for usage in uses.values()) else None
         if row is None:
             return uses
         return {dialect: usage.as_listed(self.matrices[dialect].devices(row)) for dialect, usage in uses.items()}
 
     def _peers_changed(self, node: str) -> ClusterEvent:
-        """Have a node looked at anew by those who share no card with some pods there."""
+        """Invalidate what was computed for a node after the peers of one of its pods changed."""
         row = self.nodes.row(node)
         if row is None:
             return ClusterEvent.NONE
@@ -193,9 +193,7 @@ class State(StateReader):
             wider = widen(reservation.uses, uses)
             widened = wider != uses
             uses = wider
-        fresh = Reservation(
-            pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
-        )
+        fresh = Reservation.of(pod, pod.node_name, Phase.BOUND, uses, pod.used_requests, widened=widened)
         if reservation and reservation.charges_the_same(fresh):
             self._assumptions.drop(pod.uid)
             if reservation.volumes:
@@ -205,17 +203,17 @@ class State(StateReader):
         return self._release(pod.uid) | self._ledger.book(fresh)
 
     def remove_pod(self, uid: str, version: int | None = None) -> ClusterEvent:
-        """Forget a pod, so that a late answer does not raise the dead.
+        """Forget a pod; late observations of it are ignored.
 
         Parameters
         ----------
         version
-            As of which resource version it does not count any more, if it may count again later; None if it is deleted.
+            The resource version up to which observations are ignored, if the pod may come back; None if it is deleted.
 
         Returns
         -------
         ClusterEvent
-            What this may help.
+            The kinds of waiting pods that this may help.
         """
         event = self._release(uid) | self._ledger.room.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
@@ -235,7 +233,7 @@ class State(StateReader):
         Returns
         -------
         ClusterEvent
-            What this may help: others may want to be near the pod, or were kept away by its nomination.
+            The pods that this may help: those with affinity to the pod, or those that its nomination kept away.
 
         Raises
         ------
@@ -248,25 +246,22 @@ class State(StateReader):
         self._in_flight.add(uid)
         given_up = self._ledger.room.give_up(uid) | self.nominations.placed(uid)
         self._assumptions.note(known.pod, placement.node)
-        ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
-        reservation = Reservation(
-            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
-        )
+        reservation = Reservation.of(known.pod, placement.node, Phase.ASSUMED, uses, requests, placement)
         return given_up | self._ledger.book(reservation)
 
     def keep(self, hold: RoomReservation) -> None:
-        """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
+        """Keep room for a pod without a reservation until it is placed, ends, or the room is given up."""
         pod = self.pod(hold.uid)
         if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._ledger:
             self._ledger.room.keep(hold)
 
     def give_up(self, uid: str) -> ClusterEvent:
-        """Keep no room for a pod any more; return what that may help."""
+        """Give up the room that is kept for a pod; return the cluster event."""
         return self._ledger.room.give_up(uid)
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
-        """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
+        """Replace the placement of an assumed pod; if that fails, its old reservation stays."""
         reservation = self._ledger[uid]
         assert reservation.phase is Phase.ASSUMED, f"pod {reservation.pod} is bound"
         event = self._release(uid)
@@ -278,44 +273,44 @@ class State(StateReader):
             raise
 
     def confirm(self, uid: str) -> None:
-        """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
+        """Note that the API server confirmed the Binding of an assumed pod; only an observation can release it now."""
         reservation = self._ledger.get(uid)
         if reservation and reservation.phase in _DECIDED:
             self._assumptions.drop(uid)
             self._ledger.restate(replace(reservation, phase=Phase.CONFIRMED))
 
     def mark_in_doubt(self, uid: str) -> None:
-        """Note that no write for an assumed pod is in flight any more, and that nobody can tell what came of it."""
+        """Note that no write for an assumed pod is in flight any more, and that its outcome is unknown."""
         reservation = self._ledger.get(uid)
         if reservation and reservation.phase is Phase.ASSUMED:
             self._assumptions.drop(uid)
             self._ledger.restate(replace(reservation, phase=Phase.IN_DOUBT))
         self.settled(uid)
 
-    def forget(self, uid: str) -> ClusterEvent:
-        """Give back an assumed reservation; a bound one is not touched."""
+    def unreserve(self, uid: str) -> ClusterEvent:
+        """Release an assumed or in-doubt reservation; others are left alone."""
         reservation = self._ledger.get(uid)
         if reservation is None or reservation.phase not in _DECIDED:
             return ClusterEvent.NONE
         return self._release(uid)
 
     def undo(self, uid: str) -> None:
-        """Take an assumption back within the decision that made it: versions rise, and nobody is to be woken by it."""
+        """Take an assumption back within the decision that made it: versions rise, but no waiting pod is woken."""
         assert self._ledger[uid].phase is Phase.ASSUMED, f"pod {self._ledger[uid].pod} is bound"
         self._assumptions.drop(uid)
         self._ledger.take_off(uid)
         self._in_flight.discard(uid)
 
     def mark_rechecked(self, uid: str) -> None:
-        """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
+        """Note that an assumed placement was checked again and is valid for the pod and the node as they are now."""
         self._assumptions.note(self._pods[uid].pod, self._ledger[uid].node)
 
     def settled(self, uid: str) -> None:
-        """Say that no write for this pod is in flight any more."""
+        """Note that no write for this pod is in flight any more."""
         self._in_flight.discard(uid)
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> ClusterEvent:
-        """Take in the labels of a namespace, None if it is gone; return what this may help."""
+        """Take in the labels of a namespace, None if it is gone; return the cluster event."""
         return (
             ClusterEvent.ASSIGNED_POD_CHANGE
             if self.interpod.observe_namespace(name, labels, self.nodes.row)
@@ -325,7 +320,7 @@ class State(StateReader):
     def forget_versions(self) -> None:
         """Accept any resource version from now on: the store was restored from an older copy.
 
-        What was confirmed may have been undone: from now on the pod tells, as if it had been seen bound.
+        The restore may have undone Bindings, so confirmed reservations now follow observations like bound ones.
         """
         self._pods.forget_versions()
         self._node_objects.forget_versions()
@@ -338,10 +333,9 @@ class State(StateReader):
     # The whole -------------------------------------------------------------------------------------------------------
 
     def rebuild(self, names: Collection[str] | None = None) -> State:
-        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some.
+        """Return a state made only from the observed objects and the reservations not yet seen bound.
 
-        Namespaces and storage objects are those of the whole cluster; without all nodes there are none, and nothing is
-        looked at but these nodes and the pods there.
+        With ``names`` only these nodes and the pods there are read; namespaces and storage objects are left out.
         """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quota_usage.by_card)
@@ -372,17 +366,16 @@ class State(StateReader):
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:
-        """Compare the ledger with its rebuild: per node, what is booked and what the objects say; empty when equal.
+        """Compare the ledger with its rebuild: per node, the booked and the rebuilt amounts; empty when equal.
 
-        All nodes, or some. Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named
-        by it.
+        Nodes with a widened reservation (see :class:`Reservation`) are expected to differ.
         """
         return differences(self.ledger(names), self.rebuild(names).ledger())
 
     def repair(self, name: str) -> list[str]:
-        """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each.
+        """Rebook a node from the observed objects; return one sentence for each booking that was wrong.
 
-        It is never wrong unless there is an error in this program: the caller has something to report.
+        A wrong booking is always a bug in this program, so the caller reports it.
         """
         wrong = self._ledger.correct(name, self.rebuild({name})._ledger)
         row, before = self.nodes.row(name), self.ledger([name])
@@ -392,8 +385,5 @@ class State(StateReader):
                 self._ledger.devices_replaced(dialect, name, row)
             self.nodes.touch(row)
         if self.ledger([name]) != before:
-            wrong.append("the amounts of its cards were not those that its pods hold")
+            wrong.append("the amounts of its cards differed from those that its pods hold")
         return wrong
-
-
-__all__ = ["State", "UsedAmounts"]

@@ -1,4 +1,4 @@
-"""The storage objects that are known, with what follows from them alone."""
+"""The known storage objects, and indexes that are derived from them alone."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 
-__all__ = ["STORAGE_KINDS", "StorageObjects", "helps", "same"]
-
 STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
     "PersistentVolumeClaim": PersistentVolumeClaim,
     "PersistentVolume": Volume,
@@ -36,14 +34,14 @@ STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
     "CSIStorageCapacity": StorageCapacity,
     "VolumeAttachment": VolumeAttachment,
 }
-"""The kinds of storage objects, by the name that Kubernetes has for them."""
+"""The kinds of storage objects, by their Kubernetes name."""
 
 _TO_BE_MADE: Final = "\0"
-"""Begins the stand-in for a handle of a volume that is not there yet; no driver's handle does."""
+"""Prefix of the placeholder handle of a volume that is not provisioned yet; no driver's handle begins with it."""
 
 StorageStore = VersionedStore[str, StorageObject]
 _Names = dict[str, frozenset[str]]
-"""Names by key: few for each."""
+"""Names by key, with few names per key."""
 
 
 class StorageObjects:
@@ -90,7 +88,7 @@ class StorageObjects:
     # Questions -------------------------------------------------------------------------------------------------------
 
     def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        """Return the storage class of a claim; None if it has none, or that is not there."""
+        """Return the storage class of a claim; None if it names none or the class does not exist."""
         return self.classes.get(claim.class_name) if claim.class_name else None
 
     def claims_of(self, volume: str) -> Iterable[str]:
@@ -98,7 +96,7 @@ class StorageObjects:
         return self._claims_of.get(volume, ())
 
     def claims_about(self, obj: StorageObject | None) -> Iterable[str]:
-        """Return the claims for which it matters if an object changes, where these are a few: by ``namespace/name``."""
+        """Return the claims (``namespace/name``) that a claim or a volume concerns; none for other kinds."""
         match obj:
             case PersistentVolumeClaim():
                 return (obj.key,)
@@ -116,13 +114,13 @@ class StorageObjects:
         return self._kept_for.get(claim, ())
 
     def capacities_of(self, class_name: str) -> AmountsByTopology | None:
-        """Return how large a volume of a class can be at which nodes, in bytes; None where nothing is said."""
+        """Return the largest volume sizes of a class by node, in bytes; None without CSIStorageCapacity objects."""
         return self._capacities_of.get(class_name)
 
     def attached_as(self, claim: PersistentVolumeClaim) -> AttachedVolume | None:
-        """Return what a claim takes of a driver's attach limit; None if no limit is about it.
+        """Return the volume as which a claim counts towards a driver's attach limit; None if no limit applies.
 
-        A claim whose volume is not there yet counts as one of its own, of the driver that its class names.
+        A claim without a volume counts as a volume of its own, of the driver that its class names.
         """
         volume = self.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
@@ -131,7 +129,7 @@ class StorageObjects:
         return (found.driver, _TO_BE_MADE + claim.key) if found is not None and found.driver else None
 
     def attachment(self, name: str) -> tuple[str, AttachedVolume] | None:
-        """Return the node and the volume of a VolumeAttachment, where attach limits are about it."""
+        """Return the node and the volume of a VolumeAttachment; None if no attach limit applies."""
         found = self.attachments.get(name)
         volume = self.volumes.get(found.volume_name) if found is not None else None
         if found is None or volume is None or volume.csi is None or not found.attacher:
@@ -141,7 +139,7 @@ class StorageObjects:
     # Events ----------------------------------------------------------------------------------------------------------
 
     def changed(self, before: StorageObject | None, after: StorageObject | None) -> None:
-        """Bring what follows in line with an object that came, changed or went."""
+        """Update the indexes for an object that was added, changed or removed."""
         for obj, place in ((before, _unlink), (after, _link)):
             if isinstance(obj, PersistentVolumeClaim) and obj.volume_name:
                 place(self._claims_of, obj.volume_name, obj.key)
@@ -164,13 +162,13 @@ class StorageObjects:
             del self._capacities_of[capacity.class_name]
 
     def as_values(self) -> object:
-        """Return what follows from the objects, to be compared."""
+        """Return the indexes, for comparison."""
         capacities = {name: places.as_values() for name, places in self._capacities_of.items()}
         return self._claims_of, self._attachments_of, self._kept_for, capacities
 
 
 def helps(before: StorageObject | None, after: StorageObject | None) -> ClusterEvent:
-    """Return what a change of an object may help, beyond what it frees of attach limits."""
+    """Return the cluster event of a changed object, without what it frees of attach limits."""
     match before, after:
         case (VolumeAttachment(), _) | (_, VolumeAttachment()):
             return ClusterEvent.NONE
@@ -185,7 +183,7 @@ def helps(before: StorageObject | None, after: StorageObject | None) -> ClusterE
         case (StorageClass() as was, _) if was.driver != (after.driver if isinstance(after, StorageClass) else ""):
             return (
                 ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT
-            )  # of its claims those without a volume count as its driver's
+            )  # claims of this class without a volume count towards its driver's attach limit
     return ClusterEvent.STORAGE
 
 

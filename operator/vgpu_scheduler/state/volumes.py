@@ -1,7 +1,7 @@
 """Volumes: the storage objects, which pods on nodes use them, and what reservations have decided about them.
 
-What is decided is held by the reservation that decided it: a volume taken for a claim, a node selected for a claim. It
-is given back with the reservation. What was written meanwhile is in the objects, and stays.
+A reservation holds its volume decisions (a volume taken for a claim, a node selected for a claim) and gives them back
+when it is released. Decisions that were written to the API meanwhile are in the objects, and stay.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from vgpu_scheduler.state.attached import AttachedVolumes
 from vgpu_scheduler.state.free_volumes import FreeVolumes, VolumeRequirement
 from vgpu_scheduler.state.storage import StorageObjects, helps, same
 
-__all__ = ["Volumes"]
-
 
 class DiskUse(NamedTuple):
     """How many pods on a node use a disk."""
@@ -41,7 +39,7 @@ class DiskUse(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """What a pod on a node uses, and what its reservation has decided."""
+    """The claims and disks of a pod on a node, and the volume decisions of its reservation."""
 
     node: str
     claims: tuple[tuple[str, bool], ...]
@@ -50,7 +48,7 @@ class _Use(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """What a claim that pods on nodes use counts as; its controller tells which pod may use it as its own."""
+    """How a claim in use counts towards attach limits, and the UID of the pod that controls it, if any."""
 
     attached: AttachedVolume | None
     controller: str
@@ -75,7 +73,8 @@ class Volumes:
     attached
         What is attached to which node.
     being_made
-        The claims whose volumes are being made on the node that is asked about, so that its room may be less by them.
+        While an assumed pod is checked again: its claims whose volumes are being provisioned. The reported storage
+        capacity of the node may already exclude them.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class Volumes:
 
     @contextmanager
     def rechecking(self, plan: VolumePlan) -> Iterator[None]:
-        """Have what a plan has volumes made for be ``being_made``, for the time of a question."""
+        """Set ``being_made`` to the claims that a plan provisions volumes for, inside the ``with`` block."""
         self.being_made = frozenset(plan.provisioned)
         try:
             yield
@@ -104,7 +103,7 @@ class Volumes:
     # Questions -------------------------------------------------------------------------------------------------------
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
-        """Return the node that a claim's volume is made for, as written or as decided; None if it may be any."""
+        """Return the node that a claim's volume is provisioned for, as written or as decided; None if there is none."""
         if claim.selected_node is not None:
             return claim.selected_node
         nodes = self._selected.get(claim.key)
@@ -121,7 +120,7 @@ class Volumes:
         return ClaimReference(namespace, name, "")
 
     def kept_for(self, claim: PersistentVolumeClaim) -> Volume | None:
-        """Return the volume that is kept for a claim that is not bound, if it will do; of several the first by name."""
+        """Return the first volume by name that is reserved for an unbound claim and suits it, or None."""
         names = {*self.objects.kept_for(claim.key), *self._taken_for.get(claim.key, ())}
         if not names:
             return None
@@ -134,46 +133,46 @@ class Volumes:
         return None
 
     def free(self, wanted: VolumeRequirement) -> AmountsByTopology:
-        """Return the free volumes that will do but for their size, at the nodes that reach them; kept up from now on.
+        """Return the free volumes that suit a claim apart from their size, by the nodes that reach them.
 
-        They are there by size and name.
+        The result lists sizes and names, and stays up to date.
         """
         return self._free.like(wanted, (each for each in self.objects.volumes if self.reference(each) is None))
 
     def pods_of(self, claim: str) -> Iterable[str]:
-        """Return the nodes of the pods that use a claim by its name; ephemeral volumes are not among them."""
+        """Return the nodes of the pods that use a claim by its name; ephemeral volumes do not count."""
         return (node for (_, ephemeral), node in self._users.get(claim, {}).items() if not ephemeral)
 
     def disk_use(self, key: DiskKey) -> Mapping[str, DiskUse]:
-        """Return by how many pods a disk is used, by node."""
+        """Return for each node how many pods use a disk."""
         return self._disks.get(key, {})
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
     def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> ClusterEvent:
-        """Take in that a pod is on a node, and what was decided about its claims, or what of that has changed.
+        """Take in that a pod is on a node, with the decisions about its claims; also when either has changed.
 
         Returns
         -------
         ClusterEvent
-            Whether this may help those whom attach limits keep away.
+            Whether this may help pods that attach limits keep away.
         """
         self._put(pod.uid, _use_of(pod, node, plan))
         return self._freed()
 
     def remove(self, uid: str) -> ClusterEvent:
-        """Take in that a pod is on its node no more, and give back what was decided about its claims.
+        """Take in that a pod has left its node, and give back the decisions about its claims.
 
         Returns
         -------
         ClusterEvent
-            Whether this may help those whom attach limits keep away.
+            Whether this may help pods that attach limits keep away.
         """
         self._put(uid, None)
         return self._freed()
 
     def _put(self, uid: str, use: _Use | None) -> None:
-        """Replace what a pod uses, if it is something else now."""
+        """Replace what a pod uses, if that has changed."""
         before = self._uses.get(uid)
         if before == use:
             return
@@ -208,13 +207,13 @@ class Volumes:
     # Objects ---------------------------------------------------------------------------------------------------------
 
     def observe(self, obj: StorageObject) -> ClusterEvent:
-        """Take in an object; an older version, or one that was removed, is ignored. Return what this may help."""
+        """Take in an object, unless it is older than the known version or removed; return the cluster event."""
         store = self.objects.store(type(obj))
         before = store.get(obj.key)
         return self._changed(before, obj) if store.put(obj.key, obj) else ClusterEvent.NONE
 
     def forget(self, obj: StorageObject, version: int) -> ClusterEvent:
-        """Take in that an object is gone, as of a resource version; return what this may help."""
+        """Take in that an object is gone as of a resource version; return the cluster event."""
         store = self.objects.store(type(obj))
         before = store.get(obj.key)
         return self._changed(before, None) if store.remove(obj.key, obj.uid, version) else ClusterEvent.NONE
@@ -241,13 +240,13 @@ class Volumes:
         return ClusterEvent.ATTACH_LIMIT if self.attached.take_freed() else ClusterEvent.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:
-        """Have a volume found among the free ones, if it is free, or not any more."""
+        """Add a volume to the free ones, or discard it from them, if it is free."""
         if self.reference(volume) is None:
             place = self._free.add if add else self._free.discard
             place(volume)
 
     def _claims_about(self, obj: StorageObject | None) -> Iterable[str]:
-        """Return the claims that may count as something else when an object changes."""
+        """Return the claims whose counting may change when an object changes."""
         match obj:
             case PersistentVolumeClaim():
                 return (obj.key,)
@@ -279,7 +278,7 @@ class Volumes:
     # The whole -------------------------------------------------------------------------------------------------------
 
     def as_values(self) -> object:
-        """Return all that follows from objects, pods and nodes, to be compared."""
+        """Return everything derived from objects, pods and nodes, for comparison."""
         return deepcopy((
             self.objects.as_values(), self.attached.as_values(), self._uses, self._users, self._counted,
             self._attached_by, self._disks, self._taken, self._taken_for, self._selected,
@@ -292,7 +291,7 @@ class Volumes:
         return _NOTHING if claim is None else _Counted(self.objects.attached_as(claim), claim.controller)
 
     def _use(self, claim: str, uid: str, *, ephemeral: bool, node: str, change: int) -> None:
-        """Count a use of a claim in what is attached; an ephemeral volume only where the claim is the pod's own."""
+        """Count a use of a claim as attached; for an ephemeral volume only if the pod controls the claim."""
         attached, controller = self._counted[claim]
         if attached is not None and (not ephemeral or controller == uid):
             self.attached.use(node, attached, change)
@@ -331,7 +330,7 @@ class Volumes:
                 self.attached.use(use.node, (disk.migrated.driver, disk.migrated.handle), change)
 
     def _decide(self, plan: VolumePlan, node: str, change: int) -> None:
-        """Note (``change`` = 1) what a reservation has decided, or take it back (-1)."""
+        """Record the volume decisions of a reservation (``change`` = 1), or take them back (-1)."""
         for claim, name in plan.matched.items():
             volume = self.objects.volumes.get(name)
             if volume is not None:

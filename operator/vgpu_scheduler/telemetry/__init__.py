@@ -1,6 +1,6 @@
-"""Metrics, health and logs: what can be seen of the operator from outside."""
+"""Metrics, health and logs of the operator."""
 
-from vgpu_scheduler.telemetry.logs import KeyedMessage, guarded, guarded_async
+from vgpu_scheduler.telemetry.logs import KeyedMessage
 from vgpu_scheduler.telemetry.metrics import OTHER, AttemptMetrics, Metrics, Value, bounded
 from vgpu_scheduler.telemetry.server import Health, Page, is_local, serve
 
@@ -13,8 +13,6 @@ __all__ = [
     "Page",
     "Value",
     "bounded",
-    "guarded",
-    "guarded_async",
     "is_local",
     "serve",
 ]

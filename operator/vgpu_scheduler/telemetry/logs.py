@@ -1,36 +1,32 @@
-"""Lines of the log: messages with keys as kube-scheduler's have, as text or JSON, and what kopf says in plain words."""
+"""Log lines: messages with keys as in kube-scheduler, as text or JSON, and kopf's messages in plain words."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Final, Literal, ParamSpec, TextIO
-
-__all__ = ["JsonFormatter", "KeyedMessage", "KopfMessageFilter", "configure", "guarded", "guarded_async"]
-
+from collections.abc import Callable
+from typing import Final, Literal, TextIO
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OBJECTS: Final = frozenset({"pod"})
-"""Keys whose value is ``namespace/name``, which JSON has in two fields as klog writes them."""
+"""Keys with a value ``namespace/name``, which JSON has as two fields, as in klog."""
 
 _TOLD_AGAIN: Final = 30
-"""Attempts of kopf until a request that goes on failing is told again; they come every 10 seconds."""
+"""Attempts of kopf, one every 10 seconds, between two warnings about the same failing request."""
 
 Value = str | int | float
 
 
 class KeyedMessage:
-    """A message with keys, put together when a handler writes it.
+    """A message with keys, formatted only when a handler writes it.
 
     Parameters
     ----------
     text
-        What happened, in kube-scheduler's words where it says the same.
+        What happened, in kube-scheduler's words where it has the same message.
     keys
-        What it happened to; in the order in which they are written.
+        The keys, written in this order.
     """
 
     __slots__ = ("keys", "text")
@@ -78,15 +74,15 @@ def _in_json(key: str, value: Value) -> object:
 
 
 class KopfMessageFilter(logging.Filter):
-    """Words what kopf and its tasks log as what it means here, and leaves out what means nothing.
+    """Rewords messages of kopf and its tasks, and drops those that mean nothing to the reader.
 
-    kopf calls an error what is expected of watches: it tries again, and where it gives up it is started again, which
-    is logged by the code that does that. Errors in handlers are ours, and stay as they are.
+    kopf logs expected watch failures as errors, although it retries, and the supervisor, which restarts kopf if it
+    gives up, logs that itself. Errors in handlers are ours and stay unchanged.
 
     Parameters
     ----------
     level
-        The level that is logged: with DEBUG nothing is left out.
+        The log level; with DEBUG nothing is dropped.
     """
 
     def __init__(self, level: int) -> None:
@@ -94,7 +90,7 @@ class KopfMessageFilter(logging.Filter):
         self._level = level
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record where kopf wrote it; False where it is left out."""
+        """Change a record of kopf; return False to drop the record."""
         if record.name == "asyncio":
             _word_task(record)
         elif record.name.partition(".")[0] == "kopf":
@@ -103,7 +99,7 @@ class KopfMessageFilter(logging.Filter):
 
 
 def _put(record: logging.LogRecord, level: int, text: str = "") -> None:
-    """Give a record another level, and one line for its text and its trace where there is one."""
+    """Set a record's level; a text, if given, replaces its message and traceback with one line."""
     record.levelno, record.levelname = level, logging.getLevelName(level)
     if text:
         record.msg, record.args = text.replace("\n", " "), None
@@ -111,7 +107,7 @@ def _put(record: logging.LogRecord, level: int, text: str = "") -> None:
 
 
 def _word_task(record: logging.LogRecord) -> None:
-    """Word a failed task of kopf's that nobody asked about: its error has ended kopf, and was told as that."""
+    """Reword asyncio's complaint about a failed task of kopf: its error ended kopf and was logged already."""
     message = record.getMessage()
     if "/kopf/" in message and (" exception was never retrieved" in message or "was destroyed" in message):
         found = re.search(r"exception=(.*)>", message)
@@ -130,14 +126,14 @@ def _word_kopf(record: logging.LogRecord) -> None:
 
 
 def _retry(record: logging.LogRecord, found: re.Match[str]) -> None:
-    """Tell of the first of several attempts, and again after minutes; those between them are no news."""
+    """Warn at the first failed attempt, and again after minutes; log those between only for debugging."""
     told = int(found["number"]) % _TOLD_AGAIN == 1 or found["then"] == "escalating"
     text = f"kopf could not {found['what']}, and tries again: {_plain(found['why'])}"
     _put(record, logging.WARNING if told else logging.DEBUG, text)
 
 
 def _plain(error: str) -> str:
-    """Return type and message of an error that is written as code, without the answer that it carries."""
+    """Return type and message of an error, given its repr, without the answer that the error carries."""
     found = _ERROR.match(error)
     return f"{found['type']}: {found['message']}" if found else error
 
@@ -153,7 +149,7 @@ def _undefined(record: logging.LogRecord, found: re.Match[str]) -> None:
     _put(
         record,
         logging.WARNING,
-        f"not watched, because the API server does not know them (are the CRDs there?): {names}",
+        f"not watched, because the API server does not serve them (are the CRDs installed?): {names}",
     )
 
 
@@ -181,7 +177,7 @@ _WORDED: Final[tuple[tuple[re.Pattern[str], _Word], ...]] = (
 
 
 def configure(level: str, form: Literal["text", "json"], stream: TextIO) -> None:
-    """Have everything logged to a stream from now on."""
+    """Log everything to a stream from now on."""
     number = logging.getLevelNamesMapping()[level]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
@@ -189,37 +185,5 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO) -> None
     root = logging.getLogger()
     root.setLevel(number)
     root.addHandler(handler)
-    for name in ("kopf.objects", "numba"):  # one line per event, or per instruction that is compiled, otherwise
+    for name in ("kopf.objects", "numba"):  # they log a line per event, or per compiled instruction
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-log = logging.getLogger(__name__)
-
-_P = ParamSpec("_P")
-_FAILED: Final = "%s failed; what it was told of goes on"
-
-
-def guarded(hook: Callable[_P, None]) -> Callable[_P, None]:
-    """Return a hook that fails in the log, and never its caller; what is no failure, such as a cancellation, passes."""
-
-    @wraps(hook)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            hook(*args, **kwargs)
-        except Exception:
-            log.exception(_FAILED, getattr(hook, "__qualname__", hook))
-
-    return call
-
-
-def guarded_async(hook: Callable[_P, Awaitable[None]]) -> Callable[_P, Awaitable[None]]:
-    """Do what :func:`guarded` does for a hook that is awaited."""
-
-    @wraps(hook)
-    async def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            await hook(*args, **kwargs)
-        except Exception:
-            log.exception(_FAILED, getattr(hook, "__qualname__", hook))
-
-    return call

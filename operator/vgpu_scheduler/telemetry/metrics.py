@@ -1,6 +1,6 @@
-"""Metrics as Prometheus reads them; :mod:`vgpu_scheduler.telemetry.catalogue` says what there is.
+"""Prometheus metrics; :mod:`vgpu_scheduler.telemetry.catalogue` defines them.
 
-What other rooms count in plain integers is read when Prometheus asks; only durations are recorded as they happen.
+Counts that other rooms keep as plain integers are read at each scrape; only durations are recorded as they happen.
 """
 
 from __future__ import annotations
@@ -16,34 +16,32 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from vgpu_scheduler.apiclient import guarded
 from vgpu_scheduler.telemetry import catalogue
-from vgpu_scheduler.telemetry.catalogue import Kind, Metric
-from vgpu_scheduler.telemetry.logs import guarded
-
-__all__ = ["OTHER", "AttemptMetrics", "Metrics", "Value", "bounded"]
+from vgpu_scheduler.telemetry.metric import Metric, MetricType
 
 log = logging.getLogger(__name__)
 
 _MANY_TRIES = 15
-"""Attempts from which on pods have one label together, as kube-scheduler's have."""
+"""Attempts from which on pods share one label value, as in kube-scheduler."""
 
 Labels = Mapping[str, str]
 Value = tuple[Metric, Labels, float]
-"""A value of a metric."""
+"""A metric with labels and a value."""
 
 
 class AttemptMetrics:
-    """Scheduling attempts, under kube-scheduler's names, with its labels and buckets; to record one never fails.
+    """Scheduling attempts, with kube-scheduler's names, labels and buckets; recording never raises.
 
     Parameters
     ----------
     registry
-        Where they are shown.
+        The registry that shows them.
 
     Notes
     -----
-    The profile is the scheduler name that a pod gives. An attempt ends with the decision where no node was found, else
-    with the answer to the Binding.
+    The profile is the pod's scheduler name. An attempt ends with the decision if no node was found, else with the
+    answer to the Binding.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -62,12 +60,12 @@ class AttemptMetrics:
 
     @guarded
     def preempted(self, victims: int) -> None:
-        """Record that pods have to end for another one."""
+        """Record the number of victims of a preemption."""
         self._victims.observe(victims)
 
     @guarded
     def decided(self, seconds: float) -> None:
-        """Record a decision, whatever it was."""
+        """Record the duration of a decision, whatever its outcome."""
         self._algorithm.observe(seconds)
         self._decision.observe(seconds)
 
@@ -79,34 +77,34 @@ class AttemptMetrics:
 
     @guarded
     def scheduled(self, attempts: int, seconds: float) -> None:
-        """Record that a pod was bound, so long after it came."""
+        """Record that a pod was bound, with its attempts and the seconds since it arrived."""
         self._tries.observe(attempts)
         self._sli.labels(f"{_MANY_TRIES}+" if attempts >= _MANY_TRIES else str(attempts)).observe(seconds)
 
     @guarded
     def answered(self, status: str, profile: str, seconds: float) -> None:
-        """Record that the outcome of a Binding is known: ``Success`` or ``Error``."""
+        """Record the outcome of a Binding: ``Success`` or ``Error``."""
         self._points.labels("Bind", status, profile).observe(seconds)
 
     @guarded
     def group_whole(self, seconds: float) -> None:
-        """Record that as many pods of a group are bound as are needed, so long after its first one came."""
+        """Record that a group's minimum is bound, with the seconds since its first pod arrived."""
         self._groups.observe(seconds)
 
     def totals(self) -> Iterator[tuple[Labels, float]]:
-        """Return how many attempts came to each result."""
+        """Yield the number of attempts by result and profile."""
         for (result, profile), count in sorted(self._counts.items()):
             yield {"result": result, "profile": profile}, count
 
 
 @dataclass(frozen=True, eq=False)
 class _Filled(Collector):
-    """Metrics that are filled together when Prometheus asks.
+    """Metrics whose values are read together at each scrape.
 
     Attributes
     ----------
     read
-        Returns their values by their labels.
+        Returns the values with their labels.
     leads
         Tells whether this process leads.
     """
@@ -117,7 +115,7 @@ class _Filled(Collector):
 
     def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         for metric in self.metrics:
-            make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+            make = CounterMetricFamily if metric.type is MetricType.COUNTER else GaugeMetricFamily
             yield make(metric.name, metric.help, labels=list(metric.labels))
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
@@ -128,7 +126,7 @@ class _Filled(Collector):
         try:
             for metric, where, value in self.read():
                 families[metric.name].add_metric([where[label] for label in metric.labels], value)
-        except Exception:  # they are left out; all others are shown
+        except Exception:  # leave these metrics out, and show all others
             log.exception("metric %s cannot be read", ", ".join(families))
             return
         yield from (families[metric.name] for metric in shown)
@@ -147,33 +145,33 @@ class Metrics:
         self.leads: Callable[[], bool] = lambda: False
         self._registry = CollectorRegistry(
             auto_describe=True
-        )  # what does not describe itself is collected once for that
+        )  # a collector that does not describe itself is collected once to get its names
         ProcessCollector(registry=self._registry)
         self.attempts = AttemptMetrics(self._registry)
         self.add(catalogue.ATTEMPTS, self.attempts.totals)
 
     def add(self, metric: Metric, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
-        """Show a metric, whose values are read by their labels when they are asked for."""
+        """Register a metric whose values are read at each scrape."""
         self.add_together([metric], lambda: ((metric, labels, value) for labels, value in read()))
 
     def add_together(self, metrics: Sequence[Metric], read: Callable[[], Iterable[Value]]) -> None:
-        """Show metrics whose values are read together: they come of one look at the same things."""
+        """Register metrics whose values are read together, because they come from the same computation."""
         self._registry.register(_Filled(metrics, read, self._is_leading))
 
     def _is_leading(self) -> bool:
         return self.leads()
 
     def add_number(self, metric: Metric, read: Callable[[], float]) -> None:
-        """Show a metric that has no labels."""
+        """Register a metric without labels."""
         self.add(metric, lambda: [({}, read())])
 
     def render(self, names: Collection[str] = ()) -> bytes:
-        """Return metrics in Prometheus' text format: those of some names, or all; no other is read."""
+        """Return metrics in Prometheus' text format: those with the given names, or all."""
         return generate_latest(self._registry.restricted_registry(names) if names else self._registry)
 
 
 OTHER: Final = "other"
-"""The value under which those are summed that have no series of their own."""
+"""The label value of names without a series of their own."""
 
 
 def bounded(ranks: Mapping[str, float], most: int) -> Callable[[str], str]:
@@ -182,9 +180,9 @@ def bounded(ranks: Mapping[str, float], most: int) -> Callable[[str], str]:
     Parameters
     ----------
     ranks
-        All names, with what the greatest have the most of; of equals the first by name are shown.
+        The rank of each name; the names with the highest ranks are shown, in order of name among equals.
     most
-        How many names have a value of their own.
+        The most names with a label value of their own.
     """
     if len(ranks) <= most:
         return lambda name: name

@@ -1,7 +1,7 @@
 """Health, metrics and configuration over HTTP.
 
-All who reach the port read health and metrics. Pages tell more, and are for callers on the same machine only, as
-``kubectl port-forward`` is one, which takes the right to do that.
+Anybody who reaches the port can read health and metrics. Other pages say more, and are served to the same machine only;
+``kubectl port-forward``, which needs a right of its own, counts as that.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the operator is.
+    """The probes of the operator.
 
     Attributes
     ----------
     alive
-        Return why the process should be restarted, or an empty text.
+        Returns why the process should be restarted, or an empty text.
     ready
-        Return what is still missing, or an empty text.
+        Returns why the process is not ready, or an empty text.
     """
 
     alive: Callable[[], str]
@@ -36,7 +36,7 @@ class Health:
 
 
 Page = Callable[[], Awaitable[object]]
-"""Makes what a page shows, as JSON."""
+"""Returns the content of a page, which is sent as JSON."""
 
 
 async def serve(
@@ -46,16 +46,16 @@ async def serve(
     pages: Mapping[str, Page],
     more_metrics: Callable[[], Iterator[str]] = lambda: iter(()),
 ) -> tuple[web.AppRunner, int]:
-    """Serve ``/livez``, ``/readyz``, ``/metrics`` (``?name[]=`` for some of them) and pages of JSON.
+    """Serve ``/livez``, ``/readyz``, ``/metrics`` (``?name[]=`` selects some) and pages of JSON.
 
     Parameters
     ----------
     addresses
         Hosts and ports to listen on.
     pages
-        Path to what it shows to the same machine, made when asked for.
+        The pages by path, made for each request and served to the same machine only.
     more_metrics
-        Returns text to be added to the metrics, in pieces; other work goes on between two of them.
+        Returns more metrics text, in pieces; other tasks run between two pieces.
 
     Returns
     -------
@@ -85,9 +85,9 @@ async def serve(
 
     async def page(request: web.Request) -> web.Response:
         if not is_local(request.remote):
-            return web.Response(status=403, text="this page is shown to the same machine only: kubectl port-forward\n")
+            return web.Response(status=403, text="this page is shown only to the same machine: kubectl port-forward\n")
         shown = await pages[request.path]()
-        # In a thread: a page may be large, and everything else goes on meanwhile.
+        # In a thread: a page may be large, and must not block the loop.
         text = await asyncio.to_thread(json.dumps, shown, indent=2, sort_keys=True)
         return web.Response(text=text, content_type="application/json")
 
@@ -109,7 +109,7 @@ async def serve(
 
 
 def is_local(address: str | None) -> bool:
-    """Tell whether a caller is on this machine; one without an address is not."""
+    """Tell whether a caller is on this machine; False without an address."""
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The web page: what the command line says of a cluster, in a browser, and nothing that changes one."""
+"""The web page: what the command line says of a cluster, in a browser; it changes nothing."""
 
 from vgpu_scheduler.ui.current import CurrentWorld
 from vgpu_scheduler.ui.live import LiveCluster

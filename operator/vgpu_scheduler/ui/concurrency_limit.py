@@ -1,4 +1,4 @@
-"""How much may be under way at a time, of all users and of each."""
+"""Limits of concurrent work, in total and per user."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from http import HTTPStatus
 
 from vgpu_scheduler.ui.errors import RefusedError
 
-__all__ = ["ConcurrencyLimit"]
-
 
 class ConcurrencyLimit:
-    """A limit for one kind of work.
+    """The limit of one kind of work.
 
     Parameters
     ----------
     total
-        How much may be under way at a time.
+        The most work in progress.
     per_user
-        How much of that may be of one user, where there are several.
+        The most work in progress for one user, if there are several users.
     refusal, refusal_per_user
-        What somebody is told whose work would be too much; ``{}`` stands for the number.
+        The messages of refusals; ``{}`` stands for the limit.
     """
 
     def __init__(self, total: int, per_user: int, refusal: str, refusal_per_user: str) -> None:
@@ -33,17 +31,17 @@ class ConcurrencyLimit:
         self._under_way: Counter[str | None] = Counter()
 
     def begin(self, user: str | None) -> None:
-        """Count some work as begun.
+        """Count work as started.
 
         Parameters
         ----------
         user
-            Whose it is, where there are several users; None where there is one.
+            The user; None if the page has a single user.
 
         Raises
         ------
         RefusedError
-            If it would be too much.
+            If a limit is reached.
         """
         if self._under_way.total() >= self._total:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal)
@@ -52,14 +50,14 @@ class ConcurrencyLimit:
         self._under_way[user] += 1
 
     def end(self, user: str | None) -> None:
-        """Count it as ended."""
+        """Count work as ended."""
         self._under_way[user] -= 1
         if not self._under_way[user]:
             del self._under_way[user]
 
     @contextmanager
     def held(self, user: str | None) -> Iterator[None]:
-        """Count what is done meanwhile; see :meth:`begin`."""
+        """Count the block as work; see :meth:`begin`."""
         self.begin(user)
         try:
             yield

@@ -1,11 +1,12 @@
-"""The world that pages are made from, as it is now."""
+"""The current world, from which pages are made."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -16,37 +17,41 @@ from vgpu_scheduler.whatif import ChangeResult, World, apply_change
 from vgpu_scheduler.whatif.world.changes import NODE, POD, key_of
 
 Change = tuple[dict[str, Any], bool]
-"""An object as it is written, and whether it is gone."""
+"""An object as the API server sends it, and whether it was deleted."""
 _Answer = TypeVar("_Answer")
 Question = Callable[[World, ClusterView], _Answer]
+_Work = tuple[Future[Any], Callable[[], Any]]
+"""A piece of work, and the future for its outcome."""
 
 
 class ClusterListener(Protocol):
-    """Who takes changes into a world in a way of its own, and is told of each other world; all in one thread."""
+    """Applies changes to a world in its own way, and is told of each new world; all in one thread."""
 
     def apply_change(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
-        """Take a change into a world, as :func:`vgpu_scheduler.whatif.apply_change` does."""
+        """Apply a change to a world, as :func:`vgpu_scheduler.whatif.apply_change` does."""
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
-        """Take in that a world stands in the place of another one, made of what was read."""
+        """Note that a world was replaced by one made from a new read of the cluster."""
 
 
 class CurrentWorld:
-    """A world, and what could be read of its cluster; everything that is asked of it is asked in one thread.
+    """A world and the view that it was made from; all access to the world happens in one thread.
+
+    Changes of the world go before the questions that wait, so that many questions do not make it lag.
 
     Parameters
     ----------
     listener
-        Takes in what happens; None where nobody else need know.
+        Applies the changes; None for the default.
 
     Attributes
     ----------
     generation
-        Rises whenever pages may show something else.
+        Rises whenever pages may change.
     trouble
-        Why what is shown may be out of date; empty where it is not.
+        Why the pages may be out of date; empty if they are not.
     recent
-        What has happened of late; to be asked together with the world.
+        Recent events; read them in the same question as the world.
     """
 
     def __init__(self, world: World, view: ClusterView, listener: ClusterListener | None = None) -> None:
@@ -56,35 +61,43 @@ class CurrentWorld:
         self._made_at = time.monotonic()
         self.recent = RecentEvents(world, view.read_at if view.live else None)
         self._thread = ThreadPoolExecutor(1, "world")
+        self._first: deque[_Work] = deque()
+        self._later: deque[_Work] = deque()
         self._changed = asyncio.Condition()
         self.generation = 1
         self.trouble = ""
 
     @property
     def view(self) -> ClusterView:
-        """What could be read of the cluster."""
+        """The view that the world was made from."""
         return self._view
 
-    async def ask(self, question: Question[_Answer]) -> _Answer:
-        """Return the answer to a question; nothing else is done to the world meanwhile."""
-        return await self._in_thread(lambda: question(self._world, self._seen_now()))
+    async def ask(self, question: Question[_Answer], *, first: bool = False) -> _Answer:
+        """Return the answer to a question; the world does not change meanwhile.
+
+        Parameters
+        ----------
+        first
+            Whether the question goes before others, as changes do.
+        """
+        return await self._in_thread(lambda: question(self._world, self._seen_now()), first=first)
 
     def _seen_now(self) -> ClusterView:
-        """Return what could be read, with the time of day that it is there now; files stay as old as they are."""
+        """Return the view with the current time of day if it is live; the time of files stays."""
         view = self._view
         if not view.live or view.read_at is None:
             return view
         return replace(view, read_at=view.read_at + timedelta(seconds=time.monotonic() - self._made_at))
 
     async def apply_changes(self, changes: Sequence[Change], now: datetime) -> bool:
-        """Take in what has happened, in its order; tell whether that was possible, else the world is to be made anew.
+        """Apply changes in order; return False if one cannot be applied, so that the world has to be made anew.
 
         Parameters
         ----------
         now
-            The time of day, as the API server has it: the locks of nodes that changed are judged by it.
+            The time of day by the API server's clock, by which the locks of changed nodes are judged.
         """
-        taken, is_known = await self._in_thread(lambda: self._apply_changes(changes, now))
+        taken, is_known = await self._in_thread(lambda: self._apply_changes(changes, now), first=True)
         if is_known and ChangeResult.CHANGED in taken:
             await self.tell()
         return is_known
@@ -109,13 +122,13 @@ class CurrentWorld:
         return self._listener.apply_change(self._world, obj, gone=gone, now=now)
 
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
-        """Put another world in the place of this one."""
-        self._world, self._view = await self._in_thread(lambda: self._noted(*make()))
+        """Replace the world."""
+        self._world, self._view = await self._in_thread(lambda: self._noted(*make()), first=True)
         self._made_at = time.monotonic()
         await self.tell()
 
     def _noted(self, world: World, view: ClusterView) -> tuple[World, ClusterView]:
-        """Note what is not as it was."""
+        """Note the differences between the old and the new world."""
         if view.read_at is not None:
             self.recent.note_all(world, view.read_at)
         if self._listener is not None:
@@ -123,26 +136,42 @@ class CurrentWorld:
         return world, view
 
     async def say(self, trouble: str) -> None:
-        """Say why what is shown may be out of date, or by an empty text that it is not."""
+        """Set why the pages may be out of date; an empty text means that they are not."""
         if trouble != self.trouble:
             self.trouble = trouble
             await self.tell()
 
     async def later_than(self, generation: int) -> int:
-        """Wait for a generation after another one, and return it."""
+        """Wait for a generation later than the given one, and return it."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.generation > generation)
             return self.generation
 
     async def tell(self) -> None:
-        """Tell those who wait that pages may show something else."""
+        """Start a new generation, and wake the tasks that wait for one."""
         async with self._changed:
             self.generation += 1
             self._changed.notify_all()
 
-    async def _in_thread(self, work: Callable[[], _Answer]) -> _Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _in_thread(self, work: Callable[[], _Answer], *, first: bool) -> _Answer:
+        future: Future[_Answer] = Future()
+        (self._first if first else self._later).append((future, work))
+        self._thread.submit(self._run_next)
+        return await asyncio.wrap_future(future)
+
+    def _run_next(self) -> None:
+        """Do the next piece of work, unless nobody waits for it any more."""
+        future, work = (self._first or self._later).popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            future.set_exception(error)
+            del future, work  # the error refers to this frame, which would keep an old world alive
 
     def close(self) -> None:
         """End the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        for future, _ in (*self._first, *self._later):
+            future.cancel()

@@ -1,4 +1,4 @@
-"""Has the doctor look at the cluster now and then, while somebody looks at what it finds."""
+"""Has the doctor examine the cluster once a minute at most, while somebody looks at the results."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
+from vgpu_scheduler.doctor import DoctorInput, Report, examine
 from vgpu_scheduler.reading import UnauthorizedError
 from vgpu_scheduler.ui.polling import Poller
 
 log = logging.getLogger(__name__)
 
-Look = Callable[[], Awaitable[ClusterSnapshot]]
+Look = Callable[[], Awaitable[DoctorInput]]
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorResult:
-    """What a look has found.
+    """The result of an examination.
 
     Attributes
     ----------
     at
-        The time of day.
+        The time of day of the examination.
     report
-        None where it could not look.
+        The doctor's report; None if the cluster could not be read.
     trouble
-        Why it could not look; empty where it could.
+        Why the cluster could not be read; empty if it could.
     """
 
     at: datetime
@@ -38,14 +38,14 @@ class DoctorResult:
 
 
 class DoctorPoller(Poller[DoctorResult]):
-    """What was found last.
+    """Holds the doctor's last result.
 
     Parameters
     ----------
     look
-        Reads what the checks need.
+        Reads the input of the checks.
     tell
-        Is awaited when something else was found.
+        Awaited when there is a new result.
     """
 
     def __init__(self, look: Look, tell: Callable[[], Awaitable[None]]) -> None:
@@ -59,7 +59,7 @@ class DoctorPoller(Poller[DoctorResult]):
             report = await asyncio.to_thread(examine, seen)
         except (ApiUnreachableError, UnauthorizedError) as error:
             trouble = str(error)
-        except Exception as error:  # whatever it is, the page has more to show than this
-            log.exception("the doctor could not look at the cluster")
+        except Exception as error:  # whatever fails, the page has more to show than this
+            log.exception("the doctor could not read the cluster")
             trouble = f"{type(error).__name__}: {error}"
         return DoctorResult(datetime.now(UTC), report, trouble)

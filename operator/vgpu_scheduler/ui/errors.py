@@ -1,14 +1,12 @@
-"""Why a request is not answered with what it asks for: a status and a sentence for people."""
+"""Errors that refuse a request, with an HTTP status and a message."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 
-__all__ = ["BadQueryError", "NotFoundError", "RefusedError"]
-
 
 class RefusedError(Exception):
-    """A request that is not answered; the message says why."""
+    """A request is refused; the message says why."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -16,14 +14,14 @@ class RefusedError(Exception):
 
 
 class BadQueryError(RefusedError):
-    """An address that cannot be understood; the message names what is wrong with it."""
+    """An address or form cannot be understood; the message names what is wrong."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HTTPStatus.BAD_REQUEST, message)
 
 
 class NotFoundError(RefusedError):
-    """What an address names is not there."""
+    """Something named by an address does not exist."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HTTPStatus.NOT_FOUND, message)

@@ -1,4 +1,4 @@
-"""Reads the forms that pages send."""
+"""Reads submitted forms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from aiohttp import web
 
 from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
 
-__all__ = ["LARGEST", "fields_of"]
-
 LARGEST: Final = 1024 * 1024
-"""Bytes of a form."""
+"""The largest form (bytes)."""
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 100
 _SECONDS: Final = 30.0
-"""In which a form has to come."""
+"""The longest time to receive a form."""
 
 
 async def fields_of(request: web.Request) -> list[tuple[str, str]]:
@@ -27,17 +25,19 @@ async def fields_of(request: web.Request) -> list[tuple[str, str]]:
     Raises
     ------
     BadQueryError
-        If it is none.
+        If the body is not a form.
     RefusedError
-        If it takes too long to come.
+        If the body takes too long to arrive.
     """
     if request.content_type != _FORM:
-        raise BadQueryError(f"a form comes as {_FORM}")
+        raise BadQueryError(f"a form must be sent as {_FORM}")
     try:
         async with asyncio.timeout(_SECONDS):
             body = (await request.read()).decode()
         return parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except TimeoutError:
-        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"the form did not come within {_SECONDS:.0f} seconds") from None
+        raise RefusedError(
+            HTTPStatus.REQUEST_TIMEOUT, f"the form did not arrive within {_SECONDS:.0f} seconds"
+        ) from None
     except ValueError:
-        raise BadQueryError("the form cannot be understood") from None
+        raise BadQueryError("the form cannot be decoded") from None

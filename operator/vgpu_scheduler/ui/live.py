@@ -1,7 +1,7 @@
-"""Keeps a world as a live cluster is, with the rights of the user: all kinds are listed once, then watched.
+"""Keeps a world in step with a live cluster, with the user's rights: lists all kinds once, then watches them.
 
-What happens to pods and nodes is taken in at once. Any other change has the world made anew from the objects that are
-kept, at most a part of the time, so that a cluster in which much happens can still be looked at.
+Changes of pods and nodes are applied at once. Any other change makes the world anew from the objects in memory.
+Rebuilds are spaced out, so that the pages stay responsive while many objects change.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, end_tasks, map_concurrently
-from vgpu_scheduler.doctor import ClusterSnapshot
+from vgpu_scheduler.doctor import DoctorInput
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
     MissingRightsError,
     SchedulerSettings,
     SettingsObjects,
-    facts_beside_view,
     is_optional,
     keep_room,
     list_paths,
     make_world,
     may_delete_pods_in,
+    read_facts_with_view,
     read_scheduler,
 )
 from vgpu_scheduler.settings import SettingsError
@@ -36,35 +37,35 @@ from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.world import usage
 
 _ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
-"""Kinds whose changes are taken in."""
+"""Kinds whose changes are applied one by one."""
 _MOST_CHANGES: Final = 500
-"""Changes that are taken in before somebody else may ask."""
+"""The most changes to apply before pages get their turn."""
 _PAUSE: Final = 2.0
-"""How much longer than it takes nothing is made anew."""
+"""The pause after a rebuild of the world, as a multiple of the rebuild's duration."""
 _SETTINGS_EVERY: Final = 10.0
-"""Seconds between two looks at the settings of the scheduler."""
+"""Seconds between two checks whether the scheduler's settings changed."""
 _RIGHTS_LAST: Final = 60.0
-"""Seconds for which an answer about a right holds."""
+"""Seconds for which an answer about the user's rights is cached."""
 
 
 class LiveCluster:
-    """A cluster that is followed.
+    """A cluster that is watched.
 
     Parameters
     ----------
     names
-        Is told of every object before any page can be made of it; None where nobody asks for names.
+        Told of every object before a page can show it; None if no names are redacted.
     listener
-        Takes in what happens to the world; see :class:`CurrentWorld`.
+        Applies changes to the world in place of the default; see :class:`CurrentWorld`.
     adapt
-        Returns the settings that the world is made with, from those of the scheduler.
+        Returns the settings for the world, given the scheduler's settings.
     settle
-        Is called where pages are made whenever a world was made, which nearly all of the memory is held by.
+        Called in the thread that makes pages after each rebuild, to settle memory.
 
     Attributes
     ----------
     current
-        Its world as it is now.
+        The current world.
     """
 
     def __init__(
@@ -95,12 +96,12 @@ class LiveCluster:
         self.current: CurrentWorld
 
     async def open(self) -> CurrentWorld:
-        """List everything, and return the world that it makes.
+        """List everything, and return the world made from it.
 
         Raises
         ------
         ApiUnreachableError, SettingsError, WorldError
-            If it cannot be read.
+            If the cluster cannot be read.
         MissingRightsError
             If nodes or pods may not be listed.
         """
@@ -110,19 +111,26 @@ class LiveCluster:
         return self.current
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._apply())
-            while True:
-                following = [asyncio.create_task(watch.run(self)) for watch in self._watches.values()]
-                try:
-                    await self._settings_change()
-                finally:
-                    await end_tasks(following)
-                await self._list_until_answered()
+        """Watch the cluster until cancelled, or until an error, which is raised as it is."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._apply())
+                await self._follow()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _follow(self) -> None:
+        """Watch all kinds, and begin anew whenever the scheduler's settings have changed."""
+        while True:
+            following = [asyncio.create_task(watch.run(self)) for watch in self._watches.values()]
+            try:
+                await self._settings_change()
+            finally:
+                await end_tasks(following)
+            await self._list_until_answered()
 
     async def deletable(self, namespaces: Collection[str]) -> frozenset[str]:
-        """Return in which of some namespaces the user may delete pods."""
+        """Return the given namespaces in which the user may delete pods."""
         now = time.monotonic()
         asked = [name for name in namespaces if self._mine.get(name, (0.0, False))[0] <= now]
         if asked:
@@ -130,26 +138,26 @@ class LiveCluster:
             self._mine |= {name: (now + _RIGHTS_LAST, name in allowed) for name in asked}
         return frozenset(name for name in namespaces if self._mine[name][1])
 
-    async def facts(self) -> ClusterSnapshot:
-        """Return what the doctor's checks need: what is followed, and what else only they need, which is read now.
+    async def facts(self) -> DoctorInput:
+        """Return the input of the doctor's checks: the watched objects, and those that only the doctor reads.
 
         Raises
         ------
         ApiUnreachableError, UnauthorizedError
-            If it cannot be read.
+            If the cluster cannot be read.
         """
-        return await facts_beside_view(self._api, self.view(), self._options.scheduler_namespace)
+        return await read_facts_with_view(self._api, self.view(), self._options.scheduler_namespace)
 
     # What watches see -------------------------------------------------------------------------------------------------
 
     def listed(self, watch: KindWatch) -> None:
-        """Take in that all objects of a kind were listed anew, or cannot be listed any more."""
+        """Note that a kind was listed again, or can no longer be listed."""
         self._note(watch)
         self._stale = True
         self._awake.set()
 
     def changed(self, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
-        """Take in that an object has changed, or is gone."""
+        """Note that an object changed or was deleted."""
         if self._names is not None:
             self._names.note(obj)
         if kind in _ONE_BY_ONE:
@@ -159,7 +167,7 @@ class LiveCluster:
         self._awake.set()
 
     def broken(self, kind: str, error: str) -> None:
-        """Take in that a kind cannot be watched at the moment; empty where it can be again."""
+        """Note why a kind cannot be watched at the moment; an empty text means that it can be again."""
         if error:
             self._broken.setdefault(kind, (datetime.now(UTC), error))
         elif self._broken.pop(kind, None) is None:
@@ -167,7 +175,7 @@ class LiveCluster:
         self._awake.set()
 
     def _note(self, *watches: KindWatch) -> None:
-        """Note the names of what was listed; where there are very many, those of what is gone are forgotten."""
+        """Note the names of listed objects; if there are very many names, forget those of deleted objects."""
         if self._names is None:
             return
         for watch in watches:
@@ -176,7 +184,7 @@ class LiveCluster:
             self._names.renew(obj for watch in self._watches.values() for obj in watch.objects.values())
 
     def namespaces(self) -> frozenset[str]:
-        """Return the namespaces that there are, and those that objects name."""
+        """Return all namespaces, including those that are only known from objects in them."""
         generation = self.current.generation
         if self._spaces[0] != generation:
             keys = {watch.kind: watch.objects for watch in self._watches.values()}
@@ -188,26 +196,29 @@ class LiveCluster:
     # The world --------------------------------------------------------------------------------------------------------
 
     async def _apply(self) -> None:
-        """Take in what watches see, one after the other."""
+        """Apply what the watches report, in order, also to a world that is about to be made anew."""
         not_before = 0.0
         while True:
-            await self._awake.wait()
+            pause = not_before - time.monotonic() if self._stale else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._awake.wait()
             self._awake.clear()
             await self.current.say(self._trouble())
-            while self._changes and not self._stale:
+            while self._changes:
                 some, self._changes = self._changes[:_MOST_CHANGES], self._changes[_MOST_CHANGES:]
-                self._stale |= not await self.current.apply_changes(some, self.now())
-            if not self._stale:
-                continue
-            await asyncio.sleep(not_before - time.monotonic())
+                if not await self.current.apply_changes(some, self.now()):
+                    self._stale = True  # only ever set here, never assigned a result: a watch may have set it meanwhile
             began = time.monotonic()
+            if not self._stale or began < not_before:
+                continue
             await self._make_anew()
             ended = time.monotonic()
             not_before = ended + _PAUSE * (ended - began)
 
     async def _make_anew(self) -> None:
         self._stale = False
-        self._changes.clear()  # the objects have them
+        self._changes.clear()  # the watched objects include them
         view = self.view()
         try:
             await self.current.replace(lambda: self._made(view))
@@ -220,18 +231,18 @@ class LiveCluster:
             await self._settle_memory()
 
     async def _settle_memory(self) -> None:
-        """Settle memory where pages are made: one that is made of the world before holds it until then."""
-        await self.current.ask(lambda *_: self._settle())
+        """Settle memory in the thread that makes pages: a page in progress keeps the old world alive."""
+        await self.current.ask(lambda *_: self._settle(), first=True)
 
     @staticmethod
     def _made(view: ClusterView) -> tuple[World, ClusterView]:
         world = make_world(view)
         keep_room(world, view)
-        usage.cards(world)  # what they are is kept: the first page need not wait for it
+        usage.cards(world)  # cached in the world, so that the first page need not wait for it
         return world, view
 
     def view(self) -> ClusterView:
-        """Return what is known of the cluster, in the order in which it is listed."""
+        """Return what is known of the cluster, in the order of a list."""
         watches = self._watches.values()
         seen = [watch for watch in watches if not watch.missing and (watch.served or not is_optional(watch.kind))]
         return ClusterView(
@@ -245,12 +256,12 @@ class LiveCluster:
         )
 
     def now(self) -> datetime:
-        """Return the time of day, as the API server has it."""
+        """Return the time of day by the API server's clock."""
         ahead = max((watch.ahead for watch in self._watches.values()), default=timedelta(0))
         return datetime.now(UTC) + ahead
 
     def _trouble(self) -> str:
-        """Say since when what is shown is out of date, and why."""
+        """Return since when and why the pages may be out of date; empty if they are not."""
         if not self._broken:
             return ""
         since, error = min(self._broken.values())
@@ -270,7 +281,7 @@ class LiveCluster:
         while True:
             try:
                 await self._list_all()
-            except ApiUnreachableError as error:
+            except (ApiUnreachableError, SettingsError) as error:
                 self.broken("settings", str(error))
                 await asyncio.sleep(1.0)
             else:
@@ -280,19 +291,22 @@ class LiveCluster:
                 return
 
     async def _settings_change(self) -> None:
-        """Return once the scheduler is set to something else."""
+        """Return once the scheduler's settings have changed."""
         while True:
             await asyncio.sleep(_SETTINGS_EVERY)
             if self._broken:
-                continue  # what cannot be read is no change
+                continue  # while something cannot be read, a difference in the settings proves no change
             try:
                 _, installed = await read_scheduler(self._api, self._options)
-            except SettingsError:  # of a file that is being written
+            except (
+                SettingsError,
+                ApiUnreachableError,
+            ):  # a file is being written; or whether it has changed is unknown
                 continue
-            if _told(installed.objects) != _told(self._installed.objects):
+            if _settings_content(installed.objects) != _settings_content(self._installed.objects):
                 return
 
 
-def _told(objects: Iterable[Any]) -> list[Any]:
-    """Return of the objects that hold settings what does not change by itself."""
+def _settings_content(objects: Iterable[Any]) -> list[Any]:
+    """Return the parts of the settings objects that change only when somebody edits them."""
     return [(obj.get("data"), obj.get("spec")) for obj in objects]

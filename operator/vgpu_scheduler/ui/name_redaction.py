@@ -1,7 +1,7 @@
-"""The last look at what leaves for somebody who does not see all: no name of what is not seen goes through.
+"""Redaction of names in what a visitor with restricted visibility receives.
 
-Pages leave out by themselves what is not seen. This is the second layer: whatever a message says that the engine, a
-condition or a label has in it, a name that belongs to other namespaces alone is replaced by a word.
+Pages already leave out what the visitor may not see. This is the second layer: messages of the engine, conditions and
+labels may contain names, and a name that belongs only to hidden namespaces is replaced by a fixed word.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from vgpu_scheduler.model.untyped import mapping_of, mappings_in
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.visibility import Visibility
 
-__all__ = ["NameRedactor", "Names"]
-
 Object = Mapping[str, Any]
 NAMESPACE: Final = "Namespace"
 _VOLUME: Final = "PersistentVolume"
 _NUMBERED: Final = frozenset({"ReplicaSet", "Job"})
-"""Owners whose names are those of their own owners and something behind."""
+"""Owners whose names are their own owner's name plus a suffix."""
 _SAYS_NAMES: Final = re.compile(r"(name|group|app|instance|queue)$")
-"""The ends of keys of labels and annotations whose values are names: of groups, jobs, queues, applications."""
+"""Endings of label and annotation keys whose values are names of groups, jobs, queues or applications."""
 _NAME: Final = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _SLASH: Final = "(?:/|%2[Ff])"
 _NAMES: Final = re.compile(f"{_NAME}(?:{_SLASH}{_NAME})*|%[0-9A-Fa-f]{{2}}")
 _PARTS: Final = re.compile(f"({_SLASH})")
 _WORD: Final = re.compile("[a-z]+")
 _JOINED: Final = re.compile("[a-z]+(?:-[a-z]+)+")
+_DOCSTRING: Final = re.compile(r'"""(?s:.*?)"""')
 _LITERAL: Final = re.compile(r'"([^"\n]*)"')
 _MOST: Final = 500_000
-"""Names above which those of what is gone are forgotten."""
+"""The number of names above which those of deleted objects are forgotten."""
 
 
 class Names:
-    """Which names there are in which namespaces; those of what is gone are remembered for a while."""
+    """The names in use, by namespace; names of deleted objects are remembered for a while."""
 
     def __init__(self) -> None:
         self._homes: dict[str, str | frozenset[str]] = {}
@@ -46,7 +45,7 @@ class Names:
         self._most = _MOST
 
     def note(self, obj: Object) -> None:
-        """Take in an object."""
+        """Note the names in an object."""
         metadata = mapping_of(obj.get("metadata"))
         name, home = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         kind = obj.get("kind")
@@ -61,17 +60,17 @@ class Names:
             self._add(each, home)
 
     def note_all(self, objects: Iterable[Object]) -> None:
-        """Take in objects."""
+        """Note the names in several objects."""
         for obj in objects:
             self.note(obj)
 
     @property
     def are_many(self) -> bool:
-        """Whether those of what is gone should be forgotten: see :meth:`renew`."""
+        """Whether the names of deleted objects should be forgotten; see :meth:`renew`."""
         return len(self._homes) + len(self._open) > self._most
 
     def renew(self, objects: Iterable[Object]) -> None:
-        """Forget the names of what is not among all objects that there are."""
+        """Forget all names except those in the given objects, which are all that exist."""
         fresh = Names()
         fresh.note_all(objects)
         self._homes, self._open = fresh._homes, fresh._open
@@ -89,27 +88,27 @@ class Names:
         return name in _all(self._homes.get(name, frozenset()))
 
     def are_hidden(self, name: str, visibility: Visibility) -> bool:
-        """Tell whether nothing that is seen has a name, and something that is not seen has it."""
+        """Tell whether a name is known only from objects that the visitor may not see."""
         known = self._homes.get(name)
         return known is not None and name not in self._open and not any(map(visibility.sees, _all(known)))
 
 
 class NameRedactor:
-    """Replaces names.
+    """Replaces names that a visitor may not see.
 
     Parameters
     ----------
     own
-        Texts that the one who asks has written: names in them stay as they are, but for those with a namespace in front
-        that is not seen.
+        Texts that the visitor wrote: names in them are kept, except after the name of a namespace that the visitor may
+        not see.
     echoed
-        Texts of the request, which go back as they are, each as a whole: a name in another text is replaced whether it
-        stands in the request or not, lest somebody find names by guessing them.
+        Texts of the request that are returned unchanged as a whole. In any other text a name is replaced even if the
+        request contains it, so that nobody can find names by guessing.
     refused
-        Texts of a request in whose words it is said what is wrong with it, and nothing of the cluster: names in them
-        stay as they are.
+        Texts of a refused request, which the refusal repeats without showing anything of the cluster: names in them
+        are kept.
     words
-        What messages say beside names, and is no name where it stands alone.
+        Returns the words of messages, which are not taken for names when they stand alone.
     """
 
     def __init__(
@@ -126,18 +125,18 @@ class NameRedactor:
         self._refused = _names_in(refused)
         self._own = _names_in(own) | self._refused
         self._words = (words or words_of_messages)()
-        self._told: dict[str, str] = {text: text for text in echoed}  # beside these: a page says much twice
+        self._told: dict[str, str] = {text: text for text in echoed}  # and a cache: pages repeat many texts
         self._found: dict[str, str] = {}
 
     def text(self, text: str) -> str:
-        """Return a text without the names of what is not seen."""
+        """Return a text with hidden names replaced."""
         told = self._told.get(text)
         if told is None:
             told = self._told[text] = _NAMES.sub(self._replaced, text)
         return told
 
     def values(self, value: Any) -> Any:
-        """Return plain values, and maps of them, without these names."""
+        """Return plain values, also nested, with hidden names replaced."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -158,7 +157,7 @@ class NameRedactor:
             return whole
         *parts, last = _PARTS.split(whole)
         told: list[str] = []
-        inside = mine = False  # of a namespace that is not seen, or of one that is
+        inside = mine = False  # whether the previous part was a hidden, or a visible, namespace
         for name, slash in zip(parts[::2], parts[1::2], strict=True):
             is_namespace = not inside and self._names.is_namespace(name)
             now = is_namespace and not self._visibility.sees(name) and name not in self._refused
@@ -178,23 +177,23 @@ def _names_in(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _named_by(obj: Object, metadata: Object) -> Iterator[str]:
-    """Yield the names of what belongs to an object: its owners, claims, account and groups."""
+    """Yield the names of things related to an object: owners, volume claims, service account and groups."""
     for owner in mappings_in(metadata.get("ownerReferences")):
         name = str(owner.get("name") or "")
         yield name
         if owner.get("kind") in _NUMBERED and "-" in name:
             yield name.rpartition("-")[0]
     for texts in (metadata.get("labels"), metadata.get("annotations")):
-        yield from (value for key, value in mapping_of(texts).items() if _says_name(key) and _is_name(value))
+        yield from (value for key, value in mapping_of(texts).items() if _is_name_key(key) and _is_name(value))
     spec = mapping_of(obj.get("spec"))
     for volume in mappings_in(spec.get("volumes")):
         yield str(mapping_of(volume.get("persistentVolumeClaim")).get("claimName") or "")
     yield str(spec.get("serviceAccountName") or "")
-    yield str(spec.get("schedulerName") or "")  # which those see who see a pod that names it
+    yield str(spec.get("schedulerName") or "")  # visible to anybody who sees a pod that names it
     yield str(mapping_of(spec.get("schedulingGroup")).get("podGroupName") or "")
 
 
-def _says_name(key: object) -> bool:
+def _is_name_key(key: object) -> bool:
     return isinstance(key, str) and _SAYS_NAMES.search(key) is not None
 
 
@@ -208,13 +207,13 @@ def _all(homes: str | frozenset[str]) -> frozenset[str]:
 
 @cache
 def words_of_messages() -> frozenset[str]:
-    """Return the words that the program itself says.
+    """Return the words that occur in the program's own messages and templates, not in docstrings.
 
-    Somebody may call a pod ``memory``. That word alone is not replaced where it stands, lest one tenant blacken the
-    pages of all others; with its namespace in front it is.
+    A pod may be called ``memory``. Such a word is kept where it stands alone, so that one tenant cannot blacken the
+    pages of all others; after its namespace's name it is replaced.
     """
     package = files("vgpu_scheduler")
-    said = [literal for text in _texts(package, ".py") for literal in _LITERAL.findall(text)]
+    said = [literal for text in _texts(package, ".py") for literal in _LITERAL.findall(_DOCSTRING.sub("", text))]
     said += _texts(package / "ui" / "templates", ".html")
     return frozenset(word for text in said for kind in (_WORD, _JOINED) for word in kind.findall(text))
 

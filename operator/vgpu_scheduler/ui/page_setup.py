@@ -1,4 +1,4 @@
-"""What is served, and what pages are made from beside a world."""
+"""What the web server serves: the world, and other sources of pages."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from vgpu_scheduler.ui.prometheus_polling import Ask, PrometheusPoller
 
 @dataclass(frozen=True, slots=True)
 class PageSetup:
-    """What is served.
+    """What the web server serves.
 
     Attributes
     ----------
     current
         The world that pages are made from.
     fresh
-        Returns what is known of the cluster now.
+        Returns a view of the cluster as it is now.
     deletable
-        Returns in which of some namespaces the user may delete pods; None where it makes no difference.
+        Returns the given namespaces in which the user may delete pods; None if that makes no difference.
     look
-        Reads what the doctor's checks need; None where these are not made.
+        Reads the input of the doctor's checks; None if the doctor is not run.
     held
-        Has Prometheus say what was held in the last seconds; None where nobody names one.
+        Asks Prometheus for the usage of the given last seconds; None if no Prometheus is configured.
     """
 
     current: CurrentWorld
@@ -41,16 +41,16 @@ class PageSetup:
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What pages are made from beside what a world says.
+    """The sources of pages besides the world itself.
 
     Attributes
     ----------
     current
         The world.
     doctor_poller
-        What the doctor has found; None where it does not look.
+        Holds the doctor's last result; None if the doctor is not run.
     prometheus_poller
-        What Prometheus knows; None where nobody names one.
+        Holds the last answer of Prometheus; None if none is configured.
     """
 
     current: CurrentWorld

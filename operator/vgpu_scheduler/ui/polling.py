@@ -1,4 +1,4 @@
-"""Refreshes a value that is expensive to find: once a minute at most, and only while somebody reads it."""
+"""Refreshes a value that is expensive to compute: once a minute at most, and only while somebody reads it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Poller"]
-
 _EVERY: Final = 60.0
-"""Seconds between two times."""
+"""Seconds between two refreshes."""
 _Found = TypeVar("_Found")
 
 
 class Poller(Generic[_Found]):
-    """The value that was found last.
+    """Holds the value that was computed last.
 
     Parameters
     ----------
     find
-        Finds it; what goes wrong is part of what it returns.
+        Computes the value; errors are part of its result.
     tell
-        Is awaited when something else was found.
+        Awaited when there is a new value.
     """
 
     def __init__(self, find: Callable[[], Awaitable[_Found]], tell: Callable[[], Awaitable[None]]) -> None:
@@ -33,7 +31,7 @@ class Poller(Generic[_Found]):
         self._found: _Found | None = None
 
     def latest(self) -> _Found | None:
-        """Return the newest value, None while there is none; begin to find another one where it is old."""
+        """Return the last value, None if there is none yet; start a refresh if it is old."""
         if self._finding is None and time.monotonic() >= self._not_before:
             self._finding = asyncio.create_task(self._find_again())
         return self._found
@@ -47,6 +45,6 @@ class Poller(Generic[_Found]):
         await self._tell()
 
     def close(self) -> None:
-        """End what is under way."""
+        """Cancel a refresh in progress."""
         if self._finding is not None:
             self._finding.cancel()

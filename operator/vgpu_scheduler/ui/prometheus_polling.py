@@ -1,4 +1,4 @@
-"""Has Prometheus say now and then what namespaces have held, while somebody looks at it."""
+"""Asks Prometheus once a minute at most what namespaces have held, while somebody looks at the answer."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from vgpu_scheduler.whatif import HeldHours, WorldError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["BEING_ASKED", "DAY", "Ask", "PrometheusPoller", "PrometheusReading"]
-
 DAY: Final = 24 * 3600
-"""Seconds that are looked back."""
+"""The period of the usage query (seconds)."""
 Ask = Callable[[int], Awaitable[Sequence[HeldHours]]]
 
 
 @dataclass(frozen=True, slots=True)
 class PrometheusReading:
-    """What Prometheus has said.
+    """An answer of Prometheus.
 
     Attributes
     ----------
     hours
-        By namespace and model.
+        The usage by namespace and model.
     trouble
-        Why it could not be asked, or that it has not been yet; empty where it has answered.
+        Why there is no usage: an error, or no answer yet; empty if there is.
     pending
-        Whether it is being asked for the first time.
+        Whether Prometheus is being queried for the first time.
     """
 
     hours: Sequence[HeldHours] = ()
@@ -38,18 +36,18 @@ class PrometheusReading:
     pending: bool = False
 
 
-BEING_ASKED: Final = PrometheusReading(trouble="Prometheus is being asked", pending=True)
+BEING_ASKED: Final = PrometheusReading(trouble="Prometheus is being queried", pending=True)
 
 
 class PrometheusPoller(Poller[PrometheusReading]):
-    """What Prometheus has said last.
+    """Holds the last answer of Prometheus.
 
     Parameters
     ----------
     ask
-        Returns what was held in the last seconds.
+        Returns the usage of the given last seconds.
     tell
-        Is awaited when it has said something.
+        Awaited when there is a new answer.
     """
 
     def __init__(self, ask: Ask, tell: Callable[[], Awaitable[None]]) -> None:
@@ -61,6 +59,6 @@ class PrometheusPoller(Poller[PrometheusReading]):
             return PrometheusReading(await self._ask(DAY))
         except WorldError as error:
             return PrometheusReading(trouble=str(error))
-        except Exception:  # whatever it is, the page has more to show than this
-            log.exception("Prometheus could not be asked")
-            return PrometheusReading(trouble="Prometheus could not be asked; the log says why")
+        except Exception:  # whatever fails, the page has more to show than this
+            log.exception("Prometheus could not be queried")
+            return PrometheusReading(trouble="Prometheus could not be queried; the log says why")

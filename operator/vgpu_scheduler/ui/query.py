@@ -1,4 +1,4 @@
-"""What an address asks for: every parameter is known and has one value, or the answer says which is wrong."""
+"""The query of an address: parameters must be known and given once, or the answer names the wrong one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _LONGEST_TEXT = 256 * 1024
 
 
 class RequestText(str):
-    """What a request says, and its answer says again: it tells nobody what they have not said."""
+    """A text of the request that the answer repeats; it is not redacted, because its sender knows it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The parameters of an address.
+    """The query parameters of an address.
 
     Attributes
     ----------
     values
-        By name; those without a value are left out.
+        The values by parameter; empty values are left out.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -47,25 +47,25 @@ class Query:
         Parameters
         ----------
         known
-            Those that the page has.
+            The parameters of the page.
         texts
-            Those of them that may be long.
+            Those of the parameters that may be long.
         prefix
-            Those that begin with this are known, too; empty for none.
+            A prefix of further allowed parameters; empty for none.
         formats
-            As what the page can be had.
+            The formats of the page.
 
         Raises
         ------
         BadQueryError
-            If one is not known, is there twice or is too long.
+            If a parameter is unknown, given twice, or too long.
         """
         found: dict[str, str] = {}
         for name, value in given:
             if name not in {*known, _FORMAT} and not (prefix and name.startswith(prefix)):
                 raise BadQueryError(f"there is no parameter {quoted(name)}{did_you_mean(name, known)}")
             if name in found:
-                raise BadQueryError(f"{name} is there twice")
+                raise BadQueryError(f"{name} is given twice")
             longest = _LONGEST_TEXT if name in texts else _LONGEST
             if len(value) > longest:
                 raise BadQueryError(f"{name} is longer than {longest} characters")
@@ -75,20 +75,20 @@ class Query:
         return query
 
     def get(self, name: str) -> str:
-        """Return a value; empty where there is none."""
+        """Return a value; empty if not given."""
         return self.values.get(name, "")
 
     def echo(self, name: str) -> RequestText:
-        """Return a value to be said again."""
+        """Return a value to repeat in the answer."""
         return RequestText(self.get(name))
 
     def choice(self, name: str, choices: Collection[str]) -> str:
-        """Return one of some values, the first of them where there is none.
+        """Return a value that must be one of some choices; the first choice if not given.
 
         Raises
         ------
         BadQueryError
-            If it is another one.
+            If the value is not one of the choices.
         """
         chosen = self.values.get(name) or next(iter(choices))
         if chosen not in choices:
@@ -98,20 +98,20 @@ class Query:
 
     @property
     def wants_json(self) -> bool:
-        """Whether plain values are asked for."""
+        """Whether JSON is requested."""
         return self.get(_FORMAT) == "json"
 
     @property
     def wants_csv(self) -> bool:
-        """Whether a table for a spreadsheet is asked for."""
+        """Whether CSV is requested."""
         return self.get(_FORMAT) == "csv"
 
     @property
     def wants_text(self) -> bool:
-        """Whether the words of a command are asked for."""
+        """Whether plain text is requested."""
         return self.get(_FORMAT) == "text"
 
     def with_values(self, page: str = "", **changed: str) -> RequestText:
-        """Return the address of the same page, or of another one, with other values, as a link."""
+        """Return a link to the same or another page with changed values."""
         values = {name: value for name, value in {**self.values, **changed}.items() if value}
         return RequestText(f"{page}?{urlencode(values)}")

@@ -1,4 +1,4 @@
-"""What has happened of late: as the times in objects tell it, and as it was seen since the page is served."""
+"""Recent events: from times in objects, and as observed since the page is served."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from vgpu_scheduler.whatif import World, card_name
 
 LATELY: Final = timedelta(hours=1)
 _MOST_SEEN: Final = 5000
-"""Happenings that are remembered of those that no object tells of."""
+"""The most observed events to remember."""
 
 
 class RecentEventKind(StrEnum):
-    """What has happened."""
+    """The kinds of recent events."""
 
     BOUND = "bound"
     """A pod was bound."""
     ENDED = "ended"
-    """A pod that was bound has ended, or is gone."""
+    """A bound pod ended or was deleted."""
     UNHEALTHY = "unhealthy"
     """A card became unhealthy."""
     CAME = "came"
-    """A node came."""
+    """A node was added."""
     WENT = "went"
-    """A node went."""
+    """A node was removed."""
 
 
 _OF_PODS: Final = frozenset({RecentEventKind.BOUND, RecentEventKind.ENDED})
@@ -39,14 +39,14 @@ _OF_PODS: Final = frozenset({RecentEventKind.BOUND, RecentEventKind.ENDED})
 
 @dataclass(frozen=True, slots=True)
 class RecentEvent:
-    """Something that has happened.
+    """A recent event.
 
     Attributes
     ----------
     name
-        The namespace and name of a pod, the name of a node or of a card.
+        ``namespace/name`` of a pod, or the name of a node or card.
     node
-        Where it was; empty for nodes.
+        The node of the pod or card; empty for nodes.
     """
 
     at: datetime
@@ -55,68 +55,68 @@ class RecentEvent:
     node: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """Return it as plain values."""
+        """Return the event as plain values."""
         at = self.at.isoformat(timespec="seconds")
         return {"at": at, "what": self.what.value, "name": self.name, "node": self.node}
 
 
 @dataclass(frozen=True, slots=True)
 class LastHour:
-    """What has happened within the last hour.
+    """The events of the last hour.
 
     Attributes
     ----------
     since
-        Since when it is known what no object tells of: pods and nodes that are gone, and cards that became unhealthy;
-        None where nothing of that kind is known.
+        Since when events that leave no trace in objects are observed: pods and nodes deleted, cards turned unhealthy;
+        None if they are not observed.
     happened
-        The newest first.
+        The events, newest first.
     """
 
     since: datetime | None
     happened: tuple[RecentEvent, ...]
 
     def seen_by(self, visibility: Visibility) -> LastHour:
-        """Return what somebody sees of it: all of nodes and cards, and what befell the pods that are seen."""
+        """Return the part that a visitor sees: all events of nodes and cards, and those of visible pods."""
         if visibility.is_whole:
             return self
         seen = (each for each in self.happened if each.what not in _OF_PODS or visibility.sees_pod(each.name))
         return replace(self, happened=tuple(seen))
 
     def count(self, what: str) -> int:
-        """Return how often something has happened."""
+        """Return how many events of a kind there were."""
         return sum(each.what == what for each in self.happened)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the events as plain values."""
         since = None if self.since is None else self.since.isoformat(timespec="seconds")
         return {"since": since, "happened": [each.as_json() for each in self.happened]}
 
 
 class RecentEvents:
-    """Remembers what was seen to happen.
+    """Observes and remembers events.
 
     Parameters
     ----------
     world
-        As it is at first.
+        The initial world.
     since
-        The time of day at first; None where nothing will happen.
+        The time of day at the start; None for a world that does not change.
     """
 
     def __init__(self, world: World, since: datetime | None) -> None:
         self._since = since
         self._held = {key: held for key in world.pods if (held := _held(world, key)) is not None}
-        self._of_pods = {key: told for key in world.pods if (told := _told_by_pod(world, key))}
-        self._of_nodes = {name: told for name in world.nodes if (told := _told_by_node(world, name))}
+        self._of_pods = {key: told for key in world.pods if (told := _events_of_pod(world, key))}
+        self._of_nodes = {name: told for name in world.nodes if (told := _events_of_node(world, name))}
         self._nodes = set(world.nodes)
         self._sick = _unhealthy(world)
         self._seen: deque[RecentEvent] = deque(maxlen=_MOST_SEEN)
 
     def note(self, world: World, pods: Iterable[str], nodes: Iterable[str], now: datetime) -> None:
-        """Note what has become of some pods and nodes."""
+        """Note what changed for some pods and nodes."""
         for key in pods:
-            _put(self._of_pods, key, _told_by_pod(world, key))
+            _put(self._of_pods, key, _events_of_pod(world, key))
             before, after = self._held.pop(key, None), _held(world, key)
             if after is not None:
                 self._held[key] = after
@@ -125,7 +125,7 @@ class RecentEvents:
             if after is not None and before != after:
                 self._seen.append(RecentEvent(now, RecentEventKind.BOUND, key, after[1]))
         for name in nodes:
-            _put(self._of_nodes, name, _told_by_node(world, name))
+            _put(self._of_nodes, name, _events_of_node(world, name))
             if (name in self._nodes) != (name in world.nodes):
                 self._seen.append(
                     RecentEvent(now, RecentEventKind.CAME if name in world.nodes else RecentEventKind.WENT, name)
@@ -133,7 +133,7 @@ class RecentEvents:
                 self._nodes ^= {name}
 
     def note_all(self, world: World, now: datetime) -> None:
-        """Note what has become of everything; the world may be another one."""
+        """Note what changed for everything, also if the world is a new one."""
         pods, nodes = {*self._held, *self._of_pods, *world.pods}, {*self._nodes, *self._of_nodes, *world.nodes}
         self.note(world, pods, nodes, now)
         before, self._sick = self._sick, _unhealthy(world)
@@ -141,7 +141,7 @@ class RecentEvents:
         self._seen += (RecentEvent(now, RecentEventKind.UNHEALTHY, card, node) for node, card in new)
 
     def lately(self, now: datetime | None) -> LastHour:
-        """Return what has happened within the last hour."""
+        """Return the events of the last hour."""
         if now is None:
             return LastHour(self._since, ())
         first = now - LATELY
@@ -153,11 +153,11 @@ class RecentEvents:
 
 
 def _held(world: World, key: str) -> tuple[str, str] | None:
-    """Return the UID and node of a pod that holds something of cards, or was given room by this scheduler."""
+    """Return UID and node of a pod that holds card shares, or was placed by this scheduler; None otherwise."""
     pod = world.pods.get(key)
     if pod is None or pod.terminal or not pod.node_name or not world.is_served(pod):
         return None
-    return world.first_uid(pod), pod.node_name
+    return pod.uid, pod.node_name
 
 
 def _unhealthy(world: World) -> set[tuple[str, str]]:
@@ -175,8 +175,8 @@ def _put(told: dict[str, tuple[RecentEvent, ...]], name: str, events: tuple[Rece
         told.pop(name, None)
 
 
-def _told_by_pod(world: World, key: str) -> tuple[RecentEvent, ...]:
-    """Return what a pod tells of itself, whenever that was; times are read once, not at each view."""
+def _events_of_pod(world: World, key: str) -> tuple[RecentEvent, ...]:
+    """Return the events in a pod's status, whatever their age; cached, so that times are parsed only once."""
     pod = world.pods.get(key)
     if pod is None or not pod.node_name or not world.is_served(pod):
         return ()
@@ -188,6 +188,6 @@ def _told_by_pod(world: World, key: str) -> tuple[RecentEvent, ...]:
     return tuple(RecentEvent(at, what, key, pod.node_name) for what, at in times.items() if at is not None)
 
 
-def _told_by_node(world: World, name: str) -> tuple[RecentEvent, ...]:
+def _events_of_node(world: World, name: str) -> tuple[RecentEvent, ...]:
     at = parse_time((world.nodes.get(name, {}).get("metadata") or {}).get("creationTimestamp"))
     return () if at is None else (RecentEvent(at, RecentEventKind.CAME, name),)

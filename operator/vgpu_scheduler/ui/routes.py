@@ -1,4 +1,4 @@
-"""Which page is at which address, and what it asks."""
+"""The routes: the address, parameters and maker of each page."""
 
 from __future__ import annotations
 
@@ -32,13 +32,11 @@ from vgpu_scheduler.ui.pages.comparison import PARAMETERS as COMPARED
 from vgpu_scheduler.ui.pages.comparison import TEXTS as EDITED_POLICY
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.namespaces import VALUES, NamespaceQuery
-from vgpu_scheduler.ui.pages.what_if_page import PARAMETERS as SUPPOSED
-from vgpu_scheduler.ui.pages.what_if_page import TEXTS
+from vgpu_scheduler.ui.pages.what_if_query import PARAMETERS as SUPPOSED
+from vgpu_scheduler.ui.pages.what_if_query import TEXTS
 from vgpu_scheduler.ui.prometheus_polling import BEING_ASKED
 from vgpu_scheduler.ui.query import FORMATS, Query
 from vgpu_scheduler.whatif import World
-
-__all__ = ["PAGES", "Page", "titles_for"]
 
 TITLES: Final = {
     "now": "Now",
@@ -48,31 +46,31 @@ TITLES: Final = {
     "policies": "Policies",
     "what-if": "What if",
 }
-"""The pages that all others lead to."""
+"""The pages in the navigation bar."""
 Make = Callable[[World, ClusterView], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How a page is made.
+    """The definition of a page.
 
     Attributes
     ----------
     name
-        Of its template.
+        The name of its template.
     parameters
-        What its address may say.
+        The query parameters that it accepts.
     texts
-        Those of them that may be long: they may come by a form.
+        Those of the parameters that may be long; they may also come by a form.
     is_alone
-        Tells whether it is made of a world of its own, which it may change; such a page stays as it is.
+        Tells whether the query needs a world of its own, which it may change; such a page is not refreshed.
     prefix
-        What other parameters begin with; empty where there are none.
+        The prefix of further parameters; empty if there are none.
     formats
-        As what it can be had.
+        The formats that it offers.
     is_whole
-        Whether it is about the whole cluster, and so for those alone who see all of it: unless somebody has thought
-        about what others may see of a page, that is nothing.
+        Whether only visitors who see the whole cluster may see it. This is the default, so that a new page shows
+        nothing to restricted visitors until somebody has decided what they may see.
     """
 
     name: str
@@ -85,9 +83,9 @@ class Page:
     is_whole: bool = True
 
     def seen_by(self, visitor: Visitor) -> Visitor:
-        """Return as whom a visitor counts: those who see the same share what is kept for them.
+        """Return the visitor as the key for cached answers: visitors with the same visibility share them.
 
-        What is said of a pod depends on whose pods its user may delete, too, and is shared by nobody.
+        A pod's page also depends on where its user may delete pods, so users do not share it.
         """
         return visitor if self.name == "pod" else replace(visitor, user=None)
 
@@ -158,7 +156,7 @@ PAGES: Final = {
     "/pods/{namespace:[^/]+}/{name:[^/]+}": Page(
         "pod",
         _pod,
-        ("node", "forecast", *EDITED),
+        ("node", "forecast", "text", *EDITED),
         ("annotations",),
         lambda query: bool(query.get("edit") or query.get("forecast")),
         AMOUNT,
@@ -177,5 +175,5 @@ _OF_ALL: Final = frozenset(page.name for page in PAGES.values() if page.is_whole
 
 
 def titles_for(visitor: Visitor) -> dict[str, str]:
-    """Return the pages that all others lead to, as far as they are for somebody."""
+    """Return the pages of the navigation bar that a visitor may see."""
     return {name: title for name, title in TITLES.items() if visitor.visibility.is_whole or name not in _OF_ALL}

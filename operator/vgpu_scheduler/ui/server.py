@@ -1,4 +1,4 @@
-"""Serves the pages: to one browser of this machine, or to those whom a guard lets in."""
+"""The web server of the pages: for one browser on this machine, or for users admitted by a guard."""
 
 from __future__ import annotations
 
@@ -38,22 +38,24 @@ LOOPBACK: Final = "127.0.0.1"
 _LONGEST_LINE: Final = 8190
 _MOST_KEPT: Final = 64
 _KEPT_FOR: Final = 5.0
-"""Answers that are kept for as long as nothing changes, and for how many seconds."""
+"""The most answers to cache, and for how many seconds at most."""
 _MOST_MADE, _MOST_MADE_OF_ONE = 128, 16
-"""Pages that are made at a time, and of one user among them: as many as they may have open."""
+"""The most pages to make at a time, in total and for one user: as many as may be open."""
 _LONGEST_ADDRESS: Final = 6000
-"""Characters of an address that a form is turned into, so that it can be sent."""
+"""The longest address (characters) to which a submitted form is redirected."""
 _TOO_LARGE: Final = f"this is larger than {LARGEST // 1024} KiB"
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _VISITOR: Final = web.RequestKey("visitor", Visitor)
 _OWN: Final = web.RequestKey("own", list[str])
 _FIELDS: Final = web.RequestKey("fields", list[str])
-"""What somebody has written who asks: they know it."""
-_ABOUT_ALL: Final = "this page is about the whole cluster: it is shown to those who may list all of its pods and nodes"
+"""The texts of the request's form, which its sender knows already."""
+_ABOUT_ALL: Final = (
+    "this page is about the whole cluster: it is shown only to users who may list all of its pods and nodes"
+)
 _OUT_OF_DATE: Final = "What is shown may be out of date: the page cannot follow the cluster at the moment."
 _Shown = TypeVar("_Shown")
 _Kept = tuple[Visitor, str]
-"""Who has asked, as far as that makes a difference, and for which address."""
+"""The key of a cached answer: the visitor, as far as the answer depends on them, and the address."""
 
 
 async def serve(setup: PageSetup, port: int) -> tuple[web.AppRunner, str]:
@@ -62,12 +64,12 @@ async def serve(setup: PageSetup, port: int) -> tuple[web.AppRunner, str]:
     Parameters
     ----------
     port
-        0 takes a free one.
+        The port; 0 takes a free one.
 
     Returns
     -------
     tuple
-        The runner, to be cleaned up at the end, and the address that lets a browser in.
+        The runner, to be cleaned up at the end, and the address with the key for the browser.
 
     Raises
     ------
@@ -91,26 +93,26 @@ async def serve_guarded(
     context: ssl.SSLContext | None,
     bounds: Bounds | None = None,
 ) -> web.AppRunner:
-    """Serve the pages to those whom a guard lets in.
+    """Serve the pages to users admitted by a guard.
 
     Parameters
     ----------
     address
-        Where to listen; port 0 takes a free one.
+        Host and port to listen on; port 0 takes a free one.
     context
-        What TLS is spoken with; None where it is not.
+        The TLS context; None for plain HTTP.
     bounds
-        What connections are bounded by, if not as usual.
+        The limits of connections; None for the defaults.
 
     Returns
     -------
     aiohttp.web.AppRunner
-        To be cleaned up at the end.
+        The runner, to be cleaned up at the end.
 
     Raises
     ------
     OSError
-        If it cannot listen there.
+        If the server cannot listen there.
     """
     answering = _Answering(setup, guard)
     runner = answering.runner()
@@ -141,8 +143,8 @@ class _Answering:
         self._limit = ConcurrencyLimit(
             _MOST_MADE,
             _MOST_MADE_OF_ONE,
-            "{} pages are being made: ask again soon",
-            "{} pages of yours are being made: ask again soon",
+            "{} pages are being rendered: try again soon",
+            "{} pages of yours are being rendered: try again soon",
         )
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
         self.app[PAGE_SOURCES] = PageSources(setup.current, self._doctor_poller, self._prometheus_poller)
@@ -158,11 +160,11 @@ class _Answering:
             self.app.router.add_get(f"/static/{name}", _static(name, kind))
 
     def runner(self) -> web.AppRunner:
-        """Return what serves."""
+        """Return the runner of the server."""
         return web.AppRunner(
             self.app,
             access_log=None,
-            handler_cancellation=True,  # a stream whose browser is gone ends
+            handler_cancellation=True,  # ends a stream whose browser is gone
             shutdown_timeout=1.0,
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
@@ -177,7 +179,7 @@ class _Answering:
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-        """Answer a request, or say why not: never with a traceback."""
+        """Answer a request; every error becomes a message, never a traceback."""
         transport = request.transport
         self.asked(transport, 1)
         try:
@@ -195,7 +197,7 @@ class _Answering:
             return self._refused(request, HTTPStatus(error.status), told.get(HTTPStatus(error.status), error.reason))
         except Exception:
             log.exception("%s", quoted(request.path))
-            message = "this page could not be made; the log says why"
+            message = "this page could not be rendered; the log says why"
             return self._refused(request, HTTPStatus.INTERNAL_SERVER_ERROR, message)
         finally:
             self.asked(transport, -1)
@@ -233,7 +235,7 @@ class _Answering:
         return handle
 
     async def _made_once(self, key: _Kept, page: Page, request: web.Request, query: Query) -> web.Response:
-        """Make a page; all who ask for it before it is made, as all do who have it open, get the same one."""
+        """Make a page; requests for the same page share it while it is being made."""
         if page.is_alone(query):
             return await self._made(page, request, query)
         pages = self._making
@@ -245,14 +247,14 @@ class _Answering:
             def forget(made: asyncio.Task[web.Response]) -> None:
                 self._limit.end(user)
                 pages.pop(key, None)
-                _ = made.cancelled() or made.exception()  # it may be that nobody waits for it any more
+                _ = made.cancelled() or made.exception()  # retrieve the error, although maybe nobody waits for it
 
             making = pages[key] = asyncio.create_task(self._made(page, request, query))
             making.add_done_callback(forget)
-        return await asyncio.shield(making)  # others wait for it, too
+        return await asyncio.shield(making)  # one cancelled request must not cancel the others
 
     def _age(self) -> tuple[int, int]:
-        """Return what answers are kept for: as long as nothing changes, and not so long that ages are wrong."""
+        """Return a value that changes when cached answers expire: with each generation, and every few seconds."""
         return self._setup.current.generation, int(time.monotonic() / _KEPT_FOR)
 
     async def _made(self, page: Page, request: web.Request, query: Query) -> web.Response:
@@ -273,7 +275,7 @@ class _Answering:
             request[_OWN] = [shown.own]
         redactor = self._redactor(request)
         if query.wants_json:
-            text = await asyncio.to_thread(lambda: json.dumps(_redacted(shown.as_json(), redactor), indent=2))
+            text = await asyncio.to_thread(lambda: json.dumps(_redacted(_plain(shown, query), redactor), indent=2))
             return web.Response(text=f"{text}\n", content_type=JSON)
         if query.wants_csv:
             return web.Response(text=_redacted(shown.as_csv(), redactor), content_type="text/csv")
@@ -288,29 +290,29 @@ class _Answering:
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
     async def _alone(self, ask: Question[_Shown], visitor: Visitor) -> _Shown:
-        """Ask something of a world of its own."""
+        """Answer a question on a new world, in the what-if thread."""
         view = self._setup.fresh()
         return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user_name)
 
     def _redactor(self, request: web.Request, *, is_refusal: bool = False) -> NameRedactor | None:
-        """Return what goes over all that is told; None where all may be seen.
+        """Return the redactor of names for a request; None if the visitor sees everything.
 
         Parameters
         ----------
         is_refusal
-            It is said what is wrong with the request, in its words, and nothing of the cluster.
+            Whether the answer only repeats the request to say what is wrong with it, and shows nothing of the cluster.
         """
         visitor = request.get(_VISITOR)
         if visitor is None or visitor.visibility.is_whole:
             return None
-        assert self.guard.names is not None, "nobody hides what nobody knows"
+        assert self.guard.names is not None, "nothing is hidden without a key"
         said = [request.path, *request.query.values(), *request.get(_FIELDS, ())]
         return NameRedactor(
             self.guard.names, visitor.visibility, request.get(_OWN, ()), said, said if is_refusal else ()
         )
 
     def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
-        """Return the answer that says why there is no other one."""
+        """Return the answer to a refused request."""
         redactor = self._redactor(request, is_refusal=True)
         takes_tokens = status == HTTPStatus.UNAUTHORIZED and self.guard.names is not None
         headers = {"WWW-Authenticate": "Bearer"} if takes_tokens else {}
@@ -330,12 +332,17 @@ def _visitor(request: web.Request) -> Visitor:
     return request[_VISITOR]
 
 
+def _plain(shown: Any, query: Query) -> Any:
+    """Return a page as plain values, with its text if the query wants both."""
+    return {**shown.as_json(), "text": shown.as_text()} if query.get("text") else shown.as_json()
+
+
 def _redacted(value: Any, redactor: NameRedactor | None) -> Any:
     return value if redactor is None else redactor.values(value)
 
 
 def _again(answer: web.Response) -> web.Response:
-    """Return an answer that can be sent: each is sent once."""
+    """Return a copy of an answer, because each response can be sent only once."""
     return web.Response(body=answer.body, content_type=answer.content_type, charset="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What many objects say alike, kept once: pods of one template differ in little."""
+"""Shares equal values between objects, because pods of one template differ little."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["SharedValues"]
-
 _LEVELS: Final = 50
-"""Of an object whose parts are shared; what is deeper stays as it is."""
+"""The nesting depth of an object down to which its parts are shared."""
 _MOST: Final = 1024
-"""Parts in a generation."""
+"""The most parts in a generation of the cache."""
 
 
 class SharedValues:
-    """Values as JSON has them, of which equal ones are the same object; nobody may change them in place.
+    """A cache that makes equal JSON values the same object; shared values must not be modified.
 
-    The parts that were met last are known, so that this takes little memory itself.
+    It remembers only the parts used last, so that it needs little memory itself.
     """
 
     def __init__(self) -> None:
@@ -26,12 +24,12 @@ class SharedValues:
         self._before: dict[bytes, Any] = {}
 
     def share(self, value: Any, levels: int = _LEVELS) -> Any:
-        """Return a value whose parts are those that are known, where these say the same.
+        """Return an equal value built from shared parts.
 
         Parameters
         ----------
         levels
-            How many of it are shared.
+            The nesting depth down to which parts are shared.
         """
         if isinstance(value, str):
             return sys.intern(value)
@@ -44,7 +42,7 @@ class SharedValues:
         return value
 
     def _once(self, key: bytes, value: Any) -> Any:
-        """Return the value that is known for a key: of what its parts are, which live as long as it does."""
+        """Return the cached value for a key: the ids of the parts, which live as long as the value does."""
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= _MOST:

@@ -1,4 +1,4 @@
-"""Tells browsers by server-sent events that their pages may show something else by now."""
+"""Server-sent events that tell browsers when their pages may have changed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.current import CurrentWorld
 
 MOST: Final = 64
-"""Streams that are open at a time."""
+"""The most open streams."""
 _MOST_OF_ONE: Final = 16
-"""Of one user among them, where there are several."""
+"""The most open streams of one user."""
 _PAUSE: Final = 0.25
 """Seconds between two events."""
 _STILL_THERE: Final = 15.0
-"""Seconds of silence after which a comment is sent."""
+"""Seconds of silence after which a comment is sent to keep the connection alive."""
 _RETRY: Final = b"retry: 1000\n\n"
 
 
@@ -28,7 +28,7 @@ class Streams:
     Parameters
     ----------
     lasts
-        Seconds after which a stream ends, and its browser asks again; None for ever.
+        Seconds after which a stream ends and its browser reconnects; None for no limit.
     """
 
     def __init__(self, current: CurrentWorld, lasts: float | None) -> None:
@@ -43,19 +43,20 @@ class Streams:
         )
 
     async def follow(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Send the generation, now and whenever there is another one: that something has changed, and nothing else.
+        """Send the number of the generation, now and whenever it rises; the events carry no other data.
 
         Raises
         ------
         RefusedError
-            If there are too many streams already.
+            If too many streams are open.
         """
         with self._limit.held(visitor.user_name):
             answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
             task = asyncio.create_task(self._send(request, answer))
             self._open.add(task)
             try:
-                await asyncio.wait_for(task, self._lasts)
+                async with asyncio.timeout(self._lasts):  # wait_for may lose cancellations before Python 3.12
+                    await task
             except (asyncio.CancelledError, ConnectionError, TimeoutError):
                 task.cancel()
                 if (own := asyncio.current_task()) is not None and own.cancelling():
@@ -70,7 +71,8 @@ class Streams:
         shown = 0
         while True:
             try:
-                shown = await asyncio.wait_for(self._current.later_than(shown), _STILL_THERE)
+                async with asyncio.timeout(_STILL_THERE):
+                    shown = await self._current.later_than(shown)
             except TimeoutError:
                 await answer.write(b":\n\n")
                 continue

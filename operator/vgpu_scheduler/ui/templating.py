@@ -1,4 +1,4 @@
-"""Values as HTML: everything that is put into a template is escaped."""
+"""HTML templates, which escape every value."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from vgpu_scheduler.kube import parse_time
 from vgpu_scheduler.ui.name_redaction import NameRedactor
 from vgpu_scheduler.ui.query import RequestText
 
-__all__ = ["render"]
-
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _STEPS: Final = 20
 
 
 def _age(created: str, now: datetime | None) -> str:
-    """Return for how long something has been there, as kubectl writes it."""
-    came = parse_time(created)  # files may say anything
+    """Return an age as kubectl writes it."""
+    came = parse_time(created)  # files may contain anything
     if came is None or now is None:
         return "-"
     seconds = max(int((now - came).total_seconds()), 0)
@@ -35,12 +33,12 @@ def _age(created: str, now: datetime | None) -> str:
 
 
 def _step(percent: int) -> int:
-    """Return the width of a bar in steps of five percent."""
+    """Return a percentage rounded to steps of five, as the width of a bar."""
     return 5 * min(max(round(percent * _STEPS / 100), 0), _STEPS)
 
 
 def _part(text: str) -> str:
-    """Write a text as one part of a path."""
+    """Quote a text as one segment of a path."""
     return quote(text, safe="")
 
 
@@ -48,7 +46,7 @@ _REDACTOR: ContextVar[NameRedactor | None] = ContextVar("redactor", default=None
 
 
 def _redacted(value: Any) -> Any:
-    """Return a value that is put into a template as it may be shown; what macros made of values was so already."""
+    """Redact a value that a template inserts; the output of macros is redacted already."""
     redactor = _REDACTOR.get()
     if redactor is None or isinstance(value, int | float | Markup | Undefined | RequestText):
         return value
@@ -67,12 +65,12 @@ _ENVIRONMENT.filters |= {"age": _age, "step": _step, "part": _part}
 
 
 def render(template: str, values: Mapping[str, Any], redactor: NameRedactor | None = None) -> str:
-    """Return a page.
+    """Render a template.
 
     Parameters
     ----------
     redactor
-        What every value goes through; None where all may be seen.
+        Redacts every value; None if the visitor sees everything.
     """
     before = _REDACTOR.set(redactor)
     try:

@@ -1,4 +1,4 @@
-"""How much of a cluster somebody sees: all of it, or the pods of some namespaces and of all others only amounts."""
+"""How much of a cluster a visitor sees: everything, or pods of some namespaces and only amounts of the others."""
 
 from __future__ import annotations
 
@@ -12,40 +12,38 @@ from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.whatif.world import usage
 
-__all__ = ["EVERYTHING", "Visibility"]
-
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What somebody sees.
+    """What a visitor sees.
 
     Attributes
     ----------
     namespaces
-        Those whose objects are seen by name; None for all, and what belongs to none.
+        The namespaces whose objects are shown by name; None for all namespaces and cluster-scoped objects.
     """
 
     namespaces: frozenset[str] | None = None
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is seen."""
+        """Whether the visitor sees everything."""
         return self.namespaces is None
 
     def sees(self, namespace: str) -> bool:
-        """Tell whether the objects of a namespace are seen."""
+        """Tell whether the visitor sees the objects of a namespace."""
         return self.namespaces is None or namespace in self.namespaces
 
     def sees_pod(self, key: str) -> bool:
-        """Tell whether a pod is seen, by its namespace and name."""
+        """Tell whether the visitor sees a pod (``namespace/name``)."""
         return self.sees(key.partition("/")[0])
 
     def named(self, key: str) -> str:
-        """Return what a pod is called."""
+        """Return the name to show for a pod."""
         return key if self.sees_pod(key) else OTHERS
 
     def cards(self, cards: Iterable[usage.CardUsage]) -> list[usage.CardUsage]:
-        """Return cards with the names of the pods that are seen, and after these one word for each of the others."""
+        """Return cards with the names of visible pods, followed by one placeholder for each hidden pod."""
         return list(cards) if self.is_whole else [replace(card, pods=self._pods(card.pods)) for card in cards]
 
     def _pods(self, pods: Sequence[str]) -> tuple[str, ...]:
@@ -53,15 +51,15 @@ class Visibility:
         return (*seen, *[OTHERS] * (len(pods) - len(seen)))
 
     def check(self, namespace: str) -> None:
-        """Refuse to say anything of a namespace, whether it is there or not.
+        """Refuse a request about a namespace, whether it exists or not.
 
         Raises
         ------
         RefusedError
-            If its objects are not seen.
+            If the visitor does not see its objects.
         """
         if not self.sees(namespace):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"you may see no pods of a namespace {quoted(namespace)}")
+            raise RefusedError(HTTPStatus.FORBIDDEN, f"you may not see pods of namespace {quoted(namespace)}")
 
 
 EVERYTHING: Final = Visibility()

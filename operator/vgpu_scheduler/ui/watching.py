@@ -1,4 +1,4 @@
-"""Lists and watches all objects of one kind as they are written."""
+"""Lists and watches all objects of one kind, undecoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
-from vgpu_scheduler.reading.lists import MissingList, right_to_list
+from vgpu_scheduler.reading.lists import MissingList, resource_at
 from vgpu_scheduler.reading.view import where_listed
 from vgpu_scheduler.ui.shared_values import SharedValues
 
@@ -21,37 +21,41 @@ log = logging.getLogger(__name__)
 Key = tuple[str, str]
 """Namespace and name."""
 _LOOK_AGAIN: Final = 30.0
-"""Seconds between two lists of a kind that cannot be watched, or could not be seen."""
-_LIST_AFTER: Final[Mapping[int, float]] = {HTTPStatus.GONE: 0.0, HTTPStatus.FORBIDDEN: _LOOK_AGAIN}
-"""After how many seconds a kind is listed anew whose watch was refused."""
+"""Seconds between two lists of a kind that cannot be watched or listed."""
+_LIST_AFTER: Final[Mapping[int, float]] = {
+    HTTPStatus.GONE: 0.0,
+    HTTPStatus.NOT_FOUND: 0.0,  # its CRD was deleted
+    HTTPStatus.FORBIDDEN: _LOOK_AGAIN,
+}
+"""Seconds to wait before listing a kind again, by the status with which its watch was refused."""
 
 
 class ObjectHandler(Protocol):
-    """Whom a watch tells what it sees."""
+    """Is told what watches observe."""
 
     def listed(self, watch: KindWatch) -> None:
-        """Take in that all objects of a kind were listed, or cannot be."""
+        """Note that a kind was listed, or cannot be listed."""
 
     def changed(self, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
-        """Take in that an object has changed, or is gone."""
+        """Note that an object changed or was deleted."""
 
     def broken(self, kind: str, error: str) -> None:
-        """Take in that a kind cannot be watched at the moment; empty where it can be again."""
+        """Note why a kind cannot be watched at the moment; an empty text means that it can be again."""
 
 
 class KindWatch:
-    """Keeps the objects of one kind.
+    """Holds the objects of one kind, up to date.
 
     Attributes
     ----------
     objects
-        The objects as they are written.
+        The objects as the API server sends them, by namespace and name.
     missing
-        Why they are not listed; None where they are.
+        Why the objects are not listed; None if they are.
     served
-        Whether the API server knows the kind.
+        Whether the API server serves the kind.
     ahead
-        How far the API server's clock is before this one's.
+        How far the API server's clock is ahead of this machine's.
     """
 
     def __init__(self, api: ApiClient, kind: str, path: str) -> None:
@@ -60,7 +64,7 @@ class KindWatch:
         self._path = path
         self._version = ""
         self._values = SharedValues()
-        self._list_after: float | None = None  # seconds; None where it is watched
+        self._list_after: float | None = None  # seconds until the next list; None while the kind is watched
         self.objects: dict[Key, dict[str, Any]] = {}
         self.missing: MissingList | None = None
         self.served = False
@@ -74,20 +78,20 @@ class KindWatch:
         ApiUnreachableError
             If the API server does not answer.
         """
-        found = await list_objects(self._api, [self._path])
+        found = await list_objects(self._api, self._path)
         self.served = found.served
         self._version = found.version
         self._list_after = None if found.version else _LOOK_AGAIN
         self.missing = None
         if found.refusal is not None and not is_optional(self.kind):
-            self.missing = found.missing(right_to_list(self._path), where_listed(self.kind))
+            self.missing = MissingList(resource_at(self._path), found.error, where_listed(self.kind))
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
         listed = (self._kept(decode_json(item)) for item in found.items)
         self.objects = {key_of(obj): obj for obj in listed}
 
     async def run(self, observer: ObjectHandler) -> None:
-        """Watch until cancelled; what was listed is followed from there on."""
+        """Watch until cancelled, from the version of the last list on."""
         backoff, failures = watch_backoff(), 0
         while True:
             problem, retry_after = "", None
@@ -104,11 +108,11 @@ class KindWatch:
                 problem = "" if self._list_after is not None else str(error)
             except ApiUnreachableError as error:
                 problem = str(error)
-            except Exception as error:  # whatever it is, these objects must go on to be followed
-                log.exception("watch of %s broke off and begins anew", self._path)
+            except Exception as error:  # whatever fails, these objects must stay up to date
+                log.exception("watch of %s failed and is restarted", self._path)
                 self._list_after, problem = 0.0, f"{type(error).__name__}: {error}"
             failures += bool(problem)
-            if failures > 1:  # one watch that ends is nothing to speak of
+            if failures > 1:  # a single watch that ends is not worth a message
                 observer.broken(self.kind, problem)
             await backoff.sleep(retry_after)
 
@@ -121,7 +125,7 @@ class KindWatch:
             observer.listed(self)
 
     async def _watch(self, observer: ObjectHandler) -> bool:
-        """Follow one watch to its end; tell whether something came, and it may be resumed."""
+        """Follow one watch to its end; return whether it delivered anything and may be resumed."""
         came = False
         async with watch(self._api, self._path, self._version) as lines:
             observer.broken(self.kind, "")
@@ -133,7 +137,7 @@ class KindWatch:
         return came
 
     def _take(self, event: Mapping[str, Any], observer: ObjectHandler) -> bool:
-        """Take in one event; tell whether the watch goes on."""
+        """Apply one event; return whether the watch goes on."""
         obj = event.get("object") or {}
         if event.get("type") == "ERROR":
             log.info("watch of %s: %s", self._path, obj.get("message"))
@@ -152,13 +156,13 @@ class KindWatch:
         return True
 
     def _kept(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """Return an object as it is kept: what it says as others do is there once."""
+        """Return an object in the form to keep: values equal to those of other objects are shared."""
         kept: dict[str, Any] = self._values.share(_without_owners(with_kind(self.kind, obj)))
         return kept
 
 
 def _without_owners(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without who owns its fields, which matters of pods that are nominated to a node alone."""
+    """Return an object without its managed fields, which matter only for pods nominated to a node."""
     metadata, status = obj.get("metadata"), obj.get("status")
     is_nominated = isinstance(status, dict) and bool(status.get("nominatedNodeName"))
     if isinstance(metadata, dict) and not is_nominated:

@@ -1,4 +1,4 @@
-"""Computes what would be if: in a world of its own, in a thread of its own, one question after the other."""
+"""Answers what-if questions, each on a world of its own, one after the other in one thread."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.errors import RefusedError
 
 _MOST: Final = 4
-"""Questions that wait for their turn, the one that is being answered included."""
+"""The most questions in the queue, including the one being answered."""
 _MOST_OF_ONE: Final = 2
-"""Of one user among them, where there are several."""
+"""The most of them for one user."""
 _SECONDS: Final = 20.0
 _Answer = TypeVar("_Answer")
 
 
 class WhatIfThread:
-    """The thread, and how many wait for it."""
+    """The thread and its queue."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "what if")
         self._limit = ConcurrencyLimit(
             _MOST,
             _MOST_OF_ONE,
-            "{} questions of this kind are being answered: ask again soon",
-            "{} questions of yours are being answered: ask again soon",
+            "{} questions of this kind are being answered: try again soon",
+            "{} questions of yours are being answered: try again soon",
         )
 
     async def ask(self, work: Callable[[], _Answer], user: str | None = None) -> _Answer:
-        """Return what some work results in.
+        """Run a function in the thread, and return its result.
 
         Parameters
         ----------
         user
-            Who asks, where there are several users; None where there is one.
+            The name of the user; None if the page has a single user.
 
         Raises
         ------
         RefusedError
-            If too many wait already.
+            If the queue is full.
         """
         self._limit.begin(user)
 
         def end(asked: asyncio.Future[_Answer]) -> None:
             self._limit.end(user)
             if not asked.cancelled():
-                asked.exception()  # somebody who is gone does not ask for it
+                asked.exception()  # retrieve the error, although maybe nobody waits for it
 
         asked = asyncio.get_running_loop().run_in_executor(self._thread, work)
         asked.add_done_callback(end)
-        return await asyncio.shield(asked)  # it has its turn until it ends, whoever is gone meanwhile
+        return await asyncio.shield(asked)  # it counts until it ends, even if its caller is cancelled
 
     def close(self) -> None:
         """End the thread."""
@@ -62,12 +62,12 @@ class WhatIfThread:
 
 
 def until_too_long(instead: str) -> Callable[[object], None]:
-    """Return what is called with each step of some work, and ends it where it takes too long.
+    """Return a function that raises once a time limit is over; call it at each step of a computation.
 
     Parameters
     ----------
     instead
-        What somebody can do who wants to know nevertheless.
+        What the user can do instead, for the message.
     """
     end = time.monotonic() + _SECONDS
 

@@ -1,21 +1,21 @@
-"""Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be.
+"""What-if questions to the engine: simulations, explanations and tests of policies.
 
 Each subpackage needs only those above it:
 
-- ``objects``: objects of Kubernetes as files have them
-- ``workloads``: the pods that controllers make of jobs and the like
-- ``world``: a cluster in memory that is read, changed, simulated and counted
-- ``traces``: clusters and pods of traces, replayed
-- ``reasons``: what keeps a pod from nodes and cards
+- ``objects``: Kubernetes objects as written in files
+- ``workloads``: the pods that controllers create for workloads
+- ``world``: a cluster in memory, which is loaded, changed, simulated and counted
+- ``traces``: replays of clusters and pods from traces
+- ``reasons``: causes that keep a pod from nodes and cards
 - ``moves``: moves of pods that make room for others
-- ``advice``: what would help a pod that waits, one module per kind of change
-- ``conditions``: what would help by the condition of a pod, for those who may not see the nodes
+- ``advice``: remedies for a waiting pod, one module per kind of change
+- ``conditions``: remedies derived from a pod's condition, for readers who may not see nodes
 - ``explanation``: why a pod waits, or is where it is
-- ``policy_checks``: unit tests of policies, and what of a policy matches nothing
+- ``policy_checks``: unit tests of policies, and policy fields that match nothing
 """
 
 from vgpu_scheduler.whatif.advice.remedies import remedies
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyType
 from vgpu_scheduler.whatif.conditions.remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.conditions.tenant import (
     counted_for_quotas,
@@ -25,15 +25,16 @@ from vgpu_scheduler.whatif.conditions.tenant import (
     quotas_of,
 )
 from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
-from vgpu_scheduler.whatif.explanation.explanation import Explanation, explain_bound, explain_pod, held_cards
+from vgpu_scheduler.whatif.explanation.cards import held_cards
+from vgpu_scheduler.whatif.explanation.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.explanation.preempting import PreemptionOutlook, take_up_preemptions
 from vgpu_scheduler.whatif.moves.defrag import Plan, defrag
-from vgpu_scheduler.whatif.moves.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepKind, make_room
-from vgpu_scheduler.whatif.objects.admission import refusals
+from vgpu_scheduler.whatif.moves.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepType, make_room
+from vgpu_scheduler.whatif.objects.admission import missing_class, refusals
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.fields import unknown_fields
 from vgpu_scheduler.whatif.objects.objects import FileObject, WorldError, flatten
-from vgpu_scheduler.whatif.objects.read_times import kinds_read, newest_time, read_at, when_read
+from vgpu_scheduler.whatif.objects.read_times import KNOWN_FROM, kinds_read, newest_time, pods_since, read_at, when_read
 from vgpu_scheduler.whatif.policy_checks.cases import (
     Case,
     CaseError,
@@ -67,6 +68,7 @@ from vgpu_scheduler.whatif.world.victims import nameless, victim_row
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = [
+    "KNOWN_FROM",
     "MOST_COPIES",
     "MOST_MOVES",
     "WORKLOADS",
@@ -86,9 +88,9 @@ __all__ = [
     "PodSet",
     "PreemptionOutlook",
     "Remedy",
-    "RemedyKind",
+    "RemedyType",
     "RoomPlan",
-    "StepKind",
+    "StepType",
     "WorkloadPods",
     "World",
     "WorldError",
@@ -119,12 +121,14 @@ __all__ = [
     "make_dialect",
     "make_room",
     "matches_nothing",
+    "missing_class",
     "nameless",
     "newest_time",
     "number",
     "place",
     "place_copies",
     "pods_of",
+    "pods_since",
     "policy_remedies",
     "quotas_in_the_way",
     "quotas_of",

@@ -71,7 +71,7 @@ def in_range(amounts: Amounts, name: str) -> bool:
 
 
 def memory_of(amounts: Amounts, name: str, factor: int) -> int | None:
-    """MiB; 0 for what is no whole number, as for nothing, and None where HAMi gives up on the whole container."""
+    """MiB; 0 for what is not a whole number, as for nothing, and None where HAMi gives up on the whole container."""
     amount = amounts.number.get(name, 0)
     return amount * factor if 0 <= amount <= INT32 // factor else None
 

@@ -134,7 +134,7 @@ class Amd(Maker):
         return 1 <= amounts.number.get(self.cores, 100) <= 100
 
     def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
-        """Return what a container asks for; what is no percentage of a card is refused."""
+        """Return what a container asks for; what is not a percentage of a card is refused."""
         found, bad = super().ask(resources, switch)
         amounts = self.amounts(resources)
         asks = amounts.number.get(self.count, 0) > 0

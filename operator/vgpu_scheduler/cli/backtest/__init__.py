@@ -1,1 +1,1 @@
-"""Replays what happened to a cluster under other policies."""
+"""Replays the history of a cluster under other policies."""

@@ -40,11 +40,11 @@ def run(  # noqa: PLR0913 - one for each option of the command
     processes: int | None,
     output: str,
 ) -> None:
-    """Replay a history under each policy, and say what each would have meant."""
+    """Replay a history under each policy, and print the results."""
     source = Source(logs, snapshot, config)
     with exit_on_error():
         contenders = {name: _read(path) for name, path in _named(policies).items()}
-        progress("the log is read")
+        progress("reading the log")
         found = find(source)
         without_effect = [
             text
@@ -62,8 +62,8 @@ def run(  # noqa: PLR0913 - one for each option of the command
         with progress_bar(f"{len(tasks)} replays", len(tasks)) as bar:
             results = carried_out(source, found, tasks, processes, bar.advance)
     agreement = next((each for each in results if isinstance(each, Agreement)), None)
-    courses = [each for each in results if isinstance(each, ReplayResult)]
-    groups = [courses[begin : begin + len(seeds)] for begin in range(0, len(courses), len(seeds))]
+    replays = [each for each in results if isinstance(each, ReplayResult)]
+    groups = [replays[begin : begin + len(seeds)] for begin in range(0, len(replays), len(seeds))]
     under = [
         PolicyResult(name, [title(policy) for policy in theirs], group[0], compared(groups[0], group, seed))
         for (name, theirs), group in zip(contenders.items(), groups[1:], strict=True)
@@ -78,11 +78,11 @@ def run(  # noqa: PLR0913 - one for each option of the command
 
 
 def _named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the files of policies by what tables call them."""
+    """Return the policy files by their names in tables."""
     found: dict[str, Path] = {}
     for path in paths:
         if path.stem in found:
-            raise FileError(f"--policy: two are called {path.stem}: rename a file")
+            raise FileError(f"--policy: two files are called {path.stem}: rename one")
         found[path.stem] = path
     return found
 
@@ -93,7 +93,7 @@ def _read(path: Path) -> tuple[PolicyResource, ...]:
     Raises
     ------
     FileError
-        If there is none, something else, or one that cannot be understood.
+        If there is no policy, another kind of object, or a policy that cannot be understood.
     """
     found = []
     for obj in read_policies(path):
@@ -105,12 +105,12 @@ def _read(path: Path) -> tuple[PolicyResource, ...]:
 
 
 def _without_preemption(policies: Sequence[PolicyResource], options: EngineOptions) -> Iterator[str]:
-    """Yield a sentence for each policy that lets pods evict others, where the settings let nobody."""
+    """Yield a sentence for each policy with preemption, if the settings turn preemption off."""
     for policy in policies:
         if not options.preemption and policy.spec is not None and policy.spec.preemption is not None:
             yield (
-                f"{title(policy)}: spec.preemption evicts nobody here, for the setting preemption is off: a file with"
-                " preemption: true as --config tries it"
+                f"{title(policy)}: spec.preemption evicts no pods here, because the setting preemption is off: "
+                "set preemption: true in the file of --config to try it"
             )
 
 
@@ -130,4 +130,4 @@ def _about_nobody(policies: Sequence[PolicyResource], history: History) -> Itera
             and any(policy.selects_namespace(pod.namespace, each) for each in labels[pod.namespace])
             for pod in pods
         ):
-            yield f"{title(policy)} is about no pod of the log"
+            yield f"{title(policy)} applies to no pod of the log"

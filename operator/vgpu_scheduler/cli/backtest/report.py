@@ -1,4 +1,4 @@
-"""What a back-test came to, as values that are shown in several ways."""
+"""The result of a back-test, as values for several output formats."""
 
 from __future__ import annotations
 
@@ -13,47 +13,45 @@ from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, MeasureComparison, measured
 from vgpu_scheduler.kube import rfc3339
 
-__all__ = ["BacktestDocument", "PolicyResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """What the policies of one file would have meant.
+    """The result for the policies of one file.
 
     Attributes
     ----------
     name
-        What it is called.
+        The name of the file.
     policies
-        Those in it, as messages call them.
-    course
-        What the replay came to.
+        The names of its policies in messages.
+    result
+        The result of the replay.
     compared
-        With the replay under the policies of the history.
+        The comparison with the replay under the policies of the history.
     """
 
     name: str
     policies: Sequence[str]
-    course: ReplayResult
+    result: ReplayResult
     compared: Sequence[MeasureComparison]
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestDocument:
-    """What a back-test came to.
+    """The result of a back-test.
 
     Attributes
     ----------
     found
         The history.
     agreement
-        How far the engine decides what the history says; None where it has no decisions.
+        How far the engine's decisions agree with the history's; None if the history has no decisions.
     before
         The replay under the policies of the history.
     under
-        Those under others.
+        The results under other policies.
     resamples
-        How many resampled histories the intervals are over; 0 where they are over blocks of what was replayed.
+        The number of resampled histories behind the intervals; 0 if they come from blocks of one replay.
     """
 
     found: LoadedHistory
@@ -69,38 +67,38 @@ class BacktestDocument:
 
     @property
     def ended(self) -> datetime:
-        """When it ends."""
+        """When the history ends."""
         return datetime.fromtimestamp(self.found.history.ended, UTC)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it ends when it begins: a mean over no time is none."""
+        """Whether the history spans no time, so that there are no means over time."""
         return self.found.history.ended <= self.found.history.began
 
     @property
     def arrived(self) -> int:
-        """How many pods arrived, or waited in the beginning."""
+        """How many pods arrived, or were waiting at the beginning."""
         history = self.found.history
         return sum(isinstance(each, Arrived) for each in (*history.first, *history.events))
 
     @property
     def placed(self) -> tuple[int, int]:
-        """How many pods the history placed: of those that arrived, and of others, which were there in the beginning."""
+        """How many pods the history placed: among those that arrived, and among those there from the beginning."""
         history = self.found.history
         arrived = {each.pod.uid for each in (*history.first, *history.events) if isinstance(each, Arrived)}
-        placed = [uid for uid, stay in history.stays().items() if stay.placed is not None]
+        placed = [uid for uid, lifetime in history.pod_lifetimes().items() if lifetime.placed is not None]
         of_arrived = sum(uid in arrived for uid in placed)
         return of_arrived, len(placed) - of_arrived
 
     @property
     def lacked(self) -> Mapping[str, int]:
-        """What any of the replays lacked."""
-        every = [self.before.lacked, *(each.course.lacked for each in self.under)]
+        """What replays lacked, with the largest count of any replay."""
+        every = [self.before.lacked, *(each.result.lacked for each in self.under)]
         every += [] if self.agreement is None else [self.agreement.lacked]
         return {text: max(each.get(text, 0) for each in every) for text in sorted({t for each in every for t in each})}
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values."""
         agreement = None
         if self.agreement is not None:
             differences = [asdict(each) for each in self.agreement.differences]

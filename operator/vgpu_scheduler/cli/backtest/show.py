@@ -1,4 +1,4 @@
-"""A back-test for people: tables for a terminal, and a report in Markdown for a team."""
+"""A back-test for people: tables on a terminal, and a report in Markdown."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vgpu_scheduler.model import counted, measured_duration
 
 _VERDICTS: Final = {-1: "worse", 0: "", 1: "better"}
 _MOST_GROUPS: Final = 12
-"""Groups of pods in a table that is not wide: those with the most pods."""
+"""The most groups of pods in a table that is not wide: those with the most pods."""
 _MOST_DIFFERENCES: Final = 5
 _HEAD: Final = ("measure", "pods", "log's policies", "with {}", "difference", "")
 _ASSUMPTIONS: Final = (
-    "A placed pod stays as long as it did, from when it is placed here. One never placed gives up when it did.",
-    "Pods are bound and victims are gone at once. A victim with a controller comes again and runs its whole time anew.",
-    "Arrivals are those of the log: nobody asks for other things, or comes at another time, because of a policy.",
+    "A placed pod runs as long as in the log, from its placement here. Others are deleted when they were in the log.",
+    "Pods are bound and victims end at once. A victim with a controller is recreated and runs its whole time again.",
+    "Arrivals are those of the log: no pod asks for other resources, or arrives at another time, because of a policy.",
 )
-_NO_TIME: Final = "It spans no time: there is nothing to measure, neither what is given out nor how long pods wait."
+_NO_TIME: Final = "It spans no time, so neither allocated cards nor waiting times can be measured."
 
 
 def show(report: BacktestDocument, *, wide: bool) -> None:
-    """Print it as tables."""
+    """Print the report as tables."""
     for line in _lines(report, wide=wide):
         click.echo(line)
 
@@ -51,11 +51,11 @@ def _lines(report: BacktestDocument, *, wide: bool) -> Iterator[str]:
         yield table([_cells(row) for row in _rows(under, wide=wide)], _head(under), wide=True)
     if report.under:
         yield ""
-        yield _said(report, "\n")
+        yield _intervals_note(report, "\n")
 
 
 def markdown(report: BacktestDocument) -> str:
-    """Return it as a page."""
+    """Return the report as a Markdown page."""
     lines = ["# Back-test", "", _history(report), ""]
     lines += [*_agreement(report.agreement, _MOST_DIFFERENCES), ""]
     lines += [f"- {text}" for text in (*report.found.problems, *report.lacked)]
@@ -74,7 +74,7 @@ def markdown(report: BacktestDocument) -> str:
         rows = [(each.title, _value(each, values[each.name])) for each in MEASURES]
         lines += ["", *_pipes([("measure", "replayed"), *rows])]
     lines += ["", "## What this rests on", "", *(f"- {text}" for text in _ASSUMPTIONS)]
-    lines += [f"- {_said(report)}"] if report.under else []
+    lines += [f"- {_intervals_note(report)}"] if report.under else []
     return "\n".join(lines) + "\n"
 
 
@@ -82,7 +82,7 @@ def _history(report: BacktestDocument) -> str:
     seconds = (report.ended - report.began).total_seconds()
     placed, there = report.placed
     were = "was" if placed == 1 else "were"
-    others = f", and {there} of those that were there already" if there else ""
+    others = f", and {there} of those that existed at the beginning" if there else ""
     return (
         f"{counted(report.found.files, 'file')}, {measured_duration(seconds)} from {report.began:%Y-%m-%d %H:%M} to"
         f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {placed} {were} placed{others}."
@@ -91,17 +91,17 @@ def _history(report: BacktestDocument) -> str:
 
 def _agreement(agreement: Agreement | None, most: int | None) -> Iterator[str]:
     if agreement is None:
-        yield "There are no decisions in it: whether this program decides the same cannot be told."
+        yield "It contains no decisions, so they cannot be compared with those of this program."
         return
     if not agreement.decisions:
-        yield "It has no decisions of this scheduler: whether this program decides the same cannot be told."
+        yield "It contains no decisions of this scheduler, so they cannot be compared with those of this program."
         return
     part = 100.0 * agreement.same / agreement.decisions
     others = agreement.decisions - agreement.same - agreement.same_node
     cards = f", {agreement.same_node} on other cards of the node" if agreement.same_node else ""
     nodes = f", {others} otherwise" if others else ""
     yield (
-        f"Asked again, {agreement.same} of {counted(agreement.decisions, 'decision')} come out the same"
+        f"Decided again, {agreement.same} of {counted(agreement.decisions, 'decision')} come out the same"
         f" ({part:.2f} %){cards}{nodes}."
     )
     shown = agreement.differences[:most]
@@ -113,18 +113,18 @@ def _agreement(agreement: Agreement | None, most: int | None) -> Iterator[str]:
 
 
 def _summary(under: PolicyResult) -> Iterator[str]:
-    """Yield sentences about what is surely better, and what is worse."""
+    """Yield sentences about what is clearly better, and what is worse."""
     for verdict, word in ((1, "Better"), (-1, "Worse")):
         found = [row for row in under.compared if row.verdict == verdict]
         if found:
             told = [f"{_title(row)} ({_difference(row.measure, row.difference.value)}{_points(row)})" for row in found]
             yield f"**{word}**: {', '.join(told)}."
     if not any(row.verdict for row in under.compared):
-        yield "Nothing differs by more than chance would have it."
+        yield "No difference is larger than chance would explain."
 
 
 def _rows(under: PolicyResult, *, wide: bool) -> list[MeasureComparison]:
-    """Return the rows of a table: all of them, or those of the groups with the most pods."""
+    """Return the rows of a table: all, or those of the groups with the most pods."""
     groups = {row.group: row.pods for row in under.compared if row.group}
     most = sorted(groups, key=lambda group: -groups[group])[: None if wide else _MOST_GROUPS]
     return [row for row in under.compared if not row.group or (row.group in most and (wide or _is_telling(row)))]
@@ -174,20 +174,20 @@ def _difference(measure: Measure, value: float) -> str:
 
 
 def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table in Markdown; the first row is its head."""
+    """Yield a table in Markdown; the first row is its header."""
     for number, row in enumerate(rows):
         yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
         if number == 0:
             yield f"|{'---|' * len(row)}"
 
 
-def _said(report: BacktestDocument, end: str = " ") -> str:
-    """Say what the intervals are, with this between two sentences."""
+def _intervals_note(report: BacktestDocument, end: str = " ") -> str:
+    """Explain the intervals; ``end`` separates the two sentences."""
     if report.resamples:
-        over = f"{counted(report.resamples, 'replay')} of arrivals that were drawn again, block by block of time"
+        over = f"{counted(report.resamples, 'replay')} with arrivals resampled in blocks of time"
     else:
-        over = "blocks of time that were drawn again, of what was replayed"
+        over = "resampled blocks of time of the replay"
     return (
-        f"In brackets: where {LEVEL} of 100 differences are, over {over}.{end}Better and worse are said where 0 is not"
-        " among them."
+        f"In brackets: the {LEVEL} % interval of the difference, over {over}.{end}A difference is better or "
+        "worse if the interval does not contain 0."
     )

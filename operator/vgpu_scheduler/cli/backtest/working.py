@@ -1,4 +1,4 @@
-"""Replays side by side, in as many processes as there are cores."""
+"""Runs replays in parallel, in as many processes as there are cores."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from vgpu_scheduler.history.checking import Agreement, check
 from vgpu_scheduler.history.resampling import resampled
 from vgpu_scheduler.policy import PolicyResource
 
-__all__ = ["ReplayTask", "carried_out"]
-
 _WORTH_A_PROCESS: Final = 4000
-"""Events to be replayed by each process at least: another one takes seconds to begin."""
+"""The fewest events to replay per process: starting a process takes seconds."""
 _LOOK_EVERY: Final = 0.2
-"""Seconds between two looks at how far all are."""
+"""Seconds between two updates of the progress."""
 Advance = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayTask:
-    """One replay.
+    """A replay to run.
 
     Attributes
     ----------
     policies
-        Those in force instead of the ones of the history.
+        The policies to use in place of those in the history.
     seed
-        Which resampled history is replayed; None for the history itself.
+        The seed of the resampled history; None for the history itself.
     checks
-        Ask for the decisions of the history again instead.
+        Whether to repeat the decisions of the history and compare, instead of replaying.
     """
 
     policies: tuple[PolicyResource, ...] = ()
@@ -50,16 +48,16 @@ Result = ReplayResult | Agreement
 def carried_out(
     source: Source, found: LoadedHistory, tasks: Sequence[ReplayTask], most: int | None, advance: Advance
 ) -> list[Result]:
-    """Carry tasks out, and return what they came to, in their order.
+    """Run tasks, and return their results in the order of the tasks.
 
     Parameters
     ----------
     source, found
-        The history, for other processes and for this one.
+        The history: its source, which other processes read, and as loaded in this process.
     most
-        How many processes there are at most; None for as many as there are cores.
+        The most processes; None for one per core.
     advance
-        Told how much of all was done since it was called last; all of it is the number of tasks.
+        Called with the progress since the last call; all tasks together add up to their number.
     """
     events = len(found.history.events) * len(tasks)
     processes = min(most or os.cpu_count() or 1, len(tasks), max(events // _WORTH_A_PROCESS, 1))
@@ -82,7 +80,7 @@ def carried_out(
 
 @contextmanager
 def _stopped(pool: ProcessPoolExecutor) -> Iterator[None]:
-    """End what has not begun where something goes wrong, or the user has had enough."""
+    """Cancel tasks that have not started if an error occurs or the user interrupts."""
     try:
         yield
     except BaseException:
@@ -91,7 +89,7 @@ def _stopped(pool: ProcessPoolExecutor) -> Iterator[None]:
 
 
 _here: dict[str, Any] = {}
-"""What a process of its own works with."""
+"""The state of a worker process."""
 
 
 def _begin(source: Source, done: Any) -> None:
@@ -118,13 +116,13 @@ def _do(found: LoadedHistory, task: ReplayTask, advance: Advance) -> Result:
     if task.seed is not None:
         history = resampled(history, task.seed)
     steps = _Steps(history.ended - history.began, advance)
-    course = replay(history, found.options, task.policies, lambda at, _: steps.reach(at - history.began))
+    result = replay(history, found.options, task.policies, lambda at, _: steps.reach(at - history.began))
     steps.reach(steps.whole)
-    return course
+    return result
 
 
 class _Steps:
-    """How far a task is, told now and then."""
+    """Reports the progress of a task in small steps."""
 
     def __init__(self, whole: float, advance: Advance) -> None:
         self.whole = whole
@@ -132,9 +130,9 @@ class _Steps:
         self._advance = advance
 
     def reach(self, at: float) -> None:
-        """Take in how far it is."""
+        """Record the progress of the task."""
         self.reached = at
         part = (at - self._told) / self.whole if self.whole else 0.0
-        if part > 0.005 or at == self.whole:  # often enough for eyes
+        if part > 0.005 or at == self.whole:  # a finer step would not be visible
             self._told = at
             self._advance(part)

@@ -1,1 +1,1 @@
-"""What commands about a cluster share: their options, how it is read, and how answers and warnings are printed."""
+"""Shared by commands about a cluster: options, reading the cluster, and printing answers and warnings."""

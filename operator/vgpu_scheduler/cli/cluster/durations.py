@@ -1,4 +1,4 @@
-"""Durations as options take them."""
+"""Durations in options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_SECONDS = 400 * 86400
 
 
 class Duration(click.ParamType[int]):
-    """A number with a unit, in seconds."""
+    """A number with a unit, converted to seconds."""
 
     name = "DURATION"
 
@@ -21,7 +21,7 @@ class Duration(click.ParamType[int]):
             return value
         found = re.fullmatch(r"([1-9][0-9]{0,7})([smhdw])", value)
         if found is None:
-            self.fail(f"{value!r} is no duration: write 12h, 1d or 4w", param, ctx)
+            self.fail(f"{value!r} is not a duration: write 12h, 1d or 4w", param, ctx)
         seconds = int(found[1]) * _SECONDS[found[2]]
         if seconds > _MOST_SECONDS:
             self.fail(f"{value!r} is more than 400d", param, ctx)

@@ -1,4 +1,4 @@
-"""What the commands say on stderr beside their answers: warnings, progress and errors."""
+"""Messages of commands on stderr: warnings, progress and errors."""
 
 from __future__ import annotations
 
@@ -10,43 +10,49 @@ from typing import NoReturn
 
 import click
 
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.reading import ClusterView, pod_warnings, view_warnings
 from vgpu_scheduler.whatif import World
 
-INTERRUPTED = 130
-"""What a shell calls the end by Ctrl-C."""
 _ERROR = 2
 _ITEM = "  - "
-"""How an item of a list begins."""
+"""The prefix of list items."""
 
 
 def print_view_warnings(world: World, view: ClusterView) -> None:
-    """Print the warnings about what was read of a cluster."""
+    """Print the warnings about a view of a cluster."""
     for line in view_warnings(world, view):
         click.echo(line, err=True)
 
 
 def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> None:
-    """Say what in pods looks like a mistake; the same of many pods of one template is said once.
+    """Warn about likely mistakes in pods; the same warning about many pods of one template is printed once.
 
     Parameters
     ----------
     decisions
-        Whose warnings are said, too.
+        Decisions whose warnings to print as well.
     """
     for text in pod_warnings(world, pods, decisions):
         warn(text)
 
 
+def print_claim_warnings(world: World, pod: Pod) -> None:
+    """Warn about annotations of a bound pod that had no effect; those of a waiting pod are in its explanation."""
+    read = world.engine.algorithm.classes.read(pod)
+    for text in () if isinstance(read, RefusedClass) else read.warnings:
+        warn(f"Pod {pod.key}: {text}")
+
+
 def on_terminal() -> bool:
-    """Tell whether a terminal shows the answer."""
+    """Tell whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def wrapped(text: str, width: int) -> str:
-    """Break the lines of lists that are longer than a terminal is wide; tables and other lines stay as they are."""
+    """Wrap list items to the width of a terminal; tables and other lines stay as they are."""
     return "\n".join(_broken(line, width) if line.startswith(_ITEM) else line for line in text.splitlines())
 
 
@@ -56,7 +62,7 @@ def _broken(line: str, width: int) -> str:
 
 
 def in_colour() -> bool:
-    """Tell whether the answer may have colours: on a terminal, unless ``NO_COLOR`` is set (https://no-color.org)."""
+    """Tell whether output may have colours: on a terminal, unless ``NO_COLOR`` is set (https://no-color.org)."""
     return on_terminal() and not os.environ.get("NO_COLOR")
 
 
@@ -66,13 +72,20 @@ def warn(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Show on a terminal what is being done, in one line that the next one replaces; an empty text clears it."""
+    """Show progress on a terminal, in one line that the next call replaces; an empty text clears it."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[2K{text[:100]}", err=True, nl=False)
 
 
+def describe_error(error: Exception) -> str:
+    """Describe an error that a user can do something about; of one about a file, name the file first."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def fail(message: str) -> NoReturn:
-    """End the command with an error."""
+    """End the command with an error message."""
     progress("")
     click.echo(f"Error: {message}", err=True)
     raise SystemExit(_ERROR)

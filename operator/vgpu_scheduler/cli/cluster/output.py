@@ -1,4 +1,4 @@
-"""Answers as tables for people, and as JSON or YAML for scripts: all tables of all commands are printed here."""
+"""Output for people (tables) and scripts (JSON, YAML); all commands print their tables here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import click
 import yaml
 
 from vgpu_scheduler.cli.cluster.messages import fail
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, JSON, NAME, WIDE, Listing
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, JSON, NAME, WIDE, ListFormat
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.whatif import aligned
 
 WIDTH: Final = 120
-"""Characters of the longest line of a table, unless it may be wide."""
+"""The longest line of a table (characters) that is not wide."""
 
 
 def dump(content: object, output: str) -> None:
-    """Write plain values as JSON or YAML."""
+    """Print plain values as JSON or YAML."""
     if output == JSON:
         click.echo(json.dumps(content, indent=2))
     else:
@@ -30,14 +30,14 @@ def dump(content: object, output: str) -> None:
 def table(
     rows: Sequence[Sequence[object]], head: Sequence[str], *, wide: bool = False, headers: bool = True, indent: int = 0
 ) -> str:
-    """Return rows in columns under a head, as kubectl writes them.
+    """Return rows as a table in kubectl's style.
 
     Parameters
     ----------
     wide
-        Let lines be as long as they are; else long cells end with an ellipsis.
+        Allow long lines; otherwise long cells end with an ellipsis.
     headers
-        Whether there is a head.
+        Whether the table has a header.
     indent
         Spaces before each line.
     """
@@ -54,16 +54,15 @@ class Column:
     Attributes
     ----------
     name
-        Its head, in lower case; ``--sort-by`` takes it, too.
+        Its name in lower case, for the header and ``--sort-by``.
     value
-        What a row has there.
+        Returns a row's value.
     shown
-        How that is written, with its unit.
+        Formats the value, with its unit.
     wide
-        Whether it is in wide tables only.
+        Whether only wide tables show the column.
     rank
-        What of the value rows are sorted by, if it is not the value: a number, of which the greatest comes first, or a
-        text.
+        Returns the sort key of a value, if it is not the value itself: a number, sorted from the largest, or a text.
     """
 
     name: str
@@ -75,16 +74,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How rows of one kind are listed.
+    """The columns of a list of one kind of rows.
 
     Attributes
     ----------
     kind
-        What a row is, as it stands before its name in ``-o name``.
+        The kind of the rows, the prefix of names in ``-o name``.
     name
-        The name of a row.
+        Returns the name of a row.
     plain
-        The values of a row for scripts.
+        Returns the values of a row for scripts.
     """
 
     kind: str
@@ -92,15 +91,15 @@ class Columns:
     listed: Sequence[Column]
     plain: Callable[[Any], Mapping[str, Any]] = asdict
 
-    def print(self, rows: Sequence[Any], listing: Listing, nothing: str, more: Sequence[Any] = ()) -> None:
-        """Print rows as it is wished.
+    def print(self, rows: Sequence[Any], listing: ListFormat, nothing: str, more: Sequence[Any] = ()) -> None:
+        """Print rows in the requested format.
 
         Parameters
         ----------
         nothing
-            What is said to people where there is no row.
+            The message for people if there are no rows.
         more
-            Rows for people, such as sums, below the others.
+            Further rows for people below the others, such as sums.
         """
         if listing.output == NAME:
             for row in rows:
@@ -112,7 +111,7 @@ class Columns:
         else:
             click.echo(self.table([*rows, *(more if listing.headers else ())], listing))
 
-    def table(self, rows: Sequence[Any], listing: Listing) -> str:
+    def table(self, rows: Sequence[Any], listing: ListFormat) -> str:
         """Return rows as a table."""
         wide = listing.output == WIDE
         columns = [column for column in self.listed if wide or not column.wide]
@@ -120,7 +119,7 @@ class Columns:
         return table(cells, [column.name for column in columns], wide=wide, headers=listing.headers)
 
     def sorted(self, rows: Sequence[Any], by: str | None) -> list[Any]:
-        """Return rows in the order of a column, as they are for None: numbers from the greatest on, texts from a on."""
+        """Return rows sorted by a column (numbers from the largest, texts alphabetically); None keeps the order."""
         if by is None:
             return list(rows)
         names = [column.name for column in self.listed]

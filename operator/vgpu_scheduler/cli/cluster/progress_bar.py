@@ -1,4 +1,4 @@
-"""How far a long command is, where a terminal shows errors."""
+"""The progress bar of long commands, shown if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["progress_bar"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProgressBar:
@@ -21,22 +19,22 @@ class ProgressBar:
     _task: TaskID
 
     def advance(self, part: float = 1.0) -> None:
-        """Show that so much more is done."""
+        """Advance the bar."""
         self._shown.advance(self._task, part)
 
     def describe(self, title: str) -> None:
-        """Show what is done now."""
+        """Show what is being done."""
         self._shown.update(self._task, description=title)
 
 
 @contextmanager
 def progress_bar(title: str, total: float) -> Iterator[ProgressBar]:
-    """Show a bar on standard error while a command works; nothing where that is no terminal.
+    """Show a bar on stderr during the block, if stderr is a terminal.
 
     Parameters
     ----------
     total
-        What :meth:`ProgressBar.advance` adds up to.
+        The sum of all calls of :meth:`ProgressBar.advance`.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     shown = sys.stderr.isatty()

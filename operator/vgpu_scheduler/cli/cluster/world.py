@@ -1,4 +1,4 @@
-"""The world that a command asks about: from a snapshot, or read from a cluster, with what is to be said of it."""
+"""The world for a command, from a snapshot or a live cluster, with warnings about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException
-from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
+from vgpu_scheduler.cli.cluster.messages import describe_error, fail, print_view_warnings, progress
 from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first
 from vgpu_scheduler.reading import (
@@ -42,29 +42,29 @@ _EXPECTED_ERRORS = (
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """End the command with a message and status 2 where something cannot be read."""
+    """End the command with a message and status 2 if something cannot be read."""
     try:
         yield
     except BrokenPipeError:
-        raise  # nobody reads on, which click ends the command for
+        raise  # nobody reads the output any more: click ends the command quietly
     except _EXPECTED_ERRORS as error:
-        fail(str(error))
+        fail(describe_error(error))
     except RecursionError:
         fail(TOO_DEEP)
 
 
 def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World, ClusterView]:
-    """Read a cluster, make a world of it, and print warnings about what was left out.
+    """Read a cluster, make a world of it, and print warnings about what is missing.
 
     Parameters
     ----------
     keeping
-        Keep the room there, too, that the scheduler keeps for pods after preemptions.
+        Also restore the room that the scheduler holds for preemptors.
 
     Raises
     ------
     FileError, SettingsError, WorldError, ApiUnreachableError, ConfigException
-        If it cannot be read.
+        If the cluster cannot be read.
     MissingRightsError
         If nodes or pods may not be listed.
     """
@@ -81,19 +81,19 @@ def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World
 def open_namespace(
     options: ClusterOptions, namespace: str, required: Collection[str], kinds: Collection[str] = ALL_KINDS
 ) -> tuple[World, ClusterView]:
-    """Read a namespace, for those who may see no more, and make a world of it, in which no node need be.
+    """Read one namespace, for users who may see nothing else, and make a world of it, possibly without nodes.
 
     Parameters
     ----------
     required
-        The kinds without which nothing can be said.
+        The kinds that are indispensable.
     kinds
-        What is read.
+        The kinds to read.
 
     Raises
     ------
     SettingsError, ApiUnreachableError, ConfigException
-        If it cannot be read.
+        If the namespace cannot be read.
     MissingRightsError
         If objects of a required kind may not be listed there.
     """
@@ -107,16 +107,16 @@ def open_namespace(
 def make_world(
     view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
 ) -> World:
-    """Make a world of what was read as :func:`vgpu_scheduler.reading.make_world` does, and show how far that is."""
+    """Make a world as :func:`vgpu_scheduler.reading.make_world` does, and show progress."""
     progress(f"{len(view.objects)} objects")
     world = reading.make_world(view, required, preemption=preemption)
     progress("")
-    if world.nodes:  # else nothing is compiled
+    if world.nodes:  # without nodes no kernel is compiled
         announce_compiling()
     return world
 
 
 def announce_compiling() -> None:
-    """Say what takes so long where no kernel was compiled before, and what is compiled can be kept: once."""
+    """Explain the delay, once, if the kernels are not compiled yet and can be cached."""
     if compiles_first():
-        click.echo("the kernels are compiled now, once after an install: this takes up to a minute", err=True)
+        click.echo("the kernels are compiled once after an installation: this takes up to a minute", err=True)

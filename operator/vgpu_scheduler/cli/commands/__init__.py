@@ -1,1 +1,1 @@
-"""What each command takes; nothing here imports what takes time."""
+"""The options of each command; nothing here imports anything slow."""

@@ -1,4 +1,4 @@
-"""``vgpu-scheduler backtest``: what another policy would have meant."""
+"""``vgpu-scheduler backtest``: replays a history under other policies."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from vgpu_scheduler.cli.cluster.options import JSON, TABLE, WIDE, YAML, run_modu
     "logs",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A file of the scheduler's log of what happened, or a folder of such files.",
+    help="Path to a file of the scheduler's history log, or to a folder of such files.",
 )
 @click.option(
     "--snapshot",
     type=click.Path(exists=True, path_type=Path),
-    help="What `vgpu-scheduler snapshot` wrote, where there is no log: it knows less.",
+    help="Path to output of `vgpu-scheduler snapshot`, for clusters without a log; it contains less.",
 )
 @click.option(
     "--policy",
     "policies",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A file or folder of policies: they are in force instead of those of the same kind and name.",
+    help="Path to a file or folder of policies, which replace those of the same kind and name.",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings file of the scheduler (YAML), instead of the settings that are in the log.",
+    help="Path to the scheduler's settings file (YAML), instead of the settings in the log.",
 )
 @click.option(
     "--resamples",
     type=click.IntRange(0, 1000),
     default=0,
     show_default=True,
-    help="Replay so many times with arrivals that are drawn again, for intervals that know of knock-on effects.",
+    help="Number of replays with resampled arrivals, for intervals that include knock-on effects.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="What is drawn.")
-@click.option("--processes", type=click.IntRange(1, 1024), help="How many at a time; default: one for each core.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resampling.")
+@click.option(
+    "--processes", type=click.IntRange(1, 1024), help="Number of parallel processes; default: one for each core."
+)
 @click.option(
     "-o",
     "--output",
@@ -52,12 +54,13 @@ from vgpu_scheduler.cli.cluster.options import JSON, TABLE, WIDE, YAML, run_modu
     show_default=True,
 )
 def backtest(**options: Any) -> None:
-    """Replay what happened to a cluster, under the policies of then and others.
+    """Replay the history of a cluster under its own policies and under others.
 
-    The leader writes it down where the setting history.directory says where. First each decision of the log is asked
-    for again, which tells how far this program decides as that scheduler did. Then all pods arrive again, under the
-    policies of the log and under each --policy, and these are compared: cards given out, what is free and of no use to
-    whole cards, waiting by priority, namespace and size, evictions. Ends with 2 where something cannot be read.
+    The leader writes the history log if the setting history.directory is set. First, each decision in the log is
+    repeated, which shows how far this program decides as that scheduler did. Then all pods arrive again, under the
+    policies of the log and under each --policy, and the outcomes are compared: allocated cards, the unusable rest of
+    cards in use, waiting times by priority, namespace and size, and evictions. Exits with 2 if something cannot be
+    read.
     """
     if bool(options["logs"]) == bool(options["snapshot"]):
         raise click.UsageError("name either --log or --snapshot")

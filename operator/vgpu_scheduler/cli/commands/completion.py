@@ -13,7 +13,7 @@ _VARIABLE = "_VGPU_SCHEDULER_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what completes commands in a shell.
+    """Print a script that completes commands in a shell.
 
     In bash: source <(vgpu-scheduler completion bash).
     """

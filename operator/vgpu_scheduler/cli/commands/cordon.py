@@ -14,7 +14,7 @@ _DRY_RUN = "--dry-run"
 
 
 class _Cordoning(click.Command):
-    """A command whose ``--dry-run`` takes a value behind an equals sign only, as kubectl's does."""
+    """A command whose ``--dry-run`` takes a value only after an equals sign, as in kubectl."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Let the option stand by itself: the word that follows is a card."""
@@ -22,17 +22,19 @@ class _Cordoning(click.Command):
 
 
 def _of_cards(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both take."""
+    """Add the arguments and options of both commands."""
     dry_run = click.option(
         _DRY_RUN,
         type=click.Choice([NONE, CLIENT, SERVER]),
         default=NONE,
         show_default=True,
-        help="Only say what would be done, or have the API server check it and write nothing; by itself it means"
-        f" {CLIENT}.",
+        help="Write nothing: only print the changes (client), or also have the API server check them (server);"
+        f" without a value: {CLIENT}.",
     )
     cards = click.argument("words", nargs=-1, metavar="[card] CARD...", shell_complete=offer("cards"))
-    nodes = click.option("-l", "--selector", default="", help="All cards of the nodes with these labels: pool=old.")
+    nodes = click.option(
+        "-l", "--selector", default="", help="Select all cards of the nodes with these labels: pool=old."
+    )
     return cards(cluster_options(nodes(dry_run(command))))
 
 
@@ -41,9 +43,9 @@ def _of_cards(command: Callable[..., Any]) -> Callable[..., Any]:
 def cordon(**options: Any) -> None:
     """Take cards out of service.
 
-    What runs there goes on, nothing new comes. Writes the annotation that the cards' device plugin and every scheduler
-    of its dialect follow, with your own rights; cards that have none are refused by name. A card is named as `top
-    cards` shows it, by its UUID, or by a beginning of either that no other card has, also as NODE/CARD.
+    Pods on these cards keep running; no new pods are placed there. With your own rights, writes the annotation that
+    the cards' device plugin and every scheduler of its dialect follow; cards without such an annotation are refused,
+    each by name. Name a card as `top cards` shows it, by its UUID, or by a unique prefix of either, also as NODE/CARD.
     """
     _run(on=True, **options)
 
@@ -51,13 +53,13 @@ def cordon(**options: Any) -> None:
 @click.command("uncordon", cls=_Cordoning)
 @_of_cards
 def uncordon(**options: Any) -> None:
-    """Put cards that were cordoned back into service."""
+    """Put cordoned cards back into service."""
     _run(on=False, **options)
 
 
 def _run(*, cluster: ClusterOptions, dry_run: str, **options: Any) -> None:
     if cluster.files and dry_run == SERVER:
-        raise click.UsageError("--cluster is a copy, which no API server can check: write --dry-run=client")
+        raise click.UsageError("--cluster reads files, which no API server can check: write --dry-run=client")
     if cluster.files and dry_run == NONE:
-        raise click.UsageError("--cluster is a copy, to which nothing is written: add --dry-run")
+        raise click.UsageError("--cluster reads files, to which nothing is written: add --dry-run")
     run_module("cordon", cluster=cluster, dry_run=dry_run, **options)

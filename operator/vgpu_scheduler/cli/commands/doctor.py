@@ -13,17 +13,17 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, offer, report_op
 @click.option(
     "-n",
     "--namespace",
-    help="Look at the policies and quotas of this namespace alone; default: at those of all.",
+    help="Check the policies and quotas of this namespace only; default: of all namespaces.",
     shell_complete=offer("namespaces"),
 )
 @cluster_options
 @report_option
 def doctor(**options: Any) -> None:
-    """Look for what is wrong in a cluster, without changing anything.
+    """Look for problems in a cluster, without changing anything.
 
-    Reads nodes, pods and what belongs to the scheduler with your own rights, and says of each finding which object it
-    is about, what is wrong and what to do; docs/doctor.md explains them all. Checks for which your rights, or the files
-    of --cluster, do not suffice are skipped, and name what is missing. Ends with 0 when all is well, with 1 when there
-    are errors or warnings, and with 2 when there are none but not everything could be looked at.
+    Reads nodes, pods and the scheduler's own objects with your own rights, and prints for each finding the object, the
+    problem and the remedy; docs/doctor.md explains all findings. Checks for which your rights, or the files of
+    --cluster, do not suffice are skipped, and say what is missing. Exits with 0 if there are no errors or warnings,
+    with 1 if there are any, and with 2 if there are none but some checks were skipped.
     """
     run_module("doctor.command", **options)

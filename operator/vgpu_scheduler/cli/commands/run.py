@@ -13,5 +13,5 @@ from vgpu_scheduler.reading.run_flags import run_flags
 @click.command("run")
 @run_flags
 def run(**options: Any) -> None:
-    """Run the operator. The flags of HAMi's scheduler are understood, too."""
+    """Run the operator. Also accepts the flags of HAMi's scheduler."""
     run_module("run", **options)

@@ -11,12 +11,15 @@ from vgpu_scheduler.cli.cluster.options import run_module
 
 
 @click.command("settings")
-@click.option("--check", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Only check this file.")
+@click.option(
+    "--check",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Path to a settings file to check, instead of printing.",
+)
 def settings(**options: Any) -> None:
     """Show every setting with its default and what it does.
 
-    The output is a settings file that changes nothing: what each is for, the values that it may have, and the name of
-    its environment variable are comments. With --check a file is held against them; ends with 2 if it is not
-    understood.
+    The output is a settings file that changes nothing; comments give the purpose of each setting, its possible values
+    and its environment variable. With --check, checks a settings file instead; exits with 2 if it is invalid.
     """
     run_module("show_settings", **options)

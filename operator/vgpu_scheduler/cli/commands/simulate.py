@@ -43,7 +43,7 @@ _OF_TRACES: Final = {
     "runs": "--runs",
     "load": "--load",
 }
-"""Options that belong to one of the two kinds of questions, by the names of parameters."""
+"""The options of each of the two kinds of questions, by parameter name."""
 _SEED: Final = 42
 
 
@@ -54,98 +54,94 @@ _SEED: Final = 42
     "pods",
     multiple=True,
     type=FILE,
-    help="Pods, or workloads, to place, and what comes with them: claims, policies, quotas (- is stdin).",
+    help="Path to pods or workloads to place, and to their claims, policies and quotas (- is stdin).",
 )
-@click.option("--pending", is_flag=True, help="Place the pods of a namespace that wait, whatever scheduler they name.")
-@click.option("-l", "--selector", default="", help="With --pending: only pods that have these labels.")
+@click.option("--pending", is_flag=True, help="Place the waiting pods of the namespace, whatever scheduler they name.")
+@click.option("-l", "--selector", default="", help="With --pending: only pods with these labels.")
 @click.option(
     "--count",
     metavar="N|max",
-    help="Place so many copies of each pod, or as many as fit; each pod on the cluster as it is, without the others.",
+    help="Number of copies of each pod to place, or as many as fit; each pod alone, on the cluster as it is.",
 )
 @click.option(
     "--policy",
     "policies",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Policies that are added, or replace those of their name; nothing else may be in the file or folder. With"
-    " --trace, each is compared with the others: a file, or hami, hami-binpack, volcano-binpack, koordinator-most,"
-    " fragmentation or learned-prices (default: these six).",
+    help="Path to a file or folder of policies only; they are added, or replace those of the same name. With --trace,"
+    " a policy to compare: a file, or hami, hami-binpack, volcano-binpack, koordinator-most, fragmentation or"
+    " learned-prices (default: these six).",
 )
 @click.option(
     "--add-node",
     "added",
     multiple=True,
     metavar="NODE[=N]|FILE",
-    help="Add a node like one that is there, with its DaemonSets, or N of them, or the nodes of a file.",
+    help="Add a copy of an existing node, with its DaemonSets, or N copies, or the nodes in a file.",
 )
-@click.option("--without", multiple=True, metavar="node/NAME|pod/NS/NAME", help="Leave a node or a pod out.")
+@click.option("--without", multiple=True, metavar="node/NAME|pod/NS/NAME", help="Leave out a node or a pod.")
 @click.option(
     "--trace",
     metavar="FOLDER|synthetic",
-    help="Replay the pod lists of a folder in the format of Alibaba's trace openb, or a workload made from what was"
-    " published of it, and compare policies.",
+    help="Compare policies by replaying the pod lists of a folder, in the format of Alibaba's trace openb, or a"
+    " workload generated from its published data.",
 )
 @click.option(
-    "--workload", "workloads", multiple=True, metavar="NAME", help="Only openb_pod_list_NAME.csv of a folder."
+    "--workload", "workloads", multiple=True, metavar="NAME", help="Replay only openb_pod_list_NAME.csv of the folder."
 )
 @click.option(
     "--fleet",
     type=click.Choice(["trace", "cluster"]),
-    help="Replay on the nodes of the trace, or on the cluster's, empty [default: trace; cluster where --cluster or"
-    " --context says which]",
+    help="Replay on the nodes of the trace, or on those of the cluster, without its pods [default: trace; cluster with"
+    " --cluster or --context]",
 )
-@click.option("--seed", type=click.IntRange(0), help=f"What order pods arrive in [default: {_SEED}]")
-@click.option("--runs", type=click.IntRange(1, 1000), help="Replay with so many seeds, from --seed on [default: 1]")
+@click.option("--seed", type=click.IntRange(0), help=f"Seed of the order of arrivals [default: {_SEED}]")
+@click.option(
+    "--runs", type=click.IntRange(1, 1000), help="Number of replays, with the seeds from --seed on [default: 1]"
+)
 @click.option(
     "--load",
     type=click.FloatRange(0.0, 10.0, min_open=True),
-    help="Let pods leave, too: so much of all cards is asked for on average (1 is all of them).",
+    help="Also let pods leave, so that this share of all cards is requested on average (1 is all of them).",
 )
 @namespace_options
 @cluster_options
 @page_options
 @forecast_options
-@click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
-@click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
-@click.option("--device-policy", help="Instead of the setting.")
+@click.option("--dialect", help="Dialect: hami, volcano or koordinator, instead of the setting `dialects`.")
+@click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Overrides the setting `node_policy`.")
+@click.option("--device-policy", help="Overrides the setting `device_policy`.")
 @output_option
 @click.option(
     "--preempt",
     is_flag=True,
-    help="Have pods of lower priority go where a policy lets others evict them, and say which: later pods find it so.",
+    help="Evict pods of lower priority where a policy allows it, and name them; they are gone for later pods, too.",
 )
-@click.option("--explain", "explained", is_flag=True, help="Say what every node scored, and why others do not fit.")
+@click.option("--explain", "explained", is_flag=True, help="Show each node's score, or why it does not fit.")
 def simulate(
     pods: tuple[Path, ...], trace: str | None, policies: tuple[Path, ...], cluster: ClusterOptions, **options: Any
 ) -> None:
     """Place pods on a copy of a cluster.
 
-    Of the live one, or of one in files; nothing is written. The real engine decides, with its policies in force. Pods
-    of files that name no namespace are in that of -n, or of the context, as kubectl would create them. Pods are tried
-    by priority, then in the order of the files; each finds what those before it took. Workloads stand for their pods:
-    Deployments, ReplicaSets, StatefulSets and Jobs, JobSets, LeaderWorkerSets, the jobs of Kubeflow's Training
-    Operator, TrainJobs beside their runtimes, RayClusters and RayJobs; other kinds are named and passed over. With
-    --preempt, who would have to go for a pod that fits nowhere goes; what their controllers would make anew does not
-    come. Ends with 1 when a pod finds no place, and with 2 when something cannot be read.
+    Copies the live cluster, or the one in --cluster; writes nothing to it. The real engine decides, with the cluster's
+    policies. As with kubectl, pods in files that name no namespace belong to that of -n or of the context. Pods are
+    tried by priority, then in the order of the files; each sees the placements before it. Workloads stand for their
+    pods: Deployments, ReplicaSets, StatefulSets and Jobs, JobSets, LeaderWorkerSets, the jobs of Kubeflow's Training
+    Operator, TrainJobs beside their runtimes, RayClusters and RayJobs; other kinds are named and skipped. With
+    --preempt, the victims of a pod that fits nowhere are evicted; pods that their controllers would recreate are left
+    out. Exits with 1 if a pod fits nowhere, and with 2 if something cannot be read.
 
-    With --trace, thousands of pods arrive at empty nodes until 130 percent of the cards were asked for, and policies
-    are compared: how much of the cards is allocated at 100, 110 and 130 percent, what is left and no typical pod can
-    use, who was rejected, and what nobody uses. Every placement is audited.
+    With --trace, thousands of pods arrive at empty nodes until they have requested 130 percent of the cards. Policies
+    are compared by the share of the cards that is allocated at 100, 110 and 130 percent, the free share that no typical
+    pod can use, the rejected pods, and idle nodes and cards. Every placement is audited.
     """
-    of_traces = {name: options.pop(name) for name in _OF_TRACES}
-    if trace is not None:
-        _refuse({"pods": pods, **options}, _OF_PODS, "it does not go with --trace")
-        if cluster.page is not None and not cluster.page.by_default:
-            raise click.UsageError("--ui: it does not go with --trace")
-        _replay(trace, policies, cluster, of_traces, options)
-        return
-    _refuse(of_traces, _OF_TRACES, "it is about --trace")
-    for path in policies:
-        if not path.exists():
-            raise click.BadParameter(f"Path '{path}' does not exist.", param_hint="'--policy'")
-    check_stdin((*pods, *cluster.files))
-    run_module("simulate", pods=pods, policies=policies, cluster=cluster, **options)
+    trace_options = {name: options.pop(name) for name in _OF_TRACES}
+    if trace is None:
+        _refuse(trace_options, _OF_TRACES, "it is for --trace")
+        _place_pods(pods, policies, cluster, options)
+    else:
+        _refuse({"pods": pods, **options}, _OF_PODS, "it cannot be used with --trace")
+        _place_trace(trace, policies, cluster, {**options, **trace_options})
 
 
 def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> None:
@@ -155,22 +151,34 @@ def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> Non
             raise click.UsageError(f"{flag}: {why}")
 
 
-def _replay(
-    trace: str, policies: tuple[Path, ...], cluster: ClusterOptions, given: Mapping[str, Any], options: dict[str, Any]
+def _place_pods(
+    pods: tuple[Path, ...], policies: tuple[Path, ...], cluster: ClusterOptions, options: Mapping[str, Any]
 ) -> None:
-    named = bool(cluster.files) or cluster.context is not None
-    if named and given["fleet"] == "trace":
-        raise click.UsageError("--fleet trace goes without a cluster")
-    first = _SEED if given["seed"] is None else given["seed"]
+    """Place the pods of files, or those that wait, on a copy of a cluster."""
+    for path in policies:
+        if not path.exists():
+            raise click.BadParameter(f"Path '{path}' does not exist.", param_hint="'--policy'")
+    check_stdin((*pods, *cluster.files))
+    run_module("simulate", pods=pods, policies=policies, cluster=cluster, **options)
+
+
+def _place_trace(trace: str, policies: tuple[Path, ...], cluster: ClusterOptions, options: Mapping[str, Any]) -> None:
+    """Place the pods of a trace on empty nodes, and compare the policies by the result."""
+    if cluster.page is not None and not cluster.page.by_default:
+        raise click.UsageError("--ui: it cannot be used with --trace")
+    is_cluster_named = bool(cluster.files) or cluster.context is not None
+    if is_cluster_named and options["fleet"] == "trace":
+        raise click.UsageError("--fleet trace cannot be used with a cluster")
+    first = _SEED if options["seed"] is None else options["seed"]
     dialects = {} if options["dialect"] is None else {"dialects": [options["dialect"]]}
     run_module(
         "traces.command",
         trace=trace,
         cluster=replace(cluster, overrides=dialects),
         policies=policies,
-        workloads=given["workloads"],
-        on_cluster=named or given["fleet"] == "cluster",
-        seeds=range(first, first + (given["runs"] or 1)),
-        load=given["load"],
+        workloads=options["workloads"],
+        on_cluster=is_cluster_named or options["fleet"] == "cluster",
+        seeds=range(first, first + (options["runs"] or 1)),
+        load=options["load"],
         output=options["output"],
     )

@@ -1,4 +1,4 @@
-"""``vgpu-scheduler top``: who uses what."""
+"""``vgpu-scheduler top``: shows the usage of cards."""
 
 from __future__ import annotations
 
@@ -35,16 +35,22 @@ class _Subject(click.Choice[str]):
 @cluster_options
 @page_options
 @listing_options
-@click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh the output until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.5),
+    default=2.0,
+    show_default=True,
+    help="Seconds between refreshes with -w.",
+)
 def top(*, watch: bool, cluster: ClusterOptions, **options: Any) -> None:
-    """Show how much of the cards is used.
+    """Show the usage of cards.
 
-    By nodes, cards, models, pods or namespaces: all of them, or those that are named; nodes that are named are shown
-    with their cards and pods. -l selects nodes by their labels, and with them cards and models; pods and namespaces
-    by their own. A card may be named by the beginning of its UUID, a model by a part of its name. Compute is in
-    percent of a card. FRAG is the part of the free memory that lies on partly used cards: a pod that wants a whole
-    card cannot have it. Cards that are unhealthy or cordoned count as capacity, and not as free.
+    Shows all nodes, cards, models, pods or namespaces, or those that are named; named nodes are shown with their cards
+    and pods. -l selects nodes by their labels, with their cards and models, and pods and namespaces by their own
+    labels. The beginning of a UUID is enough to name a card, and a part of its name to name a model. Compute is in
+    percent of a card. FRAG is the share of the free memory that is on partly used cards, where pods that want whole
+    cards cannot use it. Unhealthy and cordoned cards count as capacity, but not as free.
     """
     if watch and STDIN in cluster.files:
         raise click.UsageError("-w reads the cluster again and again, and stdin can be read only once: give a file")

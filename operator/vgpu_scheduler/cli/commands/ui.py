@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, run_module
+from vgpu_scheduler.cli.cluster.options import cluster_options, prometheus_options, run_module
 
 _MOST_PORT = 65535
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -17,61 +17,61 @@ _DEPLOYED = ("hosts", "tls_cert", "tls_key", "tls_at_proxy", "user_header", "gro
 @click.command("ui")
 @cluster_options
 @click.option(
-    "--port", type=click.IntRange(0, _MOST_PORT), default=0, show_default=True, help="0 takes one that is free."
+    "--port",
+    type=click.IntRange(0, _MOST_PORT),
+    default=0,
+    show_default=True,
+    help="Port to serve on; 0 takes a free one.",
 )
-@click.option(
-    "--prometheus",
-    metavar="ADDRESS",
-    envvar="VGPU_SCHEDULER_PROMETHEUS",
-    show_envvar=True,
-    help="Where Prometheus answers, such as http://127.0.0.1:9090: Namespaces show what it knows of the last day.",
-)
+@prometheus_options("shows its values of the last day under Namespaces.")
 @click.option(
     "--listen",
     metavar="[ADDRESS]:PORT",
-    help="Serve the page to whoever logs in, at this address; the options below are for that.",
+    help="Address to serve the page at to users who log in; the options below require it.",
 )
 @click.option(
     "--host",
     "hosts",
     multiple=True,
     metavar="NAME[:PORT]",
-    help="A name under which browsers ask for it, beside localhost; requests for any other name are refused.",
+    help="Host name of the page, beside localhost; requests for other host names are refused.",
 )
-@click.option("--tls-cert", type=_FILE, help="Its certificate (PEM), read again when it changes.")
-@click.option("--tls-key", type=_FILE, help="The key of the certificate.")
+@click.option("--tls-cert", type=_FILE, help="Path to the page's certificate (PEM), reloaded on change.")
+@click.option("--tls-key", type=_FILE, help="Path to the key of --tls-cert.")
 @click.option(
-    "--tls-at-proxy", is_flag=True, help="Serve plain HTTP: a proxy in front ends TLS, and nobody else gets here."
+    "--tls-at-proxy",
+    is_flag=True,
+    help="Serve plain HTTP, behind a proxy that terminates TLS; nothing else may reach the page.",
 )
 @click.option(
     "--proxy-user-header",
     "user_header",
     metavar="NAME",
-    help="The header in which a proxy that has authenticated somebody names them.",
+    help="Header with the name of the user whom a proxy has authenticated.",
 )
 @click.option(
     "--proxy-group-header",
     "group_header",
     metavar="NAME",
     default="",
-    help="The header with the names of their groups.",
+    help="Header with the names of that user's groups.",
 )
 @click.option(
     "--proxy-secret-file",
     "secret_file",
     type=_FILE,
-    help="What proves that a request comes from that proxy, which sends it as X-Vgpu-Scheduler-Proxy-Secret: without it"
-    " its headers count for nothing.",
+    help="Path to the secret that the proxy sends as X-Vgpu-Scheduler-Proxy-Secret; its headers are ignored in requests"
+    " without it.",
 )
 def ui(listen: str | None, port: int, **options: Any) -> None:
     """Show the cluster in a browser, without changing anything.
 
-    Pages show cards as a heat map, why pods wait and what would help, with the values of `top` and `explain`, and
-    follow the cluster while they are open. The page is served on the loopback address to the browser that opens the
-    address which is printed: that has a key. It reads the cluster with your own rights.
+    Shows cards as a heat map, why pods wait and what would help, with the values of `top` and `explain`, and follows
+    the cluster while the page is open. Serves the page on the loopback address, only to the browser that opens the
+    printed address, which contains a key. Reads the cluster with your own rights.
 
-    With --listen it is served to others, who log in with a token of Kubernetes and see what their own rights show:
-    docs/ui.md says who sees what. That is how manifests/ui runs it in the cluster.
+    With --listen, serves the page to other users, who log in with a Kubernetes token and see what their own rights
+    allow (docs/ui.md has the details). manifests/ui runs it in the cluster in this way.
     """
     deployed = {name: options.pop(name) for name in _DEPLOYED}
     if listen is None:
@@ -80,9 +80,9 @@ def ui(listen: str | None, port: int, **options: Any) -> None:
         run_module("ui", port=port, **options)
         return
     if port:
-        raise click.UsageError("--port is for a page that your own browser opens, and --listen names one")
+        raise click.UsageError("--port is for a page that your own browser opens; --listen names its own port")
     if options["cluster"].files:
-        raise click.UsageError("--listen: who may see what is asked of the API server, so that --cluster is not for it")
+        raise click.UsageError("--listen asks the API server for users' rights, so it cannot be used with --cluster")
     run_module("ui_deployed", listen=listen, **deployed, **options)
 
 

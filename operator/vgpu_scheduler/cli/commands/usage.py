@@ -1,4 +1,4 @@
-"""``vgpu-scheduler usage``: how long who has held how much."""
+"""``vgpu-scheduler usage``: GiB-hours and card-hours that namespaces have held."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vgpu_scheduler.cli.cluster.options import (
     namespace_option,
     output_option,
     page_options,
+    prometheus_options,
     run_module,
 )
 
@@ -21,22 +22,16 @@ from vgpu_scheduler.cli.cluster.options import (
 @page_options
 @namespace_option
 @click.option("--since", type=Duration(), default="1d", show_default=True, help="How far back: 12h, 7d, 4w.")
-@click.option("--models", is_flag=True, help="A row for each model of cards.")
-@click.option(
-    "--prometheus",
-    metavar="ADDRESS",
-    envvar="VGPU_SCHEDULER_PROMETHEUS",
-    show_envvar=True,
-    help="Where Prometheus answers, such as http://127.0.0.1:9090. It knows the pods that have ended, too.",
-)
+@click.option("--models", is_flag=True, help="Show a row for each card model.")
+@prometheus_options("includes pods that have ended.")
 @output_option
 def usage(**options: Any) -> None:
-    """Show how long namespaces have held how much of the cards.
+    """Show the GiB-hours and card-hours of namespaces.
 
     GIB-HOURS are GiB of the cards' memory times hours. CARD-HOURS are cards times hours: a pod's share of a card is the
     largest of its shares of slots, memory and compute, and the shares on one card never add up to more than the card.
-    With --prometheus it is what the scheduler's counters say. Without, it is what the pods that run now have held since
-    they started: nobody knows of those that have ended. With --ui it is what the page has added up of the last day, of
-    the namespaces whose pods one may list.
+    With --prometheus, the values come from the scheduler's counters. Without it, they cover what the running pods have
+    held since they started, and no pods that have ended. With --ui, they are the page's totals of the last day, for the
+    namespaces whose pods you may list.
     """
     run_module("usage", **options)

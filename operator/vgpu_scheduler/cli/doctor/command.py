@@ -1,4 +1,4 @@
-"""The command."""
+"""Runs ``vgpu-scheduler doctor``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import click
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException, connect
+from vgpu_scheduler.cli.cluster.messages import describe_error, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
-from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
+from vgpu_scheduler.doctor import DoctorInput, Report, examine
+from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading import ClusterOptions, FileError, UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.settings import SettingsError
 
@@ -24,7 +27,7 @@ _HEALTHY, _FINDINGS, _INCOMPLETE = 0, 1, 2
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Let nothing be logged of what cannot be read: it is in the report."""
+    """Silence the logs about objects that cannot be decoded: the report contains them."""
     logger = logging.getLogger("vgpu_scheduler")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -36,12 +39,16 @@ def _without_logs() -> Iterator[None]:
 
 @_without_logs()
 def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
-    """Examine a cluster, or of it the policies and quotas of one namespace alone, and print the findings."""
+    """Examine a cluster, or only the policies and quotas of one namespace, and print the findings."""
     within = namespace or ""
     try:
         seen = facts_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, FileError, OSError) as error:
-        _fail(str(error))  # OSError: of a certificate or key that the kubeconfig names
+        _fail(describe_error(error))  # OSError: from a certificate or key that the kubeconfig names
+    there = {pod.namespace for pod in seen.pods} | {quota.namespace for quota in seen.quotas}
+    there |= {policy.metadata.namespace for policy in seen.policies(NAMESPACED_KIND)}
+    if namespace and namespace not in there and (meant := did_you_mean(namespace, there)):
+        warn(f"there is no pod, quota or policy in namespace {namespace}{meant}")
     report = examine(seen)
     if output in FOR_PEOPLE:
         for line in as_text(seen, report):
@@ -54,7 +61,7 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
     raise SystemExit(_status(report))
 
 
-async def _read(cluster: ClusterOptions, namespace: str) -> ClusterSnapshot:
+async def _read(cluster: ClusterOptions, namespace: str) -> DoctorInput:
     async with await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}") as api:
         return await read_facts(api, cluster, namespace)
 
@@ -66,5 +73,5 @@ def _status(report: Report) -> int:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"Error: could not look: {message}", err=True)
+    click.echo(f"Error: the cluster could not be read: {message}", err=True)
     raise SystemExit(_INCOMPLETE)

@@ -1,4 +1,4 @@
-"""A report as text, and as JSON for scripts."""
+"""A doctor report as text, and as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.doctor import ClusterSnapshot, Report, Severity
+from vgpu_scheduler.doctor import DoctorInput, Report, Severity
 from vgpu_scheduler.model import counted
 
 _MOST = 10
-"""Findings of one kind that the text names."""
+"""The most findings of one diagnosis that the text lists."""
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _WIDTH = max(len(severity.value) for severity in Severity)
 
 
-def as_json(seen: ClusterSnapshot, report: Report) -> dict[str, Any]:
-    """Return the report for scripts."""
+def as_json(seen: DoctorInput, report: Report) -> dict[str, Any]:
+    """Return the report as plain values."""
     return {
         "server": seen.server.address,
         "settings": seen.expected.source,
@@ -31,13 +31,13 @@ def as_json(seen: ClusterSnapshot, report: Report) -> dict[str, Any]:
 
 
 def as_names(report: Report) -> list[str]:
-    """Return the objects that something is wrong with, each once, as ``-o name`` writes them."""
+    """Return the objects with findings, each once, in the format of ``-o name``."""
     refs = [finding.ref for finding in report.findings]
     return list(dict.fromkeys("/".join(filter(None, (ref.kind.lower(), ref.namespace, ref.name))) for ref in refs))
 
 
-def as_text(seen: ClusterSnapshot, report: Report) -> Iterator[str]:
-    """Yield the lines of the report for people; one line if there is nothing to say."""
+def as_text(seen: DoctorInput, report: Report) -> Iterator[str]:
+    """Yield the lines of the report for people; a single line if there are no findings."""
     counts: Counter[str] = Counter()
     for finding in report.findings:
         name = finding.diagnosis.id
@@ -55,13 +55,13 @@ def as_text(seen: ClusterSnapshot, report: Report) -> Iterator[str]:
     yield _summary(seen, report)
 
 
-def _summary(seen: ClusterSnapshot, report: Report) -> str:
+def _summary(seen: DoctorInput, report: Report) -> str:
     numbers = Counter(finding.severity for finding in report.findings)
     parts = [_count(numbers[severity], severity.value) for severity in Severity if numbers[severity]]
-    found = ", ".join(parts) if parts else "nothing is wrong"
+    found = ", ".join(parts) if parts else "no problem was found"
     if report.skipped:
         skipped = f"{_count(len(report.skipped), 'check')} skipped"
-        found = f"{found}, {skipped}" if parts else f"{skipped}, and the others found nothing"
+        found = f"{found}, {skipped}" if parts else f"{skipped}, and the others found no problem"
     checks = _count(report.checks, "check")
     return f"{found}: {checks} of {seen.server.address}, settings of {seen.expected.source}"
 

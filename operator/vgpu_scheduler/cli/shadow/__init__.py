@@ -1,1 +1,1 @@
-"""Carries out `vgpu-scheduler shadow`: follows a cluster, keeps what was seen, and reports."""
+"""Runs ``vgpu-scheduler shadow``: watches a cluster, records what it sees, and reports."""

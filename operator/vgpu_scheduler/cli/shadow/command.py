@@ -14,12 +14,12 @@ import click
 import msgspec
 import uvloop
 
-from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress, warn
+from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
-from vgpu_scheduler.cli.shadow.following import beside_options, follow
+from vgpu_scheduler.cli.shadow.following import follow, options_serving
 from vgpu_scheduler.cli.shadow.report import ShadowDocument
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import counted
@@ -31,7 +31,7 @@ from vgpu_scheduler.whatif import World
 
 _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in DECODED_KINDS}
 _MOST_NAMES: Final = 5
-"""Schedulers that are told where none of their pods names the one that is watched."""
+"""The most scheduler names to print if no pod names the watched scheduler."""
 _WRITERS: Final = {"markdown": markdown.written, "html": page.written}
 
 
@@ -44,20 +44,16 @@ def run(
     min_duration: int,
     output: str,
 ) -> None:
-    """Watch, if a scheduler is named, and report."""
+    """Watch, if a scheduler is named, and print the report."""
     with _kept_in(state) as folder, ExitStack() as writing, exit_on_error():
         if beside is None:
             record = _loaded(folder, beside)
         else:
             record = writing.enter_context(_held(folder, beside))
             announce_compiling()
-            try:
-                uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
-            except KeyboardInterrupt:  # before anything was seen
-                progress("")
-                raise SystemExit(INTERRUPTED) from None
+            uvloop.run(_watch(cluster, record, folder, _closely(float(min_duration)), seconds))
         options = _options(folder, cluster, record)
-        progress("replaying what was seen")
+        progress("replaying the record")
         report = _reported(record, float(min_duration), folder, options)
         progress("")
     if output in _WRITERS:
@@ -67,7 +63,7 @@ def run(
 
 
 def _closely(min_duration: float) -> ShadowOptions:
-    """Return how closely is looked, so that nothing is missed that lasts for twice the minimum duration."""
+    """Return how often to look, so that everything that lasts twice the minimum duration is noticed."""
     usual = ShadowOptions(min_duration=min_duration)
     return msgspec.structs.replace(usual, audit_every=min(usual.audit_every, min_duration / 2))
 
@@ -83,29 +79,29 @@ def _kept_in(state: Path | None) -> Iterator[ShadowFolder]:
 
 @contextmanager
 def _held(folder: ShadowFolder, beside: str) -> Iterator[Record]:
-    """Keep others from writing into a folder, and return the record that goes on."""
+    """Lock a folder, and return the record to continue."""
     with ExitStack() as stack:
         try:
             is_locked = stack.enter_context(folder.held())
         except StateError as error:
             fail(f"--state: {error}")
         if not is_locked:
-            warn("--state: its file system has no locks: see to it that no other process writes into the folder")
+            warn("--state: its file system has no locks: make sure that no other process writes into the folder")
         yield _loaded(folder, beside)
 
 
 def _loaded(folder: ShadowFolder, beside: str | None) -> Record:
-    """Return the record that goes on, or is reported."""
+    """Return the record to continue or report."""
     try:
         found = folder.load()
     except StateError as error:
         fail(str(error))
     if found is None:
         if beside is None:
-            fail("--state: nothing was seen yet, there is no record in the folder")
+            fail(f"--state: {folder.why_empty}")
         return Record(beside)
-    if beside is not None and found.beside != beside:
-        fail(f"--state: it holds what was seen of {found.beside}: take another folder for {beside}")
+    if beside is not None and found.other_scheduler != beside:
+        fail(f"--state: it has the record of {found.other_scheduler}: use another folder for {beside}")
     return found
 
 
@@ -115,17 +111,17 @@ async def _watch(
     async with await connect_to(cluster) as api:
         progress("reading the cluster")
 
-        def told(world: World) -> None:
+        def report_start(world: World) -> None:
             progress("")
-            click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
-            if others := _named_instead(world, record.beside):
-                click.echo(f"no pod with cards names {record.beside} yet: {others}", err=True)
+            click.echo(f"watching {record.other_scheduler}; Ctrl-C ends it, and prints the report", err=True)
+            if others := _named_instead(world, record.other_scheduler):
+                click.echo(f"no pod with cards names {record.other_scheduler} yet: {others}", err=True)
 
-        await follow(api, cluster, record, folder, options, seconds, told)
+        await follow(api, cluster, record, folder, options, seconds, report_start)
 
 
 def _named_instead(world: World, beside: str) -> str:
-    """Return which schedulers the pods with cards of a cluster name, if none of them names the one that is watched."""
+    """Return the schedulers that pods with cards name, if none of these pods names the watched scheduler."""
     names = Counter(pod.scheduler_name for pod in world.pods.values() if world.engine.dialects.owners(pod))
     if names[beside]:
         return ""
@@ -134,21 +130,22 @@ def _named_instead(world: World, beside: str) -> str:
 
 
 def _options(folder: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:
-    """Return what this scheduler's engine is made from for replays: the settings of the watch, or those of a file."""
+    """Return the engine options for replays: from the settings of the watch, or from a file."""
     installed = SettingsObjects.among(folder.settings(), cluster.scheduler_namespace)
     if cluster.config is not None or installed.config_map is None:
         settings = settings_from_file(cluster.config, cluster.overrides)
     else:
         settings = settings_from_objects(installed, cluster.overrides)
-    return beside_options(settings.options, record.beside)
+    return options_serving(settings.options, record.other_scheduler)
 
 
 def _reported(record: Record, min_duration: float, folder: ShadowFolder, options: EngineOptions) -> ShadowDocument:
-    seen = list(histories(folder.lines(), record.until, _DECODERS, record.beside))
-    torn: tuple[str, ...] = ()
-    if folder.torn:
-        parts = f"{counted(folder.torn, 'part')} of what happened could not be read, for it was not written whole"
-        torn = (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
+    seen = list(histories(folder.lines(), record.until, _DECODERS, record.other_scheduler))
+    truncated: tuple[str, ...] = ()
+    if folder.truncated:
+        parts = counted(folder.truncated, "part")
+        missing = f"{parts} of the record could not be read, because it was not written completely"
+        truncated = (f"{missing}: the table above and `shadow snapshot` do not include it.",)
     return ShadowDocument.of(
-        record, min_duration, [partial(make, seen, options) for make in (one_hour, whole_time)], torn
+        record, min_duration, [partial(make, seen, options) for make in (one_hour, whole_time)], truncated
     )

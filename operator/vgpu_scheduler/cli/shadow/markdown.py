@@ -1,4 +1,4 @@
-"""Writes a report as Markdown."""
+"""Writes a shadow report as Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COLUMNS = 60
 
 
 def written(blocks: Iterable[Block]) -> str:
-    """Return blocks as Markdown; the first heading is the title."""
+    """Return the parts as Markdown; the first heading is the title."""
     parts = [_block(block) for block in blocks]
     return "\n\n".join(["#" + parts[0].removeprefix("##"), *parts[1:]]) + "\n"
 
@@ -32,7 +32,7 @@ def _cell(text: str) -> str:
 
 
 def _picture(picture: TimeChart) -> str:
-    """Draw lines as rows of bars; each bar is the mean of its part of the time."""
+    """Draw lines as rows of bars; each bar is the mean of a part of the time."""
     most = picture.most or max(max(values) for _, values in picture.lines) or 1.0
     width = max(len(name) for name, _ in picture.lines)
     rows = [f"{name:{width}} {_bars(picture.times, values, most)}" for name, values in picture.lines]

@@ -1,4 +1,4 @@
-"""Writes a report as a page of HTML that needs nothing beside itself."""
+"""Writes a shadow report as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.cli.shadow.report import Block, Heading, Paragraph, Table, T
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 200, 48, 24, 12
 _CLASSES: Final = ("first", "second")
 _DASHES: Final = ("none", "6 4")
-"""Lines differ by more than their colour."""
+"""Dash patterns, so that lines differ by more than their colour."""
 _STYLE: Final = """\
 :root{color-scheme:light dark}
 body{font:16px/1.5 ui-sans-serif,system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
@@ -27,7 +27,7 @@ svg text{font:12px ui-sans-serif,system-ui,sans-serif;fill:currentColor}
 
 
 def written(blocks: Iterable[Block]) -> str:
-    """Return blocks as a page; the first heading is its title."""
+    """Return the parts as a page; the first heading is its title."""
     title, *rest = blocks
     assert isinstance(title, Heading)
     body = "\n".join(map(_block, rest))
@@ -60,7 +60,7 @@ def _cell(text: str) -> str:
 
 
 def _picture(picture: TimeChart) -> str:
-    """Draw lines over time, which stay as they are until the next time."""
+    """Draw step lines over time."""
     most = picture.most or max(max(values) for _, values in picture.lines) or 1.0
     began, ended = picture.times[0], picture.times[-1]
     right, base = _WIDTH - 12, _HEIGHT - _BOTTOM

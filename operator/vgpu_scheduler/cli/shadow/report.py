@@ -1,4 +1,4 @@
-"""The report of what was seen: headings, sentences, tables and pictures, to be written as Markdown or as a page."""
+"""The report of a shadow run: headings, sentences, tables and charts, to be written as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -14,46 +14,47 @@ from vgpu_scheduler.model import counted, measured_duration
 from vgpu_scheduler.shadow import (
     LEVEL,
     SHORTEST_WATCH,
+    ClusterSample,
     Fault,
     Horizon,
     MissedPlacement,
     Record,
-    Sample,
     Summary,
     summed_up,
 )
 from vgpu_scheduler.whatif import number
 
 _MOST_ROWS: Final = 20
-"""Of a table; scripts get all by ``-o json``."""
+"""The most rows of a table; ``-o json`` has all of them."""
 _ONE_DECISION: Final = (
-    "When a pod got its place, this scheduler was asked about the same pod, on the cluster as it was just before. The"
-    " cluster is the other scheduler's at each step, so what this one would have made of it adds up nowhere."
+    "Whenever the other scheduler placed a pod, this scheduler decided about the same pod on the cluster as "
+    "it was just before. Each step starts from the cluster that the other scheduler made, so effects of "
+    "this scheduler's decisions do not accumulate."
 )
 _ASSUMED: Final = (
-    "Arrivals are those that were seen. A pod stays for as long after it is placed as it did; one that was never placed"
-    " leaves when it did, and one that nobody saw leave stays to the end. Pods of other schedulers are where they were."
-    " Nobody is evicted, binding takes no time, and no user reacts to a wait that is shorter."
+    "Arrivals are those that were seen. A placed pod runs as long as it did; one that was never placed is "
+    "deleted when it was, and one whose end was not seen stays to the end. Pods of other schedulers stay "
+    "where they were. No pod is evicted, binding takes no time, and no user reacts to shorter waits."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Begins a part."""
+    """The heading of a section."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Some sentences."""
+    """A paragraph of text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a head."""
+    """A table with a header row."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -61,16 +62,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TimeChart:
-    """What was measured over time.
+    """A chart of values over time.
 
     Attributes
     ----------
     title
-        What is shown, for those who do not see it, too.
+        The title, also for readers who cannot see the chart.
     lines
-        By what they are called, the values at the times.
+        The values at the times, with the name of each line.
     most
-        Where the axis ends; 0 for the greatest value.
+        The end of the axis; 0 for the largest value.
     """
 
     title: str
@@ -84,12 +85,12 @@ Block = Heading | Paragraph | Table | TimeChart
 
 @dataclass(frozen=True, slots=True)
 class ShadowDocument:
-    """What was seen, and what came of the horizons.
+    """The record of a shadow run, with its replays.
 
     Attributes
     ----------
     untold
-        Why a horizon is missing, a sentence each.
+        Why horizons are missing, one sentence each.
     """
 
     record: Record
@@ -99,25 +100,29 @@ class ShadowDocument:
 
     @classmethod
     def of(
-        cls, record: Record, min_duration: float, replays: Iterable[Callable[[], Horizon | None]], torn: Sequence[str]
+        cls,
+        record: Record,
+        min_duration: float,
+        replays: Iterable[Callable[[], Horizon | None]],
+        truncated: Sequence[str],
     ) -> ShadowDocument:
-        """Return the report of a record, of which nothing is replayed if it is of a short time.
+        """Return the report of a record; a record of a short time is not replayed.
 
         Parameters
         ----------
-        torn
-            What could not be read.
+        truncated
+            Sentences about data that could not be read.
         """
         if record.watched < SHORTEST_WATCH:
-            return cls(record, min_duration, (), ("Of so short a time nothing is replayed.", *torn))
+            return cls(record, min_duration, (), ("The time is too short for a replay.", *truncated))
         found = [each for replay in replays if (each := replay()) is not None]
         nothing = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
-        return cls(record, min_duration, found, (*nothing, *torn))
+        return cls(record, min_duration, found, (*nothing, *truncated))
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the report as plain values."""
         found: dict[str, Any] = {
-            "beside": self.record.beside,
+            "beside": self.record.other_scheduler,
             "settings": self.record.under,
             "summary": summed_up(self.record, self.min_duration).as_json(),
             "horizons": [horizon.as_json() for horizon in self.horizons],
@@ -127,7 +132,7 @@ class ShadowDocument:
         return found
 
     def blocks(self) -> Iterator[Block]:
-        """Yield it for people."""
+        """Yield the parts of the report for people."""
         summary = summed_up(self.record, self.min_duration)
         yield Heading(f"Beside {summary.beside}")
         yield Paragraph(_opening(summary))
@@ -139,32 +144,32 @@ class ShadowDocument:
         yield from _one_decision(summary)
         yield from _drifting(self.horizons, self.untold)
         yield from _pictures(self.record.samples)
-        yield Heading("What this rests on")
+        yield Heading("Assumptions")
         yield from map(Paragraph, _rests_on(self.record, summary))
 
 
 def _too_short(watched: float) -> str:
-    """Say that a time was too short for averages."""
+    """Say that the time was too short for averages."""
     return (
-        f"Somebody watched for {measured_duration(watched)} in all, which is too short for averages: these need"
-        f" {measured_duration(SHORTEST_WATCH)}, and mean something after hours."
+        f"The cluster was watched for {measured_duration(watched)} in all, which is too short for averages: "
+        f"these need {measured_duration(SHORTEST_WATCH)}, and are meaningful after hours."
     )
 
 
 def _opening(summary: Summary) -> str:
     gaps = summary.until - summary.since - summary.watched
-    without = f", {measured_duration(gaps)} of which nobody watched" if gaps >= 1.0 else ""
+    without = f", {measured_duration(gaps)} of which were not watched" if gaps >= 1.0 else ""
     unseen = ""
     if summary.unseen:
         unseen = (
-            f" Of {counted(summary.unseen, 'pod')} it is not known how long they waited: they were bound, or went,"
-            " while nobody watched."
+            f" How long {counted(summary.unseen, 'pod')} waited is not known: they were bound or deleted while "
+            "the cluster was not watched."
         )
     lasted = measured_duration(summary.until - summary.since)
     return (
         f"From {_time(summary.since)} to {_time(summary.until)}: {lasted}{without}."
         f" {counted(summary.arrived, 'pod')} of {summary.beside} asked for cards: {summary.placed} were bound,"
-        f" {summary.waiting} wait at the end, and {summary.gave_up} went without having been bound.{unseen}"
+        f" {summary.waiting} wait at the end, and {summary.gave_up} were deleted without having been bound.{unseen}"
     )
 
 
@@ -175,27 +180,27 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
     waits: tuple[tuple[str, str], ...] = ()
     if waited.pods:
         waits = (
-            ("a bound pod had waited: half of them at most", measured_duration(waited.median)),
+            ("wait of bound pods: half of them at most", measured_duration(waited.median)),
             ("nine of ten at most", measured_duration(waited.most_of_ten)),
             ("the longest", measured_duration(waited.longest)),
         )
     if stand is not None:
         averages = (
             ("cards in service, on average", number(stand.cards)),
-            ("given out, in cards", f"{number(stand.given)} ({_percent(stand.given, stand.cards)})"),
+            ("allocated, in cards", f"{number(stand.given)} ({_percent(stand.given, stand.cards)})"),
             ("free on cards that are partly used, in cards", number(stand.stranded)),
-            ("whole cards that nobody used", number(stand.whole)),
+            ("whole cards without pods", number(stand.whole)),
         )
     yield Table(
-        ("in this time", "value"),
+        ("measure", "value"),
         (
             *averages,
             *waits,
             (f"pods that waited for {measured_duration(summary.min_duration)} or more although they would have fitted",
              str(len({each.uid for each in summary.missed}))),
-            ("cards that were over", str(len({(each.object, each.about) for each in summary.over}))),
-            ("cards that leaked: objects that keep them", str(len({each.object for each in summary.leaked}))),
-            ("locks that stalled", str(len({(each.object, each.about) for each in summary.stalled}))),
+            ("cards used beyond their capacity", str(len({(each.object, each.about) for each in summary.over}))),
+            ("leaked cards: objects that keep them", str(len({each.object for each in summary.leaked}))),
+            ("stalled locks", str(len({(each.object, each.about) for each in summary.stalled}))),
             *((f"{less}: {each.name}", _saved(each)) for each in horizons),
         ),
     )  # fmt: skip
@@ -214,9 +219,9 @@ def _missed(summary: Summary) -> Iterator[Block]:
         yield Paragraph(f"None for {measured_duration(summary.min_duration)} or more.")
         return
     yield Paragraph(
-        "At each look from that time on, for so long, this scheduler found room for the pod, beside the others, in the"
-        " order in which it serves pods. Nobody saw what was between two looks, and a time in which nobody watched ends"
-        " the row. The node and the cards are those that would have taken it at first."
+        "At each look from that time on, for that long, this scheduler found room for the pod, beside the "
+        "others, in the order in which it serves pods. What happened between two looks is not known, and a time "
+        "without watching ends the row. The node and the cards are those that had room at first."
     )
     yield _table(
         ("pod", "since", "for", "node", "cards", "meanwhile"),
@@ -229,7 +234,7 @@ def _missed(summary: Summary) -> Iterator[Block]:
 
 
 def _meanwhile(summary: Summary, missed: MissedPlacement) -> str:
-    """Say what was wrong on the node that had room."""
+    """Return what was wrong on the node that had room."""
     until = summary.until if missed.until is None else missed.until
     stalled = (each for each in summary.stalled if each.object == f"Node {missed.place.node}")
     return (
@@ -241,9 +246,9 @@ def _meanwhile(summary: Summary, missed: MissedPlacement) -> str:
 
 def _faults(summary: Summary) -> Iterator[Block]:
     parts = (
-        ("Cards that were over", summary.over, "No card was given more than it has."),
-        ("Cards that leaked", summary.leaked, "No card was kept by anybody who does not use it."),
-        ("Locks that stalled", summary.stalled, "No lock was kept for no good reason."),
+        ("Cards used beyond their capacity", summary.over, "No card was used beyond its capacity."),
+        ("Leaked cards", summary.leaked, "No card was kept by an object that does not use it."),
+        ("Stalled locks", summary.stalled, "No lock was kept without need."),
     )
     for title, wrong, nothing in parts:
         yield Heading(title)
@@ -283,15 +288,16 @@ def _one_decision(summary: Summary) -> Iterator[Block]:
 def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Block]:
     yield Heading("An hour, and the whole time")
     yield Paragraph(
-        "Two worlds drift apart once one pod is placed otherwise. For one hour, each hour begins anew with the cluster"
-        " as it was, and its arrivals are replayed (48 hours at most, spread over the time); for the whole time, all"
+        "The replay and the real cluster diverge once one pod is placed differently. For one hour, each hour "
+        "starts again from the real cluster, and its arrivals are replayed (48 hours at most, spread over the "
+        "time); for the whole time, all"
         " arrivals are replayed from the beginning."
     )
     yield Paragraph(_ASSUMED)
     if horizons:
         yield Table(
             ("horizon", "pods", "they waited", "would have waited", f"less, with {LEVEL} % interval", "placed",
-             "would be placed", "cards given out", "would be given out"),
+             "would be placed", "cards allocated", "would be allocated"),
             tuple(
                 (each.name, str(each.pods), f"{number(each.waited)} s", f"{number(each.would_wait)} s", _saved(each),
                  str(each.placed), str(each.would_be_placed), number(each.given), number(each.would_be_given))
@@ -299,25 +305,26 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
             ),
         )  # fmt: skip
         yield Paragraph(
-            "The interval comes of drawing hours of arrivals anew 1,000 times, from the same seed: it says how far the"
-            " mean depends on which hours were seen, and nothing of what an hour would be that was not. For one hour, a"
+            "The interval comes from resampling the hours of arrivals 1,000 times, with the same seed: it says "
+            "how far the mean depends on which hours were seen, and nothing about hours of other kinds. For one "
+            "hour, a"
             " pod that waits for several of them counts in each. For the whole time each pod counts once, and what it"
             " waited in several watches adds up."
         )
     yield from map(Paragraph, untold)
 
 
-def _pictures(samples: Sequence[Sample]) -> Iterator[Block]:
+def _pictures(samples: Sequence[ClusterSample]) -> Iterator[Block]:
     if len(samples) < 2:
         return
     times = tuple(each.at for each in samples)
     yield Heading("Over time")
     yield TimeChart(
-        "Cards: given out, and free on cards that are partly used",
+        "Cards: allocated, and free on cards that are partly used",
         times,
         (
-            ("given out", tuple(each.given for each in samples)),
-            ("free on cards partly used", tuple(each.stranded for each in samples)),
+            ("allocated", tuple(each.allocated for each in samples)),
+            ("free on cards partly used", tuple(each.stranded_free for each in samples)),
         ),
         max(each.cards for each in samples),
     )
@@ -326,17 +333,18 @@ def _pictures(samples: Sequence[Sample]) -> Iterator[Block]:
 
 def _rests_on(record: Record, summary: Summary) -> Iterator[str]:
     yield (
-        f"Of {record.beside} nothing is assumed: what it did was read from the objects that it wrote, and nobody asked"
-        " what it would have done instead. No part of this report is a model of its algorithm."
+        f"Nothing is assumed about {record.other_scheduler}: what it did was read from the objects that it wrote. No "
+        "part of this report models its algorithm."
     )
     yield (
         f"This scheduler chose under its settings from {record.under or 'nowhere'}, and the policies of the cluster, as"
-        " if the pods had named it. It looked about once a second: what came and went between two looks was not seen."
+        " if the pods had named it. It read the cluster about once a second: what appeared and disappeared "
+        "between two looks was not seen."
     )
     yield (
-        f"What lasted for less than {measured_duration(summary.min_duration)} is left out, but for locks, which"
-        " the doctor judges by the time that is written on them. What happened before, or while nobody watched, is not"
-        " known: pods that were bound by then count as tenants alone."
+        f"What lasted for less than {measured_duration(summary.min_duration)} is left out, except locks, which "
+        "the doctor judges by the time that they contain. What happened before, or while the cluster was not "
+        "watched, is not known: pods that were bound by then count only as users of cards."
     )
 
 
@@ -351,7 +359,7 @@ def _time(seconds: float) -> str:
 
 
 def _look(seconds: float) -> str:
-    """Name a look, as ``--at`` takes it."""
+    """Return the time of a look in the format of ``--at``."""
     seconds, part = divmod(ceil(round(seconds * 1e6) / 1000), 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{part:03}Z"
 

@@ -1,4 +1,4 @@
-"""Writes the cluster as it was seen at a time, so that what is claimed of that time can be looked into."""
+"""Writes the cluster as it was seen at a past time, so that statements about that time can be checked."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from vgpu_scheduler.shadow import Watch, objects_at
 from vgpu_scheduler.whatif import when_read
 
 _MOST_WATCHES: Final = 3
-"""Times that are named of those in which somebody watched, the last ones."""
+"""The most watch periods to list in a message, the last ones."""
 
 
 _PRECISION: Final = 0.001
-"""Seconds by which a time that a report prints may differ from that of the look."""
+"""Seconds by which a time in a report may differ from the time of the look."""
 
 
 def run(*, state: Path, at: datetime) -> None:
-    """Write it to stdout, as ``vgpu-scheduler snapshot`` does."""
+    """Print the snapshot, as ``vgpu-scheduler snapshot`` does."""
     folder, then = ShadowFolder(state), at.replace(tzinfo=UTC)
     try:
         record = folder.load()
     except StateError as error:
         fail(str(error))
-    watches = [] if record is None else record.watches
+    if record is None:
+        fail(f"--state: {folder.why_empty}")
+    watches = record.watches
     if not any(watch.since - _PRECISION <= then.timestamp() <= ceil(watch.until) for watch in watches):
-        fail(f"--at: nobody watched at {_time(then.timestamp())}{_watched(watches)}")
+        fail(f"--at: the cluster was not watched at {_time(then.timestamp())}{_watched(watches)}")
     objects = objects_at(folder.lines(), then.timestamp())
     if not objects:
-        fail(f"--at: nothing was written of what there was at {_time(then.timestamp())}")
+        fail(f"--at: the folder has no objects of {_time(then.timestamp())}")
     items = [*objects, *folder.settings()]
     kinds = frozenset(str(obj["kind"]) for obj in items)
     whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(then, kinds), "items": items}
@@ -44,7 +46,7 @@ def run(*, state: Path, at: datetime) -> None:
 
 
 def _watched(watches: Sequence[Watch]) -> str:
-    """Say when somebody watched."""
+    """Say when the cluster was watched."""
     last = [f"{_time(ceil(watch.since))} to {_time(ceil(watch.until))}" for watch in watches[-_MOST_WATCHES:]]
     before = ", and before that" if len(watches) > len(last) else ""
     return f", but from {', from '.join(last)}{before}" if last else ""

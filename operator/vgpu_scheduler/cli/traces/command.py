@@ -36,7 +36,7 @@ from vgpu_scheduler.whatif.traces import (
 )
 
 _STEPS: Final = 50
-"""Steps after which the progress bar moves."""
+"""Steps between two updates of the progress bar."""
 Workloads = Mapping[str, Sequence[TracePod]]
 
 
@@ -51,7 +51,7 @@ def run(  # noqa: PLR0913 - one for each option of the command
     load: float | None,
     output: str,
 ) -> None:
-    """Replay a trace under each policy, and say what they came to."""
+    """Replay a trace under each policy, and print the results."""
     with exit_on_error():
         contenders = _contenders(policies)
         found = read_trace(trace, workloads, with_nodes=not on_cluster)
@@ -64,7 +64,7 @@ def run(  # noqa: PLR0913 - one for each option of the command
     for summary in summaries:
         if summary.withheld:
             pods = counted(summary.withheld, "pod")
-            warn(f"{summary.policy}: it says that it rejected {pods} that a node had room for")
+            warn(f"{summary.policy}: it reports that it rejected {pods} that a node had room for")
     if output in FOR_PEOPLE:
         show(summaries)
     else:
@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - one for each option of the command
 
 
 def _contenders(policies: Sequence[Path]) -> list[NamedPolicies]:
-    """Return the policies that are compared: each file, or folder, is in force alone; names are those of ours."""
+    """Return the policies to compare: each file, folder or predefined name is in force alone."""
     if not policies:
         return list(CONTENDERS.values())
     found = []
@@ -85,29 +85,29 @@ def _contenders(policies: Sequence[Path]) -> list[NamedPolicies]:
         elif str(path) in CONTENDERS:
             found.append(CONTENDERS[str(path)])
         else:
-            raise FileError(f"--policy {path}: there is no such file, and it is none of {', '.join(CONTENDERS)}")
+            raise FileError(f"--policy {path}: there is no such file, and it is not one of {', '.join(CONTENDERS)}")
     for name in {contender.name for contender in found}:
         if [contender.name for contender in found].count(name) > 1:
-            raise FileError(f"--policy: two are called {name}: rename a file")
+            raise FileError(f"--policy: two files are called {name}: rename one")
     return found
 
 
 def _nodes_of(options: ClusterOptions) -> list[TraceNode]:
-    """Return the nodes of the cluster, after warnings about what of it does not count."""
+    """Return the nodes of the cluster, after warnings about what does not count."""
     view = read_cluster(options, progress)
     world = make_world(view)
     progress("")
     print_view_warnings(world, view)
     nodes, left_out = nodes_of_cluster(world)
     for reason in left_out:
-        warn(f"{reason}: it is left out")
+        warn(f"{reason}: it is ignored")
     return nodes
 
 
 def _of_any_model(workloads: Workloads) -> Workloads:
-    """Return workloads whose pods ask for no model: a cluster has others than the trace."""
+    """Return workloads without card models, because a cluster has other models than the trace."""
     if any(pod.models for pods in workloads.values() for pod in pods):
-        warn("the models that pods of the trace ask for are not asked for on the nodes of a cluster")
+        warn("the card models that pods of the trace ask for are ignored on the nodes of a cluster")
     return {name: [replace(pod, models=()) for pod in pods] for name, pods in workloads.items()}
 
 
@@ -130,7 +130,7 @@ def _replayed(
     *,
     shuffled: bool,
 ) -> list[Summary]:
-    """Replay every workload under every policy, with the same arrivals for all of them."""
+    """Replay every workload under every policy, with the same arrivals for all policies."""
     runs = {
         name: [_run(fleet, pods, seed, load, shuffled=shuffled) for seed in seeds] for name, pods in workloads.items()
     }
@@ -146,15 +146,17 @@ def _replayed(
         for name, pods in workloads.items():
             mix = typical_pods(pods)
             for contender in contenders:
-                courses = []
+                results = []
                 for each in runs[name]:
                     bar.describe(f"{name}, {contender.name}, seed {each.seed}")
                     spots = replay(each.arrivals, EnginePlacer(each.fleet, contender.policies), on_step)
                     try:
-                        courses.append(measure(each, spots, mix))
+                        results.append(measure(each, spots, mix))
                     except AuditError as error:
-                        fail(f"{name}, {contender.name}, seed {each.seed}: the audit found what cannot be: {error}")
-                summaries.append(Summary(name, contender.name, runs[name], courses))
+                        fail(
+                            f"{name}, {contender.name}, seed {each.seed}: the audit found an impossible state: {error}"
+                        )
+                summaries.append(Summary(name, contender.name, runs[name], results))
     return summaries
 
 

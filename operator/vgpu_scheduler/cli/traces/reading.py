@@ -1,4 +1,4 @@
-"""Traces in folders, and what stands for one where there is none."""
+"""Reads traces from folders, or makes a synthetic one."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from vgpu_scheduler.reading import FileError, read_text
 from vgpu_scheduler.whatif.traces import TraceNode, TracePod, parse_nodes, parse_pods, synthetic_nodes, synthetic_pods
 
 SYNTHETIC: Final = "synthetic"
-"""Stands for a folder: nodes and pods are made from a published distribution."""
+"""In place of a folder: nodes and pods are made from a published distribution."""
 _NODES: Final = "*node_list*.csv"
-_WITH_CARDS: Final = "gpu_node"  # of the published lists, the one that the published results are about
+_WITH_CARDS: Final = "gpu_node"  # among the published node lists, the one used for the published results
 _PODS: Final = "*pod_list*.csv"
 _BEFORE_NAME: Final = "pod_list"
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a folder has.
+    """The content of a trace folder.
 
     Attributes
     ----------
     nodes
-        Empty where they are not asked for.
+        The nodes; empty if they are not wanted.
     workloads
-        Pods by the name of their list.
+        The pods of each list, by the list's name.
     """
 
     nodes: Sequence[TraceNode]
@@ -42,21 +42,21 @@ def read_trace(source: str, wanted: Sequence[str], *, with_nodes: bool) -> Trace
     source
         A folder, or ``synthetic``.
     wanted
-        The workloads that are read; all if empty.
+        The workloads to read; all if empty.
     with_nodes
-        Read the nodes, too.
+        Whether to read the nodes, too.
 
     Raises
     ------
     FileError, TraceError
-        If it cannot be read.
+        If the trace cannot be read.
     """
     if source == SYNTHETIC:
         _check_known(wanted, [SYNTHETIC], source)
         return Trace(synthetic_nodes() if with_nodes else [], {SYNTHETIC: synthetic_pods()})
     folder = Path(source)
     if not folder.is_dir():
-        raise FileError(f"{folder}: there is no such folder; {SYNTHETIC} stands for one where there is no trace")
+        raise FileError(f"{folder}: there is no such folder; {SYNTHETIC} can be used where there is no trace")
     lists = {_workload(path): path for path in sorted(folder.glob(_PODS))}
     if not lists:
         raise FileError(f"{folder}: there is no list of pods in it ({_PODS})")
@@ -88,5 +88,5 @@ def _check_known(wanted: Sequence[str], names: Sequence[str], source: str) -> No
 
 
 def _content(path: Path) -> tuple[str, str]:
-    """Return the text of a list, and what it is called in errors."""
+    """Return the text of a list, and its name in errors."""
     return read_text(path, "utf-8-sig"), str(path)

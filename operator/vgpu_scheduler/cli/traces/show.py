@@ -1,4 +1,4 @@
-"""The answer to a replay as a table."""
+"""The result of a trace replay as a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATE: Final = ("fragmented", "rejected", "idle nodes", "idle cards")
 
 
 def show(summaries: Sequence[Summary]) -> None:
-    """Print the table, and below it what its numbers are."""
+    """Print the table, followed by an explanation of its numbers."""
     load = summaries[0].runs[0].load
     allocations = ["allocated"] if load is not None else [f"at {point}%" for point in POINTS]
     rows = [[summary.workload, summary.policy, *_cells(summary)] for summary in summaries]
@@ -24,14 +24,14 @@ def show(summaries: Sequence[Summary]) -> None:
     cards = sum(len(node.models) for node in fleet.nodes)
     mean = "" if len(seeds) == 1 else f", the mean of {len(seeds)} seeds ± standard deviation"
     if load is None:
-        said = "allocated when so much was asked for, the other columns at 100%"
+        said = "allocated when that share was requested, the other columns at 100%"
     else:
         said = f"allocated on average at load {load:g}, the other columns at the end"
     click.echo(f"\nPercent of {counted(cards, 'card')} on {counted(len(fleet.nodes), 'node')}: {said}{mean}.")
 
 
 def _cells(summary: Summary) -> list[str]:
-    points = range(len(summary.courses[0].points))
+    points = range(len(summary.results[0].points))
     allocated = [_number(summary, point, "allocation", 2) for point in points]
     return [
         *allocated,

@@ -1,4 +1,4 @@
-"""What is written on pods for HAMi's device plugins, and what pods hold by it."""
+"""The annotations for HAMi's device plugins: writing them, and reading what pods hold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HamiAllocation:
     vendors
         The vendors, in the order in which their entries are written.
     claims
-        What pods ask for.
+        Reads the claims of pods.
     """
 
     vendors: tuple[Vendor, ...]
@@ -53,13 +53,13 @@ class HamiAllocation:
 
     @cached_property
     def written(self) -> frozenset[str]:
-        """The annotations of each vendor, and those that all have."""
+        """The annotations of each vendor, and the common ones."""
         of_makers = (name for vendor in self.vendors for name in vendor.record.written)
         return frozenset((NODE_ANNOTATION, TIME_ANNOTATION, BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, *of_makers))
 
     @cached_property
     def quota_resources(self) -> Mapping[str, QuotaResource]:
-        """Memory and cores of each vendor; a quota on memory is in the unit of requests."""
+        """Memory and cores of each vendor; quotas on memory are in the unit of requests."""
         return {
             name: resource for vendor in self.vendors for name, resource in vendor.claims.quotas(vendor.key).items()
         }
@@ -71,8 +71,8 @@ class HamiAllocation:
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to.
 
-        Its allocation annotations count if they name that node. A pod that has started without readable ones may sit
-        on any card of the vendors in question; one that has not started holds nothing yet.
+        Its allocation annotations count if they name that node. A pod that has started without readable ones is charged
+        on every card of these vendors; one that has not started holds nothing yet.
         """
         if not pod.node_name or pod.terminal:
             return NO_USAGE
@@ -98,7 +98,7 @@ class HamiAllocation:
         )
 
     def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:
-        """Return what a pod holds of a vendor's cards, and what about that cannot be read."""
+        """Return the problem of a pod's allocation of a vendor's cards, empty if there is none, and what it holds."""
         name = vendor.record.allocated
         value = pod.annotations.get(name)
         if value is None:
@@ -116,7 +116,7 @@ class HamiAllocation:
         return "", vendor.held(vendor.key, pod, aligned)
 
     def _unreadable(self, pod: Pod, unreadable: frozenset[str]) -> PodClaims:
-        """Return what a pod may use of any card of these vendors: its claims, or a whole card where nobody can say."""
+        """Return the claims to charge on every card of these vendors: the pod's, or whole cards if they are invalid."""
         try:
             return tuple(
                 replace(c, claims=tuple(_as_allocated(claim) for claim in c.claims if claim.vendor in unreadable))
@@ -125,7 +125,7 @@ class HamiAllocation:
         except ClaimError:
             vendors = [vendor for vendor in self.vendors if vendor.key in unreadable]
             return tuple(
-                ContainerClaims(c.name, c.kind, tuple(v.whole_card for v in vendors if v.claims.asks(c)))
+                ContainerClaims(c.name, c.type, tuple(v.whole_card for v in vendors if v.claims.asks(c)))
                 for c in pod.spec.containers
             )
 
@@ -135,7 +135,7 @@ class HamiAllocation:
         return pod.annotations.get(NODE_ANNOTATION, "") if announced else ""
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for the device plugins; nothing for a pod without devices."""
+        """Return the annotations that the Binding writes for the device plugins; none for a pod without devices."""
         used = placement.vendors()
         if not used:
             return {}
@@ -146,11 +146,11 @@ class HamiAllocation:
         return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: TimestampText(unix_time)}
 
     def labels(self, placement: Placement) -> dict[str, str]:
-        """Return the label that HAMi's monitor selects pods by."""
+        """Return the label by which HAMi's monitor selects pods."""
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
 
     def _claimed(self, pod: Pod) -> list[Vendor]:
-        """Return the vendors of which the pod asks for devices, however malformed."""
+        """Return the vendors whose devices the pod requests, even if the request is malformed."""
         found = {
             vendor.key: vendor
             for container in pod.spec.containers
@@ -161,7 +161,7 @@ class HamiAllocation:
 
 
 def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | None) -> dict[str, str]:
-    """Return the annotations of one vendor: an entry per container, whether it has any of its cards or not."""
+    """Return the annotations of one vendor, with an entry for each container, even for those without its cards."""
     record = vendor.record
     own = [tuple(a for a in container if a.vendor == vendor.key) for container in placement.containers]
     value = encode_assignments([[record.entry(vendor.key, a) for a in container] for container in own])
@@ -170,6 +170,6 @@ def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | N
 
 
 def _as_allocated(claim: Claim) -> Claim:
-    """Return what an allocation would hold: no more than a whole card's cores, and a share, of whatever size."""
+    """Return a claim as an allocation would hold it: with at least one slot, and at most a whole card's cores."""
     slots, memory, cores, *rest = claim.amounts
     return replace(claim, amounts=(max(slots, 1), memory, min(cores, WHOLE), *rest))

@@ -1,4 +1,4 @@
-"""What pods claim of cards under HAMi, and how that is served."""
+"""The claims of pods on cards under HAMi, and their allocator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HamiClaims:
     vendors
         The vendors, in the order in which their claims are read.
     device_resources
-        What the names that policies weigh stand for.
+        The devices and dimensions of the resource names that policies weigh.
     """
 
     vendors: tuple[Vendor, ...]
@@ -48,19 +48,19 @@ class HamiClaims:
 
     @cached_property
     def resources(self) -> frozenset[str]:
-        """Every resource name of every vendor."""
+        """All resource names of all vendors."""
         return frozenset(self._names)
 
     @cached_property
     def pod_annotations(self) -> tuple[str, ...]:
-        """The annotations of a pod that its claims or its allocator depend on."""
+        """The pod annotations on which claims or the allocator depend."""
         options = (name for vendor in self.vendors if vendor.options for name in vendor.options.annotations)
         rules = (name for vendor in self.vendors for name in vendor.rules.all)
         return tuple(dict.fromkeys((*rules, *options, NUMA_BIND)))
 
     @cached_property
     def overrides(self) -> Mapping[str, tuple[str, ...]]:
-        """The word of a policy's ``podOverrides`` for each group of these annotations."""
+        """Groups of these annotations, by their word in a policy's ``podOverrides``."""
         rules = [vendor.rules for vendor in self.vendors]
         found = {
             "deviceTypes": [name for keys in rules for name in (keys.use_types, keys.no_use_types) if name],
@@ -75,12 +75,12 @@ class HamiClaims:
 
     @cached_property
     def completed_resources(self) -> frozenset[str]:
-        """Every resource name of the vendors that have rules of their own for admission."""
+        """All resource names of the vendors with admission rules."""
         return frozenset(name for vendor in self.vendors if vendor.admit for name in vendor.claims.resources)
 
     @cached_property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]:
-        """What plugins read on the pod, whatever was decided."""
+        """The annotations that plugins read themselves, independent of the decision."""
         found: dict[str, NodeSideAnnotation] = {}
         for vendor in self.vendors:
             for name, nothing in vendor.options.followed_by_node.items() if vendor.options else ():
@@ -90,13 +90,13 @@ class HamiClaims:
 
     @cached_property
     def annotation_words(self) -> Mapping[str, tuple[str, ...]]:
-        """What several vendors give a choice of; those that are booleans are none."""
+        """The annotations with a closed set of values, without booleans."""
         known = [vendor.options.known for vendor in self.vendors if vendor.options]
         return {name: words for each in known for name, words in each.items() if words}
 
     @cached_property
     def _names(self) -> Mapping[str, Vendor]:
-        """The vendor whose claims a resource is about."""
+        """The vendor of each resource."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
@@ -108,7 +108,7 @@ class HamiClaims:
             If an amount is malformed; the message names the container, the resource and the fix.
         """
         return tuple(
-            ContainerClaims(container.name, container.kind, self._of_container(container, pod, defaults), NAME)
+            ContainerClaims(container.name, container.type, self._of_container(container, pod, defaults), NAME)
             for container in pod.spec.containers
         )
 
@@ -118,17 +118,17 @@ class HamiClaims:
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
-        """Say where HAMi takes amounts otherwise than they look: none, more than a whole card, two for the same."""
+        """Yield warnings about amounts with an unexpected effect: 0, more than a whole card, conflicting ones."""
         for vendor in asked_vendors(container, self._names):
             yield from odd_amounts(container, vendor, vendor.mode_of(annotations))
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
-        """Say where HAMi takes the value of an annotation otherwise than it looks.
+        """Yield warnings about annotations with an unexpected effect.
 
         Raises
         ------
         ClaimError
-            If one names a mode of sharing that there is not.
+            If one names an unknown sharing mode.
         """
         return odd_annotations(annotations, self._asked(claims))
 
@@ -137,15 +137,15 @@ class HamiClaims:
         return [vendor for vendor in self.vendors if vendor.key in asked]
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others, as its vendor counts them."""
+        """Tell whether a claim takes its cards whole, by the rules of its vendor."""
         return next(vendor.claims.takes_whole(claim) for vendor in self.vendors if vendor.key == claim.vendor)
 
     def apart_from(self, annotations: Mapping[str, str]) -> None:
-        """Say nothing: no annotation keeps a pod from the cards of others."""
+        """Return None: HAMi has no annotation to keep pods from sharing cards with each other."""
         del annotations
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
-        """Return the allocator for claims, under what the annotations and policies say."""
+        """Return the allocator for claims, by the pod's annotations and the policies' choice."""
         vendors = self._asked(claims)
         rules = parse_rules(annotations, vendors)
         checks = {vendor.key: vendor.fit_for(annotations) for vendor in vendors}
@@ -154,15 +154,15 @@ class HamiClaims:
         return HamiAllocator(claims, rules, order, choice, self.device_resources, checks)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
-        """Return the choice as it is: every order is known."""
+        """Return the choice unchanged: all orders are supported."""
         return choice, ""
 
     def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
-        """Return the scorers as they are: all of them know cards."""
+        """Return the scorers unchanged: all of them support this dialect."""
         return scorers, ()
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
-        """Let each vendor complete a container; tell whether it asks for cards."""
+        """Let each vendor complete a container; tell whether it requests cards."""
         draft, asks = ContainerDraft(pod, container, unclaimed=unclaimed), False
         for vendor in self.vendors:
             asks = vendor.asked_at_admission(draft) or asks
@@ -170,7 +170,7 @@ class HamiClaims:
 
 
 def asked_vendors(container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:
-    """Return the vendors that a container names a resource of."""
+    """Return the vendors of the resources that a container names."""
     found = {
         names[name].key: names[name]
         for amounts in (container.limits, container.requests)

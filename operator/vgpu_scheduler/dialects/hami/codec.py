@@ -1,7 +1,7 @@
 """HAMi's wire formats: the device lists that nodes register and the assignments that pods carry.
 
-Two registration formats are in the field. Plugins up to 2.7 (and some vendors' to this day) write colon-separated
-segments of 7 or 9 comma-separated fields; plugins since 2.8 write JSON in which every zero value is absent.
+Two registration formats are in use. Plugins up to 2.7 (and some vendors' plugins today) write colon-separated segments
+of 7 or 9 comma-separated fields; plugins since 2.8 write JSON without zero values.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class AssignedDevice:
 
 
 def go_bool(text: str) -> bool | None:
-    """Parse a boolean as Go's ``strconv.ParseBool`` does; None if it is none."""
+    """Parse a boolean like Go's ``strconv.ParseBool``; None if it is invalid."""
     return _GO_BOOL.get(text)
 
 
 def decode_register(value: str) -> list[RegisteredDevice]:
-    """Decode a registration annotation of either format; the first non-blank character tells which.
+    """Decode a registration annotation in either format, detected by the first non-blank character.
 
     Raises
     ------
     CodecError
-        If any part of it cannot be read: a registration counts as a whole or not at all.
+        If any part of it is invalid; no device is then used.
     """
     head = value.lstrip()[:1]
     if head in {"[", "{"} or value.strip() == "null":
@@ -111,11 +111,11 @@ def _colon_segment(segment: str) -> RegisteredDevice:
 
 
 def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
-    """Parse an integer as Go's ``strconv.ParseInt`` does: a sign and ASCII digits, nothing else."""
+    """Parse an integer like Go's ``strconv.ParseInt``: an optional sign and ASCII digits."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()):
         raise CodecError(f"{quoted(where)}: {name} {quoted(text)} is not an integer")
-    # int() refuses thousands of digits, leading zeros included, and users who may create pods may write them.
+    # int() raises for thousands of digits, leading zeros included, which users may write on pods.
     significant = digits.lstrip("0")
     number = int(significant or "0") if len(significant) <= _MOST_DIGITS else largest + 2
     number = -number if text[:1] == "-" else number
@@ -125,7 +125,7 @@ def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
 
 
 def decode_register_json(value: str) -> list[RegisteredDevice]:
-    """Decode the JSON format; keys are matched without regard to case and unknown ones ignored, as in Go."""
+    """Decode the JSON format; as in Go, keys ignore case, and unknown keys are ignored."""
     return [_json_device(fields) for fields in decode_list(value, "registration", "device")]
 
 
@@ -147,9 +147,9 @@ def _json_device(fields: Fields) -> RegisteredDevice:
 
 
 def encode_register_json(devices: Sequence[RegisteredDevice]) -> str:
-    """Encode as HAMi's own writer does: its key order, zero values absent, Go's escapes for HTML characters.
+    """Encode as HAMi does: its key order, zero values absent, Go's escapes for HTML characters.
 
-    The vendor and the custom fields are read, never written.
+    The vendor and the custom fields are not written.
     """
     return go_json([_json_fields(device) for device in devices])
 
@@ -171,12 +171,12 @@ def _json_fields(device: RegisteredDevice) -> dict[str, Any]:
 
 
 def all_healthy(value: str, field: str) -> str:
-    """Return a registration with all of its devices healthy; one that cannot be read stays as it is.
+    """Return a registration with all devices healthy; an invalid one is returned unchanged.
 
     Parameters
     ----------
     field
-        The name, in small letters, of what says in JSON whether a device is.
+        The lower-case name of the JSON field for the health of a device.
     """
     if not value.lstrip().startswith("["):
         return ":".join(map(_healthy_segment, value.split(":")))
@@ -198,13 +198,13 @@ def _healthy_segment(segment: str) -> str:
 def decode_assignments(value: str) -> list[tuple[AssignedDevice, ...]]:
     """Decode an assignment annotation into one entry per ``;``-terminated container.
 
-    Trailing empty entries stay: every decode and encode of a plugin appends one (:func:`realign` drops them).
+    Trailing empty entries are kept: each time a plugin rewrites the value it appends one (:func:`realign` drops them).
 
     Raises
     ------
     CodecError
-        If any device has fewer than four fields, or an amount that is not a non-negative 32-bit integer. A pod with
-        such an annotation counts as unreadable as a whole.
+        If any device has fewer than four fields, or an amount that is not a non-negative 32-bit integer. The whole
+        allocation of the pod then counts as unreadable.
     """
     return [
         tuple(_assigned(device) for device in container.split(":") if "," in device) for container in value.split(";")
@@ -243,7 +243,7 @@ def parse_lock(value: str) -> LockValue:
     Raises
     ------
     ValueError
-        If it is malformed; such a lock is nobody's to take or release, an administrator has to look at it.
+        If it is malformed; only an administrator can resolve such a lock.
     """
     parts = value.split(",")
     if len(parts) not in {1, _PARTS}:
@@ -258,10 +258,10 @@ def parse_lock(value: str) -> LockValue:
 
 
 def format_lock(now: datetime, namespace: str, name: str) -> str:
-    """Encode a lock value for a pod; ``now`` must know its time zone."""
+    """Encode a lock value for a pod; ``now`` must have a time zone."""
     return f"{format_time(now)},{namespace},{name}"
 
 
 def format_time(now: datetime) -> str:
-    """Encode the value of a lock that names nobody; ``now`` must know its time zone."""
+    """Encode the value of a lock that names no pod; ``now`` must have a time zone."""
     return rfc3339(now)

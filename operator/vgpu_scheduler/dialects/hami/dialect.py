@@ -17,7 +17,7 @@ def hami_dialect(listed: tuple[Vendor, ...] | None = None) -> Dialect:
     Parameters
     ----------
     listed
-        The vendors' cards, in the order in which their claims and devices are read; all of them unless given.
+        The vendors, in the order in which their claims and devices are read; all by default.
     """
     listed = vendors() if listed is None else listed
     inventory = HamiInventory(listed)

@@ -1,4 +1,4 @@
-"""Fields of JSON annotations as Go's decoder reads them: names in any case, null and absent are zero, types exact."""
+"""Access to JSON annotations like Go's decoder: names ignore case, null and absent are zero values, types are exact."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def decode_json(value: str, what: str) -> Any:
     Raises
     ------
     CodecError
-        If it is none.
+        If it is not valid JSON.
     """
     try:
-        # Go's decoder knows no NaN and no infinity.
+        # Go's decoder accepts neither NaN nor infinity.
         return json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"{what} is not JSON: {error}") from None
@@ -33,7 +33,7 @@ def _no_constant(name: str) -> None:
 
 
 def decode_list(value: str, what: str, item: str) -> list[Fields]:
-    """Decode a list of objects, each called ``item`` in messages; ``null`` is an empty one.
+    """Decode a list of objects, called ``item`` in messages; ``null`` counts as an empty list.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def decode_list(value: str, what: str, item: str) -> list[Fields]:
 
 
 def decode_integers(value: str, what: str) -> dict[str, int]:
-    """Decode an object of integers, whose names are exact.
+    """Decode an object of integers, with case-sensitive names.
 
     Raises
     ------
@@ -72,9 +72,9 @@ class Fields:
     Parameters
     ----------
     entry
-        What was decoded; anything but an object is refused.
+        The decoded value, which must be an object.
     where
-        What messages call it.
+        Its name in messages.
     """
 
     def __init__(self, entry: object, where: str) -> None:
@@ -91,16 +91,16 @@ class Fields:
         item = self._fields.get(name, "")
         if not isinstance(item, str):
             raise CodecError(f"{self._where}: {name} is not a string")
-        # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
+        # Replace lone surrogates as Go does, so that the text can be encoded.
         return item if item.isascii() else SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
 
     def text_or_number(self, name: str) -> str:
-        """Return a string, or an integer as one."""
+        """Return a string; an integer is converted."""
         item = self._fields.get(name, "")
         return str(item) if type(item) is int else self.text(name)
 
     def texts(self, name: str) -> dict[str, str]:
-        """Return an object of strings, or integers as such."""
+        """Return an object of strings; integers are converted."""
         inside = Fields(self.mapping(name), f"{self._where}: {name}")
         return {key: inside.text_or_number(key.lower()) for key in self.mapping(name)}
 
@@ -112,7 +112,7 @@ class Fields:
         return item
 
     def boolean(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         item = self._fields.get(name, False)
         if not isinstance(item, bool):
             raise CodecError(f"{self._where}: {name} is not a boolean")
@@ -130,19 +130,19 @@ class Fields:
         return inside
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Return an object as it is."""
+        """Return an object unchanged."""
         item = self._fields.get(name, {})
         if not isinstance(item, dict):
             raise CodecError(f"{self._where}: {name} is not an object")
         return item
 
     def object(self, name: str) -> Fields | None:
-        """Return the JSON object of a field, None where the field is absent."""
+        """Return an object as :class:`Fields`, None if it is absent."""
         item = self._fields.get(name)
         return None if item is None else Fields(item, f"{self._where}: {name}")
 
     def objects(self, name: str) -> list[Fields] | None:
-        """Return a list of objects, None where it is absent."""
+        """Return a list of objects, None if it is absent."""
         item = self._fields.get(name)
         if item is None:
             return None

@@ -1,4 +1,4 @@
-"""Which cards nodes have under HAMi: what its device plugins write on nodes."""
+"""The cards of nodes, as HAMi's device plugins register them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vgpu_scheduler.dialects.errors import CodecError, RegistrationError
 from vgpu_scheduler.dialects.hami.codec import all_healthy
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Device, DeviceResource, Dimension
@@ -33,7 +34,7 @@ class HamiInventory:
         Dimension("cores", "percent"),
         *(
             Dimension(f"{number} of its schema", "", internal=True) for number in range(1 + SLICES)
-        ),  # as much as MIG cards have
+        ),  # as many as MIG cards need
     )
     memory, cores = 1, 2
     memory_unit = 2**20
@@ -41,12 +42,12 @@ class HamiInventory:
 
     @cached_property
     def cards(self) -> frozenset[str]:
-        """The vendors' words."""
+        """The keys of the vendors."""
         return frozenset(vendor.key for vendor in self.vendors)
 
     @cached_property
     def compute_units(self) -> Mapping[str, int]:
-        """What the compute of a card is in claims, of vendors that do not count it in percent."""
+        """The compute of a card in the unit of claims, for vendors that do not count it in percent."""
         units = {vendor.key: vendor.claims.units for vendor in self.vendors}
         return {vendor: number for vendor, number in units.items() if number != WHOLE}
 
@@ -57,30 +58,36 @@ class HamiInventory:
 
     @cached_property
     def unknown_to_kubelet(self) -> frozenset[str]:
-        """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
+        """Resource names that NodeResourcesFit must ignore, because no node advertises them."""
         return frozenset(name for vendor in self.vendors for name in vendor.claims.unadvertised)
 
     @cached_property
     def device_resources(self) -> Mapping[str, DeviceResource]:
-        """HAMi's names and Koordinator's for the same amounts: a policy may weigh either."""
+        """HAMi's and Koordinator's resource names for amounts of cards: policies may weigh either."""
         return dict(_device_resources(self.vendors))
 
     @cached_property
+    def in_sums(self) -> frozenset[str]:
+        """The vendors whose amounts are divided among the cards of a container."""
+        claims = {vendor.key: vendor.claims for vendor in self.vendors}
+        return frozenset(key for key, each in claims.items() if isinstance(each, ShareNames) and each.divided)
+
+    @cached_property
     def smallest_pieces(self) -> Mapping[str, int]:
-        """The least memory of a piece of a card, in MiB."""
+        """The memory of the smallest piece of a card, in MiB, by vendor."""
         return {vendor.key: vendor.smallest_piece for vendor in self.vendors if vendor.smallest_piece}
 
     @cached_property
     def cordons(self) -> Mapping[str, str]:
-        """The annotation that takes single cards out of service, of vendors that have one."""
+        """The node annotation that takes single cards out of service, for vendors that have one."""
         return {vendor.key: vendor.cards.cordon for vendor in self.vendors if vendor.cards.cordon}
 
     def hardware(self, device: Device) -> str:
-        """Return its UUID, which plugins take from the card."""
+        """Return the UUID, which is the hardware's own."""
         return device.uuid
 
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
-        """Return it with other registrations."""
+        """Return the node object with all devices of its registrations healthy."""
         given = (obj.get("metadata") or {}).get("annotations") or {}
         registered = {v.cards.source.removeprefix("annotation "): v.cards.health for v in self.vendors}
         healthy = {
@@ -89,7 +96,7 @@ class HamiInventory:
         return with_annotations(obj, healthy) if healthy else obj
 
     def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
-        """Return the devices that the node registered, in the order written, vendor by vendor.
+        """Return the devices that the node registered, by vendor, in the order of the registrations.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Pair scores: what a device plugin measured of the links between the cards of its node."""
+"""Pair scores: link scores between the cards of a node, measured by the device plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """How close other cards are to one card: their UUIDs and scores, more is closer."""
+    """Link scores of one card to other cards, by UUID; higher is closer."""
 
     uuid: str = ""
     score: Mapping[str, int] = field(default_factory=dict)
@@ -22,7 +22,7 @@ def decode_pair_scores(value: str) -> list[PairScores]:
     Raises
     ------
     CodecError
-        If any part of it cannot be read.
+        If any part of it is malformed.
     """
     return [_pair_scores(fields) for fields in decode_list(value, "pair scores", "card")]
 

@@ -1,7 +1,7 @@
-"""HAMi's scheduler metrics under HAMi's names, so that its dashboards and alerts go on working.
+"""HAMi's scheduler metrics under HAMi's names, so that its dashboards and alerts continue to work.
 
-They have a line or more per card and per pod, which is much in a large cluster: they are served where the settings ask
-for them, and written piece by piece, so that decisions are not held up.
+They have one or more lines per card and per pod, which is much in a large cluster: they are served only if a setting
+enables them, and written in pieces, so that decisions are not delayed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from vgpu_scheduler.model import MIB, NO_USAGE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
 _PIECE = 100
-"""Nodes or pods between two pieces of text."""
+"""Nodes or pods per piece of text."""
 HAMI_ZONE = {"zone": "vGPU"}
-"""HAMi gives every metric this label."""
+"""The label that HAMi adds to every metric."""
 _WHOLE = 100.0
 
 _Labels = dict[str, str]
 _CardReader = Callable[[Device, Amounts], tuple[_Labels, float] | None]
 _ShareReader = Callable[[Device | None, Amounts], float]
-"""Reads what a pod holds of a card, which may not be listed now."""
+"""Reads a value from what a pod holds of a card; the device is None if it is not listed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def hami_metrics(state: State) -> Iterator[str]:
     Parameters
     ----------
     state
-        What is known of nodes, cards and pods.
+        The state.
     """
     for family, read in _OF_CARDS:
         yield family.head()
@@ -69,13 +69,13 @@ _Item = TypeVar("_Item")
 
 
 def _in_pieces(items: Sequence[_Item], lines: Callable[[_Item], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of all items, those of some items at a time."""
+    """Yield the lines of all items in pieces."""
     for first in range(0, len(items), _PIECE):
         yield "".join(line for item in items[first : first + _PIECE] for line in lines(item))
 
 
 def _cards_of(state: State, node: str) -> Iterator[tuple[Device, Amounts]]:
-    """Yield the cards of a node with what is used of them."""
+    """Yield the cards of a node with their usage."""
     row = state.nodes.row(node)
     if row is not None:
         devices = state.matrix(NAME)
@@ -116,11 +116,11 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
         lambda device, _: ({}, _WHOLE if device.in_percent else _percent(device, device.total[CORES])),
     ),
     (
-        _Family("hami_gpu_memory_allocated_bytes", "Memory of a card that is given out."),
+        _Family("hami_gpu_memory_allocated_bytes", "Allocated memory of a card."),
         lambda _, used: ({"device_cores": str(used[CORES])}, float(used[MEMORY] * MIB)),
     ),
     (
-        _Family("hami_gpu_core_allocated_ratio", "Compute of a card that is given out, in percent."),
+        _Family("hami_gpu_core_allocated_ratio", "Allocated compute of a card, in percent."),
         lambda device, used: ({}, _percent(device, used[CORES])),
     ),
     (
@@ -128,29 +128,28 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
         lambda _, used: ({}, float(used[SLOTS])),
     ),
     (
-        _Family("hami_node_gpu_overview", "Memory of a card that is given out, beside what it has."),
+        _Family("hami_node_gpu_overview", "Allocated memory of a card, next to its capacity."),
         lambda device, used: (
             {"device_cores": str(used[CORES]), "device_memory_limit": str(device.total[MEMORY])},
             float(used[MEMORY] * MIB),
         ),
     ),
     (
-        _Family("hami_node_gpu_memory_allocated_ratio", "The part of a card's memory that is given out."),
+        _Family("hami_node_gpu_memory_allocated_ratio", "The allocated share of a card's memory."),
         lambda device, used: ({}, used[MEMORY] / device.total[MEMORY]) if device.total[MEMORY] else None,
     ),
 )
 
 
 def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]:
-    def lines(held: Reservation) -> Iterator[str]:
-        namespace, _, name = held.pod.partition("/")
-        listed = {device.uuid: device for device in state.devices_on(held.node, NAME)}
-        for uuid, amounts in held.uses.get(NAME, NO_USAGE).charges.items():
+    def lines(reservation: Reservation) -> Iterator[str]:
+        listed = {device.uuid: device for device in state.devices_on(reservation.node, NAME)}
+        for uuid, amounts in reservation.uses.get(NAME, NO_USAGE).charges.items():
             labels = {
-                "namespace": namespace,
-                "node": held.node,
-                "pod": name,
-                "container_index": "0",  # HAMi's own: it adds the containers of a pod together
+                "namespace": reservation.namespace,
+                "node": reservation.node,
+                "pod": reservation.name,
+                "container_index": "0",  # as in HAMi, which sums up the containers of a pod
                 "device_uuid": uuid,
             }
             yield family.line(labels, read(listed.get(uuid), amounts))
@@ -172,14 +171,14 @@ _MIG = _Family("hami_node_gpu_mig_instance_info", "MIG instances that the device
 
 
 def _mig_instances(state: State) -> Iterator[str]:
-    def lines(held: Reservation) -> Iterator[str]:
-        for entry in _placements(state.pod(held.uid)):
+    def lines(reservation: Reservation) -> Iterator[str]:
+        for entry in _placements(state.pod(reservation.uid)):
             if entry.instance is None:
                 continue
             uuid, instance, compute = entry.instance
-            indexes = (device.index for device, _ in _cards_of(state, held.node) if device.uuid == entry.uuid)
+            indexes = (device.index for device, _ in _cards_of(state, reservation.node) if device.uuid == entry.uuid)
             labels = {
-                "node": held.node,
+                "node": reservation.node,
                 "device_uuid": entry.uuid,
                 "device_index": str(next(indexes, "")),
                 "mig_uuid": uuid,

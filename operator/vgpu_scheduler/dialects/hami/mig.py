@@ -1,4 +1,4 @@
-"""MIG cards as HAMi 2.10 has them: profiles that nodes register, and the placements that pods hold of them."""
+"""MIG cards as in HAMi 2.10: the profiles that nodes register, and the placements that pods hold."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, DimensionRoles, Piece
 
 SLICES = 8
-"""The most memory slices that a card of any known model has."""
+"""The maximum number of memory slices of a card of any known model."""
 PLACEMENTS = 3
 SCHEMA = DimensionRoles(placements=PLACEMENTS, slices=range(PLACEMENTS + 1, PLACEMENTS + 1 + SLICES))
-"""Of cards that may be cut, whether they are or not: what has a place on a card must not be on another."""
+"""The schema of all NVIDIA cards, in MIG mode or not, so that a placement on a card without slices is detected."""
 _UINT32 = 2**32 - 1
 _FROM_THE_END = ("1g.", "3g.")
-"""Profiles that are placed at the highest free start, so that the others find room at the lowest."""
+"""Profiles that are placed at the highest free start, which leaves room for the others at the lowest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SliceSpan:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """One kind of instance, as registered: memory in MiB, cores in percent; placements None where none are given."""
+    """One kind of instance, as registered: memory in MiB, cores in percent; placements may be missing (None)."""
 
     name: str = ""
     memory: int = 0
@@ -48,11 +48,11 @@ class MigAllocation:
     Attributes
     ----------
     container, device
-        Number of the container (init containers first) and of the device within it.
+        Index of the container (init containers first) and of the device within it.
     uuid, profile, place
         The card, the kind of instance, and the slices of the card that it covers.
     instance
-        The instance that the device plugin made of it: UUID, GPU instance, compute instance; None until it has.
+        The instance that the device plugin created for it: UUID, GPU instance, compute instance; None before.
     """
 
     container: int
@@ -86,7 +86,7 @@ def _span(fields: Fields) -> SliceSpan:
 
 
 def encode_profile(profile: MigProfile) -> dict[str, Any]:
-    """Return a profile as HAMi writes it."""
+    """Encode a profile as HAMi does."""
     placements = None if profile.placements is None else list(map(_encode_span, profile.placements))
     return {
         "name": profile.name,
@@ -102,10 +102,10 @@ def _encode_span(span: SliceSpan) -> dict[str, int]:
 
 
 def pieces_of(profiles: Sequence[MigProfile]) -> tuple[Piece, ...]:
-    """Return the pieces that a card of these profiles can be cut into, in HAMi's order of preference.
+    """Return the pieces for a card with these profiles, in HAMi's order of preference.
 
-    The smallest profile that has the memory comes first, of equals the one with fewer slices, then the one listed
-    first; of its placements that with the lowest start, or the highest for profiles of one or three compute slices.
+    Profiles are sorted by memory, then by slices, then as listed; the placements of a profile by ascending start, or
+    descending for profiles with one or three compute slices.
 
     Raises
     ------
@@ -126,9 +126,9 @@ def pieces_of(profiles: Sequence[MigProfile]) -> tuple[Piece, ...]:
 
 
 def slices_of(spans: Iterable[SliceSpan]) -> Amounts:
-    """Return how much of each slice these spans cover together: 1 or 0.
+    """Return for each slice whether these spans cover it: 1 or 0.
 
-    A span that reaches beyond every card covers each slice twice: no card has that, so none is in order with it.
+    If a span is invalid, all slices are 2, which exceeds any card and so closes it.
     """
     covered = [0] * SLICES
     for span in spans:
@@ -139,12 +139,12 @@ def slices_of(spans: Iterable[SliceSpan]) -> Amounts:
 
 
 def decode_allocations(value: str) -> list[MigAllocation]:
-    """Decode the annotation ``hami.io/vgpu-mig-allocations``; empty is none.
+    """Decode the annotation ``hami.io/vgpu-mig-allocations``; it may be empty.
 
     Raises
     ------
     CodecError
-        If any entry is malformed, incomplete, listed twice, or half made.
+        If any entry is malformed, incomplete, listed twice, or has only a part of an instance.
     """
     if not value:
         return []
@@ -183,7 +183,7 @@ def _instance(fields: Fields, number: int) -> tuple[str, int, int] | None:
 
 
 def encode_allocations(allocations: Sequence[MigAllocation]) -> str:
-    """Encode the annotation as HAMi does: its order of keys, no blanks."""
+    """Encode the annotation as HAMi does: its key order, no blanks."""
     return json.dumps([_encode(entry) for entry in allocations], separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,3 +1,3 @@
-"""What HAMi's dialect is called."""
+"""The name of HAMi's dialect."""
 
 NAME = "hami"

@@ -1,4 +1,4 @@
-"""HAMi's node side: device plugins that find "their" pod through a lock of the node, by time, or by a flag."""
+"""HAMi's node side: device plugins that find their pod by a lock on the node, by time, or by a flag on the pod."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWERS = frozenset({PHASE_SUCCESS, PHASE_FAILED})
 
 
 class HamiNodeSide(NodeSide):
-    """The plugins of the vendors in use: those without a lock look at pods that have not started, and at no others.
+    """The device plugins of the vendors in use; plugins without a lock only consider pods that have not started.
 
     Parameters
     ----------
@@ -38,18 +38,18 @@ class HamiNodeSide(NodeSide):
         self.locks = tuple(found[annotation] for annotation in order)
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return the lock through which a plugin will look for this pod: any container claims its devices.
+        """Return the lock by which a plugin finds this pod; None if no claimed vendor has a lock.
 
-        HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
-        them the entries of the pod that holds it. Of several vendors' locks the one that names its owner is taken: the
-        others' plugins find the pod by its own annotations.
+        HAMi takes no lock for pods in which only init containers or sidecars claim devices, and the plugin may then
+        give them the devices of the pod that holds the lock. Among several vendors' locks, one that names its owner is
+        taken: the other plugins find the pod by its own annotations.
         """
         asked = {claim.vendor for container in claims for claim in container.claims}
         locks = [vendor.lock for vendor in self._vendors if vendor.lock and vendor.key in asked]
         return max(locks, key=lambda lock: lock.names_owner, default=None)
 
     def parse_lock(self, value: str) -> LockValue:
-        """Decode the value of a lock; see :func:`parse_lock`. One that names no possible pod is malformed, too."""
+        """Decode the value of a lock; see :func:`parse_lock`. Invalid pod names are malformed, too."""
         found = parse_lock(value)
         names = (found.namespace, found.name)
         if any(names) and not all(_NAME.fullmatch(name) and len(name) <= _LONGEST_NAME for name in names):
@@ -57,15 +57,15 @@ class HamiNodeSide(NodeSide):
         return found
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
-        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+        """Encode the value of a lock for a pod; ``now`` must have a time zone."""
         return format_lock(now, pod.namespace, pod.name) if lock.names_owner else format_time(now)
 
     def serializes(self, claims: PodClaims) -> bool:
-        """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
+        """Tell whether any container claims devices: plugins without a lock serve the oldest pod of their node."""
         return claims_devices(claims)
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the plugin has written that it allocated, or that it failed."""
+        """Tell whether the plugin has reported success or failure."""
         return annotations.get(BIND_PHASE_ANNOTATION) in _ANSWERS
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:

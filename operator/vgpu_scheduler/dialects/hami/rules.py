@@ -1,4 +1,4 @@
-"""What a pod's annotations allow: card models, sharing modes, UUIDs, NUMA binding."""
+"""The cards that a pod's annotations allow: models, sharing modes, UUIDs, NUMA binding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MODE_MIG, NUMA_BIN
 from vgpu_scheduler.model import names_model
 
 _NOBODY = frozenset({""})
-"""UUIDs of no card, where an empty set would set no rule."""
+"""A set that matches no card, because an empty set would mean no rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class VendorRules:
     Attributes
     ----------
     use_types, no_use_types
-        Parts of model names, in lower case; an empty tuple sets no rule.
+        Lower-case substrings of model names; empty for no rule.
     use_uuids, no_use_uuids
-        Exact UUIDs; an empty set sets no rule.
+        Exact UUIDs; empty for no rule.
     mode
-        Sharing modes that are allowed, or None for any: a card's mode must occur in this text.
+        The allowed sharing modes, or None for any: a card's mode must occur in this text.
     """
 
     use_types: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class VendorRules:
     mode: str | None = None
 
     def allows_model(self, model: str, mode: str) -> bool:
-        """Tell whether a card of this model and mode may be used (which takes in ``vgpu-mode``)."""
+        """Tell whether a card of this model and sharing mode may be used."""
         if self.use_types and not any(names_model(part, model) for part in self.use_types):
             return False
         if any(names_model(part, model) for part in self.no_use_types):
@@ -51,9 +51,9 @@ class DeviceRules:
     Attributes
     ----------
     of
-        The rules for the cards of each vendor that has any.
+        The rules by vendor; vendors without rules are left out.
     numa_bind
-        All cards of a container on one NUMA node.
+        Whether all cards of a container must be on one NUMA node.
     """
 
     of: Mapping[str, VendorRules] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class DeviceRules:
 
     @property
     def allows_pieces(self) -> bool:
-        """Whether MIG cards may be used, as far as the sharing mode says."""
+        """Whether the sharing mode allows MIG cards."""
         return all(rules.mode is None or MODE_MIG in rules.mode for rules in self.of.values())
 
     @property
@@ -80,12 +80,12 @@ class DeviceRules:
 
 
 def parse_rules(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> DeviceRules:
-    """Read the rules from a pod's annotations; blank items and blank lists set no rule.
+    """Parse the rules from a pod's annotations; blank items and blank lists set no rule.
 
     Parameters
     ----------
     annotations
-        Those of the pod.
+        The pod's annotations.
     vendors
         The vendors whose rules are read.
     """
@@ -113,6 +113,6 @@ def _card_rules(annotations: Mapping[str, str], keys: RuleKeys) -> VendorRules:
 
 
 def _in_all(lists: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Return what is in every list that says anything; an empty set if none does."""
+    """Return the intersection of the non-empty lists; an empty set if all are empty."""
     given = [uuids for uuids in lists if uuids]
     return frozenset.intersection(*given) or _NOBODY if given else frozenset()

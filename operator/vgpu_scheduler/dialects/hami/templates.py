@@ -1,4 +1,4 @@
-"""Templates that MIG cards are cut by, one at a time: those of HAMi 2.5 to 2.9 and of Volcano."""
+"""Templates for MIG cards, which follow one at a time: those of HAMi 2.5 to 2.9 and of Volcano."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from vgpu_scheduler.model import Amounts, Device, Piece
 
 MOST_TEMPLATES = MOST_INSTANCES = 8
 Template = tuple[tuple[str, int, int], ...]
-"""Kinds of instances: name, memory in MiB, how many."""
+"""Kinds of instances: name, memory in MiB, number."""
 
 
 SMALLEST_INSTANCE = 4864
-"""MiB of the smallest instance that there is: 1g.5gb of an A100 with 40 GB."""
+"""MiB of the smallest existing instance: 1g.5gb of an A100 with 40 GB."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigGeometry:
-    """The templates that a plugin cuts MIG cards of some models by, one at a time.
+    """The templates for MIG cards of some models; a card follows one at a time.
 
     Attributes
     ----------
     models
-        Parts of model names.
+        Substrings of model names.
     templates
-        In the order in which they are tried.
+        The templates in the order in which they are tried.
     names
-        What allocations call them, each once; empty where they are known by their numbers.
+        Their distinct names in allocations; empty if these use numbers.
     """
 
     models: tuple[str, ...]
@@ -47,24 +47,24 @@ class MigGeometry:
 
 
 def smallest_instance(geometries: Iterable[MigGeometry]) -> int:
-    """Return the least memory of the instances of some geometries; 0 where there are none."""
+    """Return the memory of the smallest instance of some geometries; 0 if there are none."""
     instances = (each for geometry in geometries for template in geometry.templates for each in template)
     return min((memory for _, memory, _ in instances), default=0)
 
 
 def geometry_of(geometries: Sequence[MigGeometry], model: str) -> MigGeometry | None:
-    """Return the first entry that names a part of a model; None without one."""
+    """Return the first geometry that matches a model; None if there is none."""
     return next((entry for entry in geometries if any(part in model for part in entry.models)), None)
 
 
 def templates_of(geometries: Sequence[MigGeometry], model: str) -> tuple[Template, ...]:
-    """Return the templates of cards of a model; none where it is not known."""
+    """Return the templates of cards of a model; none for unknown models."""
     found = geometry_of(geometries, model)
     return () if found is None else found.templates
 
 
 _MOST_SHARES = 1024
-"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
+"""Limit of a card's slots in its number of placements, which keeps that far within int64."""
 
 
 def cut(whole: Device, pieces: tuple[Piece, ...], possible: Sequence[Piece]) -> Device:
@@ -75,9 +75,9 @@ def cut(whole: Device, pieces: tuple[Piece, ...], possible: Sequence[Piece]) -> 
     whole
         The card with its slots, memory and cores.
     pieces
-        Those that it may be given out in.
+        The pieces that may be given out.
     possible
-        Those that it can be cut into: pods may hold any of them.
+        All pieces that it can be cut into; pods may already hold any of them.
     """
     weight = max((piece.amounts[PLACEMENTS] for piece in possible), default=1)
     slices = slices_of(SliceSpan(piece.start, piece.size) for piece in possible)
@@ -86,12 +86,12 @@ def cut(whole: Device, pieces: tuple[Piece, ...], possible: Sequence[Piece]) -> 
 
 
 _SHARES = 64
-"""More shares than a card has of one template, so that no number of one weighs as much as fewer of the next."""
+"""More than the instances of a template, so that the weights of different templates cannot be confused."""
 _RECORDED = re.compile(r"(?P<uuid>.*)\[(?P<template>[0-9]{1,9})-(?P<instance>[0-9]{1,9})\]", re.DOTALL)
 
 
 def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
-    """Return the instances of all templates, in the order in which they are tried."""
+    """Return the instances of all templates as pieces, in the order in which they are tried."""
     return tuple(
         Piece(name, slot, 1, (1, memory, 0, *placed(number, slot)), number)
         for number, template in enumerate(templates)
@@ -100,19 +100,19 @@ def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
 
 
 def placed(template: int, instance: int) -> Amounts:
-    """Return what an instance books of placements and slices; one that no card has, more than any card has."""
+    """Return the placements and slices that an instance books; an impossible instance books more than any card has."""
     if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
         return (0, *(2,) * SLICES)
     return (_SHARES ** (template + 1), *slices_of([SliceSpan(instance, 1)]))
 
 
 def recorded(uuid: str, piece: Piece | None) -> str:
-    """Return how an instance is named in the allocation of a pod."""
+    """Return the name of a card, or of an instance of it, in the allocation of a pod."""
     return uuid if piece is None or piece.template is None else f"{uuid}[{piece.template}-{piece.start}]"
 
 
 def instance_of(name: str) -> tuple[str, Amounts]:
-    """Return the card that an entry names, and what it books of placements and slices; nothing without a suffix."""
+    """Return the card that an entry names, and the placements and slices to book; none without an instance suffix."""
     match = _RECORDED.fullmatch(name)
     if match is None:
         return name, ()

@@ -1,4 +1,4 @@
-"""What pods ask of HAMi's cards that is followed otherwise than their authors may think."""
+"""Warnings about requests for HAMi's cards that have an unexpected effect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CORES, _MEMORY = 2, 1
 
 
 def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[UsageWarning]:
-    """Yield what is odd about the values of annotations, as far as these vendors' cards are chosen by them.
+    """Yield warnings about the annotations that these vendors read.
 
     Raises
     ------
     ClaimError
-        If one names a mode of sharing that there is not.
+        If one names an unknown sharing mode.
     """
     if NUMA_BIND in annotations and go_bool(annotations[NUMA_BIND]) is None:
         yield no_boolean(NUMA_BIND, annotations[NUMA_BIND])
@@ -33,7 +33,7 @@ def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -
             yield text
         for name, words in vendor.options.known.items() if vendor.options else ():
             if name in annotations and name not in said:
-                said.add(name)  # several vendors may read the same
+                said.add(name)  # several vendors may read the same annotation
                 yield from _odd_word(name, annotations[name], words, vendor)
 
 
@@ -46,7 +46,7 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
 
 
 def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[UsageWarning]:
-    """Yield what is odd about the amounts that a container of a pod of a mode asks of a vendor's cards."""
+    """Yield warnings about the amounts of a vendor's cards that a container requests, for a pod's sharing mode."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (*claims.resources, *claims.choices) if name in asked}
@@ -70,12 +70,12 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[Usa
             yield UsageWarning(f"{what}, and counts as {WHOLE}", f"{what}: write {WHOLE}", fix)
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:
-            what = f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}"
+            what = f"{name}: {asked[name]} is not one of {', '.join(map(str, numbers))}"
             yield UsageWarning(f"{what}: only the plugin knows its meaning", f"{what}: write one of them")
 
 
 def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
-    """Tell whether a pod is not refused for what a container asks of a vendor's cards: then nothing counts as less."""
+    """Tell whether a container's claim on a vendor is valid; a refused pod needs no warning that an amount is cut."""
     try:
         vendor.claims.read(vendor.key, container, NO_DEFAULTS, mode)
     except ClaimError:
@@ -84,11 +84,11 @@ def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
 
 
 def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[UsageWarning]:
-    """Yield what is odd about memory: none of it, or an amount and a percentage."""
+    """Yield warnings about memory: 0, or both an amount and a percentage."""
     named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
     given = [name for name in named if amounts[name]]
     if named and not given:
-        what = f"{', '.join(named)}: 0 is no amount"
+        what = f"{', '.join(named)}: 0 is not an amount"
         yield UsageWarning(f"{what}, so it gets {vendor.claims.of_zero}", f"{what}: write how much, or leave it out")
     for name in given[1:]:
         yield UsageWarning(f"{name} has no effect beside {given[0]}")

@@ -1,4 +1,4 @@
-"""What is written on pods for koordlet, and what pods hold by it."""
+"""The allocation annotation for koordlet: writing it, and reading what pods hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vgpu_scheduler.model import (
     WHOLE,
     Claim,
     ContainerClaims,
-    ContainerKind,
+    ContainerType,
     Placement,
     Usage,
 )
@@ -44,9 +44,9 @@ class KoordinatorAllocation(Allocation):
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to.
 
-        Its allocation annotation counts if the pod asks for devices at all. One that has started and whose annotation
-        is missing, unreadable or silent about a type that it asks for may sit on any device of that type. Annotations
-        from before Koordinator 1.6 give no ids: such devices are known by their minor.
+        Its allocation annotation counts if the pod requests devices at all. A pod that has started and whose annotation
+        is missing, malformed or without a requested type is charged on every device of that type. Annotations from
+        before Koordinator 1.6 have no ids: their devices are identified by minor.
         """
         asked = {TYPE_OF[name] for name in device_requests(pod)}
         if not pod.node_name or pod.terminal or not asked:
@@ -70,7 +70,7 @@ class KoordinatorAllocation(Allocation):
         )
 
     def _unreadable(self, pod: Pod, types: Iterable[str], problem: str) -> Usage:
-        """Return the claims on some types as charges on any device; one that has not started holds nothing yet."""
+        """Return usage that charges the claims on some types on every device; none for a pod that has not started."""
         if not pod.started:
             return NO_USAGE
         wanted = frozenset(types)
@@ -81,17 +81,17 @@ class KoordinatorAllocation(Allocation):
                 for container in pod_claims(pod)
             )
         except ClaimError:
-            # Nobody can say how much: the pod may use a whole device wherever it sits.
+            # The amounts are unknown, so charge a whole device.
             kinds = sorted((*wanted, *(FUNCTIONS_OF[kind] for kind in wanted if kind in FUNCTIONS_OF)))
             whole = tuple(Claim(kind, 1, _NOTHING, (WHOLE,) * len(DIMENSIONS)) for kind in kinds)
-            claims = (ContainerClaims("", ContainerKind.APP, whole),)
+            claims = (ContainerClaims("", ContainerType.APP, whole),)
         return Usage({}, claims, problem)
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices.
+        """Return the annotation that the Binding writes for koordlet; none for a pod without devices.
 
-        koordlet limits an isolated pod on all of its GPUs to what the first of them has, and nowhere if that one is
-        taken with all of its memory. So the first one is that with the least of it where GPUs of a node differ.
+        koordlet limits an isolated pod on all of its GPUs to the memory of the first one, and not at all if the pod has
+        all memory of that one. So the GPU with the least memory comes first.
         """
         del unix_time
         if not placement.vendors():
@@ -107,7 +107,7 @@ def _name(device: AllocatedDevice) -> str:
 
 
 def _blankets(claims: Iterable[Claim], wanted: frozenset[str], hints: Mapping[str, DeviceHint]) -> Iterator[Claim]:
-    """Yield the claims on some types as they may have been booked, and those on virtual functions that go with them."""
+    """Yield upper bounds of the claims on some types, and the claims on their virtual functions."""
     for claim in claims:
         if claim.vendor in wanted:
             yield _blanket(claim)
@@ -116,9 +116,9 @@ def _blankets(claims: Iterable[Claim], wanted: frozenset[str], hints: Mapping[st
 
 
 def _blanket(claim: Claim) -> Claim:
-    """Return a claim as it may have been booked on some device.
+    """Return an upper bound of what may have been booked for a claim on any device.
 
-    How much of the ratio an amount of memory is depends on the device, so the whole of it is taken.
+    The memory ratio of an amount of memory depends on the device, so the full ratio is taken.
     """
     percent = list(claim.percent)
     if claim.amounts[MEMORY] and not claim.amounts[RATIO]:

@@ -1,4 +1,4 @@
-"""What Koordinator's devices are booked under."""
+"""The names under which Koordinator's devices are booked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_scheduler.model import Amounts
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """One device of an allocation: its type, its number on the node, its id (empty in old ones), and the amounts."""
+    """One device of an allocation: its type, minor, id (empty in old allocations), and amounts."""
 
     type: str
     minor: int
@@ -18,15 +18,15 @@ class AllocatedDevice:
 
 
 def device_name(kind: str, minor: int, identity: str) -> str:
-    """Return what a device is booked under.
+    """Return the name under which a device is booked.
 
-    Koordinator knows a device by its type and minor; the id is kept beside them, because the annotation repeats it,
-    and because a card that was exchanged for another is not the same card.
+    Koordinator identifies a device by type and minor; the name also has the id, because the annotation repeats it, and
+    because a replaced card is another card.
     """
     return f"{kind}/{minor}/{identity}"
 
 
 def parts_of(name: str) -> tuple[str, int, str]:
-    """Return the type, the minor and the id in the name of a device; of a virtual function, the minor of its device."""
+    """Return type, minor and id from the name of a device; for a virtual function the minor is that of its device."""
     kind, minor, identity = name.split("/", 2)
     return kind, int(minor), identity

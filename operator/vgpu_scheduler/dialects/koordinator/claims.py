@@ -1,7 +1,7 @@
-"""What a pod claims in Koordinator's resource names.
+"""The claims of a pod in Koordinator's resource names.
 
-Requests are the pod's, not the container's: what its containers ask for is added up as Kubernetes adds it up, checked
-as a whole, and divided over devices. Two containers that ask for 60 percent each ask for 120, which is refused.
+Claims are per pod, not per container: the requests of its containers are summed up as in Kubernetes, checked as a
+whole, and divided over devices. Two containers that request 60 percent each request 120, which is refused.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from vgpu_scheduler.model import (
     Claim,
     ClaimDefaults,
     ContainerClaims,
-    ContainerKind,
+    ContainerType,
     PodClaims,
     counted,
 )
 
 _NOTHING = (0,) * len(DIMENSIONS)
 _MOST = MOST_DEVICES * WHOLE
-"""Percent of devices: more is no mistake of a percentage, but of a unit."""
+"""Maximum percentage over all devices; a larger number is probably a mistake of the unit."""
 
 _COMBINATIONS = frozenset({
     *(frozenset({name}) for name in (*WHOLE_GPUS, GPU_PERCENT, GPU_MEMORY, GPU_RATIO)),
@@ -65,24 +65,24 @@ _COMBINATIONS = frozenset({
     frozenset({GPU_SHARED, GPU_CORE, GPU_MEMORY}),
     frozenset({GPU_SHARED, GPU_CORE, GPU_RATIO}),
 })  # fmt: skip
-"""The sets of names that ask for GPUs; Koordinator understands no other."""
+"""The valid combinations of resource names for GPUs; Koordinator supports no others."""
 
 
 def device_requests(pod: Pod) -> dict[str, int]:
-    """Return what the pod asks for of devices, in whole units; zeros are left out."""
+    """Return the pod's requests for devices, in whole units; zeros are left out."""
     return {name: amount for name, amount in pod.spec.requests.items() if name in TYPE_OF}
 
 
 def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
-    """Return the claims of every container, of which one holds those of the whole pod.
+    """Return the claims by container; one container has the claims of the whole pod.
 
-    They stand at the first app container or sidecar that asks for devices, or else at the first init container that
-    does: what an allocation is written for is the pod, but it is held for as long as that container runs.
+    It is the first app container or sidecar that requests devices, else the first such init container: the allocation
+    is for the pod, but its usage counts while that container runs.
 
     Raises
     ------
     ClaimError
-        If the pod asks for what Koordinator would not understand, or for what this version does not follow.
+        If the pod's request is invalid in Koordinator, or not supported by this version.
     """
     requests = device_requests(pod)
     hints = read_hints(pod.annotations) if requests else {}
@@ -101,7 +101,7 @@ def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
     return tuple(
-        ContainerClaims(container.name, container.kind, claims if number == holder else (), NAME)
+        ContainerClaims(container.name, container.type, claims if number == holder else (), NAME)
         for number, container in enumerate(pod.spec.containers)
     )
 
@@ -124,15 +124,15 @@ def claims_of(
 
 
 def normalise(requests: Mapping[str, int]) -> dict[str, int]:
-    """Bring what a pod asks for of GPUs to the names that GPUs are counted in.
+    """Convert a pod's requests for GPUs to the resource names in which GPUs are counted.
 
     Raises
     ------
     ClaimError
-        If the names do not go together, or an amount is no whole number of devices.
+        If the combination of names is invalid, or an amount is not a whole number of devices.
     """
     if foreign := sorted(name for name in NPU if name in requests):
-        raise ClaimError(f"{foreign[0]} is not followed by this version: remove it")
+        raise ClaimError(f"{foreign[0]} is not supported by this version: remove it")
     if frozenset(requests) not in _COMBINATIONS:
         raise ClaimError(_advice(requests))
     for name in WHOLE_GPUS:
@@ -148,7 +148,7 @@ def normalise(requests: Mapping[str, int]) -> dict[str, int]:
 
 
 def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
-    """Divide normalised requests over GPUs: how many, and what of each; divisions truncate.
+    """Divide normalised requests over GPUs: return their number, and the amounts of each; divisions truncate.
 
     The number comes from ``gpu.shared`` or from the memory ratio, never from compute or memory in bytes.
     """
@@ -164,9 +164,9 @@ def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
 def _gpu_claim(requests: Mapping[str, int], defaults: ClaimDefaults) -> Claim:
     """Return the claim on GPUs.
 
-    A claim in percent of memory says so twice: as its amount of the ratio, which is what is compared, and as percent
-    of memory, which limits are held against. An exclusive claim takes cards whole, in memory as well: claims that ask
-    for no compute could join otherwise.
+    A claim in percent of memory has both an amount of the ratio, which the fit compares, and a percentage of memory,
+    which is checked against limits. An exclusive claim also takes all memory, because claims without compute could
+    share the card otherwise.
     """
     silent = not requests.keys() - {GPU_SHARED, GPU_CORE}
     if silent and defaults.memory is not None:
@@ -175,7 +175,7 @@ def _gpu_claim(requests: Mapping[str, int], defaults: ClaimDefaults) -> Claim:
     count, per_device = split(normal)
     if per_device[CORES] > WHOLE:
         raise ClaimError(
-            f"{GPU_CORE}: {normal[GPU_CORE]} is no percentage of {counted(count, 'GPU')}: "
+            f"{GPU_CORE}: {normal[GPU_CORE]} is not a percentage of {counted(count, 'GPU')}: "
             f"write up to {count * WHOLE}, or say by {GPU_SHARED} how many there are to be"
         )
     amounts, percent = list(per_device), list(_NOTHING)
@@ -189,7 +189,7 @@ def _gpu_claim(requests: Mapping[str, int], defaults: ClaimDefaults) -> Claim:
 
 
 def _whole_or_part(kind: str, name: str, asked: int, hints: Mapping[str, DeviceHint]) -> Claim:
-    """Return the claim on devices that are no GPUs; more than one is asked for as such, whatever the hint says."""
+    """Return the claim on devices other than GPUs; 100 percent per device, unless the hint makes the amount a count."""
     _check_percent(name, asked, None)
     each = hints.get(kind, NO_HINT).each
     amounts = list(_NOTHING)
@@ -201,13 +201,13 @@ def _whole_or_part(kind: str, name: str, asked: int, hints: Mapping[str, DeviceH
 
 
 def _check_percent(name: str, asked: int, shared: int | None) -> None:
-    """Refuse what is no percentage of devices; whose amount it is that has to be another the caller says."""
+    """Refuse an invalid percentage of devices; the caller adds the container to the fix."""
     if shared is not None:
         if shared == 1 and asked > WHOLE:
             raise ClaimError(f"{name}: {asked} over {GPU_SHARED}: 1 is more than one device: write up to {WHOLE}")
         if asked % shared or asked // shared > WHOLE:
             raise ClaimError(
-                f"{name}: {asked} over {GPU_SHARED}: {shared} is no whole percentage of a device up to {WHOLE}: "
+                f"{name}: {asked} over {GPU_SHARED}: {shared} is not a whole percentage of a device up to {WHOLE}: "
                 f"write a multiple of {shared} up to {WHOLE * shared}"
             )
     elif asked > WHOLE and asked % WHOLE:
@@ -219,7 +219,7 @@ def _check_percent(name: str, asked: int, shared: int | None) -> None:
 
 
 def _of_container(pod: Pod, fix: Fix | None) -> Fix | None:
-    """Return a fix for the one container that asks for the resource, with what that container has written."""
+    """Complete a fix with the container that requests the resource, and with its current text."""
     if not isinstance(fix, AmountFix):
         return fix
     for container in pod.spec.containers:
@@ -241,11 +241,11 @@ def _advice(requests: Mapping[str, int]) -> str:
 
 
 def _isolated(claim: Claim, provider: str) -> Claim:
-    """Return a claim on shares as one on GPUs whose node names the pod's provider of isolation, or none as the pod."""
+    """Return a claim on GPU shares that requires nodes with the same isolation provider as the pod (or none)."""
     return replace(claim, mode=provider) if claim.vendor == GPU and not takes_gpus_whole(claim) else claim
 
 
 def _holder(pod: Pod) -> int:
     asking = [number for number, c in enumerate(pod.spec.containers) if c.requests.keys() & TYPE_OF.keys()]
-    lasting = [number for number in asking if pod.spec.containers[number].kind is not ContainerKind.INIT]
+    lasting = [number for number in asking if pod.spec.containers[number].type is not ContainerType.INIT]
     return next(iter((*lasting, *asking)), len(pod.spec.containers) - 1)

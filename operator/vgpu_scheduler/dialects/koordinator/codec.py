@@ -37,7 +37,7 @@ from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
 _VENDOR = "nvidia"
-"""Whose GPUs are found by the allocation annotation alone; without the label they are taken for these."""
+"""The vendor whose GPUs need only the allocation annotation; the default for nodes without the vendor label."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
 
 
@@ -50,8 +50,7 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
     Raises
     ------
     CodecError
-        If any part of it is malformed, or is about something that this version does not follow; the message names the
-        field. A list counts as a whole or not at all.
+        If any part of it is malformed or not supported; the message names the field. No device is then used.
     """
     labels = {**node.labels, **_labels(inventory)}
     vendor = labels.get(VENDOR_LABEL, "")
@@ -81,9 +80,9 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
 
 
 def _grouped(devices: Iterable[Device], listed: Iterable[Mapping[str, Any]]) -> tuple[Device, ...]:
-    """Return devices with the number of the PCIe switch that each is at; one that tells no place is in no group.
+    """Return devices with the number of their PCIe switch as ``group``; without a topology they have no group.
 
-    The switches of a node are numbered by NUMA node, then by id, which is the order in which Koordinator looks at them.
+    The switches of a node are numbered by NUMA node, then by id, which is the order in which Koordinator tries them.
     """
     places = [_switch(entry.get("topology")) for entry in listed]
     numbers = {place: number for number, place in enumerate(sorted({place for place in places if place is not None}))}
@@ -106,7 +105,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
     fields = object_of(entry, where)
     kind = fields.get("type")
     if kind not in DEVICE_TYPES:
-        raise UnsupportedError(f"{where}.type: {quoted(kind)} is none of {', '.join(DEVICE_TYPES)}")
+        raise UnsupportedError(f"{where}.type: {quoted(kind)} is not one of {', '.join(DEVICE_TYPES)}")
     minor, health = fields.get("minor"), fields.get("health") or False
     if type(minor) is not int or not 0 <= minor <= INT32:
         raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer from 0")
@@ -118,7 +117,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
     numa = integer_of(topology.get("nodeID"), f"{where}.topology.nodeID", least=-1)
     amounts = object_of(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
-        raise UnsupportedError(f"{where}.resources: {unknown[0]} is not followed by this version")
+        raise UnsupportedError(f"{where}.resources: {unknown[0]} is not supported by this version")
     total = amounts_of(kind, amounts, f"{where}.resources")
     for name, resource in DEVICE_RESOURCES.items():
         if (
@@ -126,7 +125,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
             and resource.vendor == kind
             and total[resource.dimension] > WHOLE
         ):
-            raise CodecError(f"{where}.resources: {name}: {total[resource.dimension]} is no percentage of a device")
+            raise CodecError(f"{where}.resources: {name}: {total[resource.dimension]} is not a percentage of a device")
     return Device(
         uuid=device_name(kind, minor, identity),
         place=device_name(kind, minor, "") if identity else "",
@@ -147,7 +146,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
 def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
     """Decode the annotation with a pod's allocation.
 
-    Resources that this version does not book are left out: they are of devices that it does not list.
+    Unknown resources are left out: they belong to devices that this version does not list.
 
     Raises
     ------
@@ -183,9 +182,9 @@ def _allocated(kind: str, entry: object, where: str) -> AllocatedDevice:
 
 
 def encode_allocated(assignments: Iterable[Assignment]) -> str:
-    """Encode an allocation as Koordinator does: types and resources by name, devices in the order of their choice.
+    """Encode an allocation as Koordinator does: types and resources by name, devices in the order of the choice.
 
-    Compute stands there only where it was asked for; memory and its ratio are always booked.
+    Compute is written only if it was requested; memory and its ratio are always written.
     """
     by_type: dict[str, list[dict[str, Any]]] = {}
     devices, functions = by_parent(assignments)
@@ -206,7 +205,7 @@ def encode_allocated(assignments: Iterable[Assignment]) -> str:
 
 
 def _quantity(dimension: int, amount: int) -> str:
-    """Write a quantity: memory with the largest binary unit that leaves no rest, percent as they are."""
+    """Format a quantity: memory with the largest exact binary suffix, percentages as they are."""
     power = 0
     while dimension == MEMORY and amount and amount % 1024 == 0 and power + 1 < len(_UNITS):
         amount //= 1024
@@ -215,9 +214,9 @@ def _quantity(dimension: int, amount: int) -> str:
 
 
 def fill(asked: Amounts, total: Amounts) -> Amounts:
-    """Return what is booked for a claim on a device: of memory and its ratio, the one that is not asked for as well.
+    """Return the amounts to book for a claim on a device; memory and memory ratio are derived from each other.
 
-    The ratio is cut to whole percent by way of 64-bit floats, as in Koordinator (5Gi of 16Gi are 31 percent).
+    As in Koordinator, the ratio is truncated to whole percent from a 64-bit float (5Gi of 16Gi are 31 percent).
     """
     share, memory, cores, ratio = asked
     whole = total[MEMORY]

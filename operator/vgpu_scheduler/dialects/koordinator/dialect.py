@@ -1,6 +1,6 @@
 """The Koordinator dialect: from the Device object and the pod's requests to an allocation annotation and back.
 
-NPUs are refused by name, and so are nodes whose GPUs are of other vendors than NVIDIA.
+NPUs, and nodes with GPUs of other vendors than NVIDIA, are refused by name.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ from vgpu_scheduler.dialects.koordinator.pods import KoordinatorClaims
 
 
 def koordinator_dialect() -> Dialect:
-    """Return Koordinator's wire format; koordlet finds the allocation on the pod that it starts."""
+    """Return Koordinator's wire format; koordlet reads the allocation from the pod that it starts."""
     return Dialect(NAME, KoordinatorInventory(), KoordinatorClaims(), KoordinatorAllocation(), KoordinatorNodeSide())

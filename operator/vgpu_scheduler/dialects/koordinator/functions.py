@@ -1,7 +1,7 @@
-"""Virtual functions of devices: what nodes list, and what pods have of them.
+"""Virtual functions of devices: decoding from Device objects and allocations, and encoding for pods.
 
-A function is booked as a device of its own, under the minor of the device that it belongs to and its bus id: a pod has
-it whole, and nobody else has it. The annotation lists functions at their device.
+A virtual function is booked as a device of its own, named by its parent device's minor and its bus id, and is given
+exclusively to one pod. The annotation lists functions at their parent device.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from vgpu_scheduler.dialects.koordinator.parts import integer_of, labels_of, lis
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device
 
 WHOLE_FUNCTION: Amounts = tuple(WHOLE if dimension == SHARE else 0 for dimension in range(len(DIMENSIONS)))
-"""What there is of a function, and what is booked of it."""
+"""The capacity of a function, and the amounts that are booked for it."""
 _DEVICE_OF: Mapping[str, str] = {functions: kind for kind, functions in FUNCTIONS_OF.items()}
 
 
 def decode_functions(devices: Sequence[Device], listed: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
-    """Return the virtual functions of devices, those of each by bus id; ``group`` is the minor of the device.
+    """Return the virtual functions of devices, sorted by device and bus id; ``group`` is the device's minor.
 
     Parameters
     ----------
     devices
         The devices of a node.
     listed
-        What they were decoded from, in the same order.
+        The entries of the devices in the Device object, in the same order.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _functions(device: Device, entry: Mapping[str, Any], where: str) -> Iterator
 
 
 def _function(fields: Mapping[str, Any], where: str) -> tuple[str, int]:
-    """Return the bus id and the number of a function."""
+    """Return the bus id and the minor of a function."""
     bus = text_of(fields.get("busID"), f"{where}.busID")
     if not bus:
         raise CodecError(f"{where}.busID is missing")
@@ -97,12 +97,12 @@ def allocated_functions(kind: str, minor: int, entry: Mapping[str, Any], where: 
 def by_parent(
     assignments: Iterable[Assignment],
 ) -> tuple[list[Assignment], Mapping[tuple[str, int], list[dict[str, Any]]]]:
-    """Tell devices from functions: the devices, and the functions of each as the annotation lists them.
+    """Separate devices from functions, and group the functions by device.
 
     Returns
     -------
     tuple
-        The assignments of devices; and by type and minor of a device, what is written of its functions.
+        The assignments of devices; and by type and minor of a device, the entries of its functions.
     """
     devices = []
     functions: dict[tuple[str, int], list[dict[str, Any]]] = {}

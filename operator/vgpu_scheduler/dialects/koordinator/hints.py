@@ -1,4 +1,4 @@
-"""What the hint on a pod asks of its devices: which of them, how many, and what they have in common."""
+"""The device hint of a pod: which devices, how many, and within which scope."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _DEVICE_LEVEL, _SWITCH_LEVEL = "DeviceLevel", "PCIeLevel"
 
 @dataclass(frozen=True, slots=True)
 class DeviceHint:
-    """What a pod says of the devices of one type.
+    """A pod's hint for the devices of one type.
 
     Attributes
     ----------
     scope
-        The level of the scope that they must all be in, or ``BY_SCORE`` where any will do.
+        The level of the scope that all devices must be in, or ``BY_SCORE`` for no requirement.
     selector
         Selects devices by their labels; None for all.
     functions
-        Selects virtual functions by the labels of their group; None where the pod wants none.
+        Selects virtual functions by the labels of their group; None if the pod wants none.
     every
-        The pod asks for so much of each device of the node that it selects.
+        Whether the request is for each selected device of the node.
     each
-        How much is taken of each device where the amount that the pod asks for is the number of them, else None.
+        The amount per device if the pod's request is the number of devices, else None.
     exclusive
-        The word of the exclusive policy.
+        The exclusive policy.
     """
 
     scope: int = BY_SCORE
@@ -68,12 +68,12 @@ NO_HINT: Final = DeviceHint()
 
 
 def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
-    """Return what a pod says of its devices, by type.
+    """Return the hints of a pod by device type.
 
     Raises
     ------
     ClaimError
-        If the hint cannot be read, or asks for something that is not followed.
+        If the hint is malformed or asks for something unsupported.
     """
     if HINT_ANNOTATION not in annotations:
         return {}
@@ -82,7 +82,7 @@ def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
 
 
 def required_scope(annotations: Mapping[str, str]) -> int:
-    """Return the level of the scope that all GPUs of a pod must be in, or ``BY_SCORE`` where the pod asks for none.
+    """Return the level of the scope that all GPUs of a pod must be in, or ``BY_SCORE`` for no requirement.
 
     Raises
     ------
@@ -98,12 +98,12 @@ def takes_gpus_whole(claim: Claim) -> bool:
 
 
 def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> None:
-    """Refuse what Koordinator never finds: virtual functions of GPUs, and a scope for shares of several GPUs.
+    """Refuse hints that Koordinator cannot satisfy: virtual functions of GPUs, and a scope for shares of several GPUs.
 
     Raises
     ------
     ClaimError
-        If there is such a thing; the message names it.
+        If there is such a hint; the message names it.
     """
     hint, claim = hints.get(GPU, NO_HINT), next((claim for claim in claims if claim.vendor == GPU), None)
     if claim is None:
@@ -112,17 +112,17 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
         raise to_be_removed(HINT_ANNOTATION, f": {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed")
     if hint.scope != BY_SCORE and claim.count > 1 and not takes_gpus_whole(claim):
         raise ClaimError(
-            f"annotation {HINT_ANNOTATION}: {_SCOPE} is not followed for shares of several GPUs: "
+            f"annotation {HINT_ANNOTATION}: {_SCOPE} is not supported for shares of several GPUs: "
             "ask for whole ones, or for a share of one"
         )
 
 
 def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[UsageWarning]:
-    """Say what of the hints has no effect, as in Koordinator."""
+    """Yield warnings about hints without effect, as in Koordinator."""
     for kind, hint in hints.items():
         if hint.exclusive == _SWITCH_LEVEL or (hint.exclusive and hint.each is None):
             where = f"annotation {HINT_ANNOTATION}: {quoted(kind)}.{quoted(_EXCLUSIVE)}"
-            yield UsageWarning(f"{where}: {hint.exclusive} keeps nobody away, as in Koordinator")
+            yield UsageWarning(f"{where}: {hint.exclusive} has no effect, as in Koordinator")
 
 
 def _hint(kind: str, fields: Mapping[str, object]) -> DeviceHint:
@@ -149,7 +149,7 @@ def _level(word: object) -> int:
     level = _LEVELS.get(word) if isinstance(word, str) else None
     if level is None:
         raise ClaimError(
-            f"annotation {HINT_ANNOTATION}: {_SCOPE}: {quoted(word)} is no scope that holds GPUs: "
+            f"annotation {HINT_ANNOTATION}: {_SCOPE}: {quoted(word)} is not a scope that contains GPUs: "
             f"write one of {', '.join(_LEVELS)}"
         )
     return level

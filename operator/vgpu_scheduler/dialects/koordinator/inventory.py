@@ -1,4 +1,4 @@
-"""Which devices nodes have under Koordinator: what the Device object of a node lists."""
+"""The devices of nodes under Koordinator, as the Device object of a node lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import ClassVar
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.inventory import InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.koordinator.codec import decode_devices
-from vgpu_scheduler.dialects.koordinator.names import CORES, DEVICE_RESOURCES, DIMENSIONS, GPU, GPU_SHARED, MEMORY
+from vgpu_scheduler.dialects.koordinator.names import (
+    CORES,
+    DEVICE_RESOURCES,
+    DIMENSIONS,
+    FPGA,
+    GPU,
+    GPU_SHARED,
+    MEMORY,
+    RDMA,
+)
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource
 
@@ -23,19 +32,20 @@ class KoordinatorInventory:
     memory_unit = 1
     kind = InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
     cards = in_percent = frozenset({GPU})
+    in_sums = frozenset({GPU, RDMA, FPGA})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
     smallest_pieces: ClassVar[Mapping[str, int]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})
-    """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
+    """Koordinator advertises a node's totals of all its other resources, but of this one only behind a feature gate."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES
 
     def hardware(self, device: Device) -> str:
-        """Return the id that the Device object gives; devices are booked under type, minor and id."""
+        """Return the id from the Device object, which is the last part of the booked name."""
         return device.uuid.split("/", 2)[2]
 
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
-        """Return it with other entries of devices."""
+        """Return the Device object with all of its devices healthy."""
         spec = obj.get("spec")
         if not isinstance(spec, Mapping) or not isinstance(listed := spec.get("devices"), list):
             return obj
@@ -43,12 +53,12 @@ class KoordinatorInventory:
         return {**obj, "spec": {**spec, "devices": healthy}}
 
     def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
-        """Return the devices of the node's Device object, in the order written; none without one.
+        """Return the devices of the node's Device object, in its order; none without one.
 
         Raises
         ------
         CodecError
-            If the object is malformed, or is about something that this version does not follow.
+            If the object is malformed or not supported.
         """
         if inventory_object is None:
             return ()

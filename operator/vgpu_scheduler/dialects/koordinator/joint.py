@@ -19,15 +19,15 @@ _SAME_SWITCH: Final = "SamePCIe"
 
 @dataclass(frozen=True, slots=True)
 class JointAllocation:
-    """Which devices go together.
+    """The device types that are allocated jointly.
 
     Attributes
     ----------
     types
-        The first chooses the switches, the others follow; only those that the pod asks for, without those of which it
-        gets all.
+        The first type determines the switches, the others follow; only types that the pod requests, without those of
+        which it gets all devices.
     same_switch
-        All types must be below the same switches.
+        Whether all types must be below the same switches.
     """
 
     types: tuple[str, ...] = ()
@@ -37,12 +37,12 @@ class JointAllocation:
 def read_joint(
     annotations: Mapping[str, str], claims: Iterable[Claim], hints: Mapping[str, DeviceHint]
 ) -> JointAllocation | None:
-    """Return which devices of a pod go together; None where it says nothing of that.
+    """Return the joint allocation of a pod; None if it has no such annotation.
 
     Raises
     ------
     ClaimError
-        If the annotation cannot be read, or asks for something that is not followed.
+        If the annotation is malformed or asks for something unsupported.
     """
     if JOINT_ANNOTATION not in annotations:
         return None

@@ -1,4 +1,4 @@
-"""Koordinator's names: resources, annotations, labels, device types, and what a device has amounts of."""
+"""Koordinator's names: resources, annotations, labels, device types, and dimensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HINT_ANNOTATION = "scheduling.koordinator.sh/device-allocate-hint"
 JOINT_ANNOTATION = "scheduling.koordinator.sh/device-joint-allocate"
 PARTITION_ANNOTATION = "scheduling.koordinator.sh/gpu-partition-spec"
 PARTITIONS_ANNOTATION = "scheduling.koordinator.sh/gpu-partitions"
-"""On the Device object."""
+"""An annotation of the Device object."""
 
 ISOLATION_LABEL = "koordinator.sh/gpu-isolation-provider"
 PARTITION_POLICY_LABEL = "node.koordinator.sh/gpu-partition-policy"
@@ -25,7 +25,7 @@ DEVICE_TYPES = (FPGA, GPU, RDMA)
 """Device types, the vendors of this dialect, in the order in which they are written."""
 
 FUNCTIONS_OF: Mapping[str, str] = {FPGA: f"{FPGA}-vf", RDMA: f"{RDMA}-vf"}
-"""What the virtual functions of devices are called: each is booked as a device of its own, whole or not at all."""
+"""The types of virtual functions by device type: each function is booked as a device of its own, always whole."""
 
 SHARE, MEMORY, CORES, RATIO = range(4)
 DIMENSIONS = (
@@ -34,8 +34,8 @@ DIMENSIONS = (
     Dimension("cores", "percent"),
     Dimension("memory ratio", "percent"),
 )
-"""RDMA and FPGA devices have a share, GPUs the other three. Memory and its ratio are booked side by side and drift
-apart by what is cut off, as in Koordinator's own books."""
+"""RDMA and FPGA devices have a share, GPUs the other three. Memory and its ratio are both booked, and differ by
+rounding errors, as in Koordinator."""
 
 WHOLE_GPUS = ("amd.com/gpu", "dcu.com/gpu", "nvidia.com/gpu")
 GPU_PERCENT = "koordinator.sh/gpu"
@@ -52,7 +52,7 @@ TYPE_OF: Mapping[str, str] = {
     RDMA_PERCENT: RDMA,
     FPGA_PERCENT: FPGA,
 }
-"""The device type that each resource name asks for."""
+"""The device type of each resource name."""
 
 DEVICE_RESOURCES: Mapping[str, DeviceResource] = {
     GPU_CORE: DeviceResource(GPU, CORES),
@@ -61,4 +61,4 @@ DEVICE_RESOURCES: Mapping[str, DeviceResource] = {
     RDMA_PERCENT: DeviceResource(RDMA, SHARE),
     FPGA_PERCENT: DeviceResource(FPGA, SHARE),
 }
-"""The resources that devices themselves have, and where they are booked."""
+"""The resources of devices, and the dimensions in which they are booked."""

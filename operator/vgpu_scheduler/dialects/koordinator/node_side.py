@@ -5,14 +5,14 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, version_of_image
 
 _OLDEST = (1, 6)
-"""The first version of koordlet that limits shares by HAMi-core and sets up RDMA devices."""
+"""The first version of koordlet that enforces shares by HAMi-core and sets up RDMA devices."""
 
 
 class KoordinatorNodeSide(LocklessNodeSide):
     """koordlet: it has no lock, no plugin keys and no answer."""
 
     def version_problem(self, image: str) -> str | None:
-        """Tell whether koordlet is too old to limit shares, and to set up RDMA devices."""
+        """Return a message if koordlet is too old to enforce shares and to set up RDMA devices."""
         version = version_of_image(image, "koordlet")
         if version is None:
             return None

@@ -1,4 +1,4 @@
-"""Partitions: GPUs of a node that are given out together, as the node says, and what pods want of them."""
+"""Partitions, GPUs of a node that are given out together: the tables of nodes, and the requirements of pods."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from vgpu_scheduler.model import MOST_BANDWIDTH, Partition, PartitionTable, quot
 _ONLY: Final = "Honor"
 _RESTRICTED, _BEST_EFFORT = "Restricted", "BestEffort"
 _MOST_PARTITIONS: Final = 1024
-"""A node that lists more is not believed: they are looked at for every claim."""
+"""The maximum number of partitions of a node, because every claim tries all of them."""
 _MOST_SCORE: Final = 2**20
 _HOPPERS: Final = frozenset({"H100", "H800", "H20"})
 _OF_HOPPERS: Final = tuple(
     Partition(tuple(range(first, first + size)), 1) for size in (1, 2, 4, 8) for first in range(0, 8, size)
 )
-"""Koordinator knows these models to be joined in eights, and gives them out by halves of halves."""
+"""Koordinator's built-in table for these models: eight joined GPUs, given out in aligned blocks of 1, 2, 4 and 8."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """What a pod wants of the partition that its GPUs are.
+    """A pod's requirements on its partition.
 
     Attributes
     ----------
     restricted
-        Only partitions of the lowest score do.
+        Only partitions of the lowest score are accepted.
     bandwidth
-        The least that its bus must carry, in bytes a second; None where that does not matter.
+        The minimum bandwidth of its bus, in bytes a second; None for no requirement.
     """
 
     restricted: bool = False
@@ -50,12 +50,12 @@ class PartitionSpec:
 
 
 def read_partition_spec(annotations: Mapping[str, str]) -> PartitionSpec | None:
-    """Return what a pod wants of partitions; None where it says nothing of them.
+    """Return a pod's requirements on its partition; None if it has no such annotation.
 
     Raises
     ------
     ClaimError
-        If the annotation cannot be read, or asks for something that is not followed.
+        If the annotation is malformed or asks for something unsupported.
     """
     if PARTITION_ANNOTATION not in annotations:
         return None
@@ -70,10 +70,10 @@ def read_partition_spec(annotations: Mapping[str, str]) -> PartitionSpec | None:
 
 
 def decode_partitions(inventory: InventoryObject, node: Node) -> PartitionTable | None:
-    """Return how the GPUs of a node are given out together; None where nobody says.
+    """Return the partition table of a node's GPUs; None if there is none.
 
-    The table of the Device object comes before the one that a model is known for, and each with its policy: that of the
-    object, or that of the node.
+    The table of the Device object, with the policy of that object, takes precedence over the built-in table of the
+    model, with the policy of the node.
 
     Raises
     ------
@@ -131,5 +131,5 @@ def _bandwidth(value: object, where: str) -> int | None:
     except QuantityError as error:
         raise CodecError(f"{where}: {error}") from None
     if not 0 <= amount <= MOST_BANDWIDTH:
-        raise CodecError(f"{where}: {quoted(value)} is no bandwidth")
+        raise CodecError(f"{where}: {quoted(value)} is not a bandwidth")
     return amount

@@ -1,4 +1,4 @@
-"""Reads the parts of which Koordinator's objects and annotations are made."""
+"""Validated access to the values in Koordinator's objects and annotations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import Amounts, quoted
 
 MOST_AMOUNT = 2**44
-"""No device has more of anything; held below it, no sum over devices and pods leaves int64."""
+"""The largest amount of a device; the limit keeps sums over devices and pods within int64."""
 
 
 def object_of(value: object, where: str) -> Mapping[str, Any]:
-    """Return an object; none where null stands for it.
+    """Return an object; null counts as an empty one.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def object_of(value: object, where: str) -> Mapping[str, Any]:
 
 
 def amounts_of(kind: str, resources: Mapping[str, Any], where: str) -> Amounts:
-    """Return what resources stand for of a device of a kind, as it is booked; others are left out.
+    """Return the amounts that resources stand for on a device of a kind; other resources are left out.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def amounts_of(kind: str, resources: Mapping[str, Any], where: str) -> Amounts:
 
 
 def list_of(value: object, where: str) -> list[Any]:
-    """Return a list; an empty one where null stands for it.
+    """Return a list; null counts as an empty one.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def list_of(value: object, where: str) -> list[Any]:
 
 
 def text_of(value: object, where: str) -> str:
-    """Return a text that can be written again; an empty one where null stands for it.
+    """Return a text without lone surrogates; null counts as an empty one.
 
     Raises
     ------
@@ -84,12 +84,12 @@ def text_of(value: object, where: str) -> str:
 
 
 def integer_of(value: object, where: str, least: int = -INT32) -> int:
-    """Return an integer; 0 where null stands for it.
+    """Return an integer; null counts as 0.
 
     Raises
     ------
     CodecError
-        If it is something else, less than the least, or beyond 32 bits.
+        If it is not an integer, less than ``least``, or beyond 32 bits.
     """
     if value is None:
         return 0

@@ -1,4 +1,4 @@
-"""Reads what pods say in JSON in their annotations; whatever is not understood is refused by name."""
+"""Validated access to JSON in pod annotations; unknown content is refused by name."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class _RawSelector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 def annotation_fields(annotations: Mapping[str, str], name: str, known: Collection[str]) -> Mapping[str, object]:
-    """Return the fields of an annotation, which must be a JSON object; null is as good as one without fields.
+    """Return the fields of an annotation, which must be a JSON object; null counts as an empty one.
 
     Raises
     ------
     ClaimError
-        If it is not JSON or no object, or has a field that is not known.
+        If it is not a JSON object, or has an unknown field.
     """
     try:
         said = json.loads(annotations[name])
@@ -47,7 +47,7 @@ def fields_of(value: object, name: str, where: str) -> Mapping[str, object]:
     Raises
     ------
     ClaimError
-        If the value is no object.
+        If the value is not an object.
     """
     if not isinstance(value, Mapping):
         raise to_be_removed(name, f": {where} is not an object")
@@ -55,7 +55,7 @@ def fields_of(value: object, name: str, where: str) -> Mapping[str, object]:
 
 
 def refuse_unknown(fields: Collection[str], known: Collection[str], name: str, where: str = "") -> None:
-    """Refuse fields that are not known.
+    """Refuse unknown fields.
 
     Raises
     ------
@@ -63,26 +63,26 @@ def refuse_unknown(fields: Collection[str], known: Collection[str], name: str, w
         If there is one; the message names the first.
     """
     if unknown := sorted(field for field in fields if field not in known):
-        raise to_be_removed(name, f": {where}{quoted(unknown[0])} is not followed by this version")
+        raise to_be_removed(name, f": {where}{quoted(unknown[0])} is not supported by this version")
 
 
 def word_of(value: object, words: Collection[str], name: str, where: str) -> str:
-    """Return a word, which is one of some or empty; null is as good as not there.
+    """Return a value that must be one of some words, or empty; null counts as empty.
 
     Raises
     ------
     ClaimError
-        If it is another.
+        If it is another value.
     """
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or value not in words:
-        raise ClaimError(f"annotation {name}: {where}: {quoted(value)} is none of {', '.join(words)}")
+        raise ClaimError(f"annotation {name}: {where}: {quoted(value)} is not one of {', '.join(words)}")
     return value
 
 
 def selector_of(value: object, name: str, where: str) -> LabelSelector | None:
-    """Return a label selector; None where there is none, and an empty one selects everything.
+    """Return a label selector; None for null. An empty selector selects everything.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How the claims of Koordinator's pods are served: by its score, within what this version follows."""
+"""The claims of Koordinator's pods, and the allocator with Koordinator's score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vgpu_scheduler.allocators import (
 )
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
@@ -41,7 +41,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
 )
 from vgpu_scheduler.dialects.koordinator.partitions import read_partition_spec
 from vgpu_scheduler.dialects.values import number_of
-from vgpu_scheduler.kube import Container, LabelSelector, Pod
+from vgpu_scheduler.kube import Container, LabelSelector, Pod, to_milli
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, CardReason, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
@@ -63,7 +63,7 @@ _ALLOCATION = ShareDimensions(
 )
 
 _STRANGE_SCORERS = frozenset({"hami", "fragmentation"})
-"""Scorers that look at shares of cards, which these devices do not have."""
+"""Scorers that need slots of cards, which these devices do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,47 +79,47 @@ class KoordinatorClaims:
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
-        """Return the pod's claims, one per device type; see :func:`pod_claims` for the container they stand at.
+        """Return the pod's claims, one per device type; see :func:`pod_claims` for the container that has them.
 
         Raises
         ------
         ClaimError
-            If the requests do not go together, or something is not followed; the message names it and the fix.
+            If the combination of requests is invalid, or something is not supported; the message names the fix.
         """
         return pod_claims(pod, defaults)
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
-        """Say where Koordinator takes amounts otherwise than they look."""
+        """Yield warnings about amounts with an unexpected effect."""
         del annotations
         return odd_amounts(container)
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[UsageWarning, ...]:
-        """Say what of a hint has no effect; what could matter is refused."""
+        """Return warnings about hints without effect; unsupported hints are refused."""
         del claims
         return tuple(odd_hints(read_hints(annotations)))
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
+        """Tell whether a claim takes all compute or all memory of its devices."""
         return max(claim.amounts[CORES], claim.amounts[RATIO]) >= WHOLE
 
     def apart_from(self, annotations: Mapping[str, str]) -> None:
-        """Say nothing: no annotation keeps a pod from the cards of others."""
+        """Return None: Koordinator has no annotation to keep pods from sharing cards with each other."""
         del annotations
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> DeviceShareAllocator:
-        """Return the allocator for claims: by the order of ``choice``, or by the strategy that a word stands for.
+        """Return the allocator for claims: by the order of ``choice``, else by the strategy of its policy word.
 
-        ``spread`` is LeastAllocated, ``binpack`` MostAllocated, ``mutex`` the former on idle devices only, each with
-        Koordinator's own weights. Where a node knows the places of all its GPUs, they come from the smallest scope of
-        its topology tree that has enough, at most the one that the pod's hint requires.
+        ``spread`` is LeastAllocated, ``binpack`` MostAllocated, ``mutex`` LeastAllocated on unused devices only, each
+        with Koordinator's own weights. If the places of all GPUs of a node are known, they come from the smallest scope
+        of its topology tree with enough GPUs, within the scope that the pod's hint requires.
 
         Raises
         ------
         ClaimError
-            If the choice needs what this version does not know about Koordinator's devices.
+            If the choice is not supported for Koordinator's devices.
         """
         if choice.numa_bind:
-            raise ClaimError("devices.numa is not followed for Koordinator's devices by this version")
+            raise ClaimError("devices.numa is not supported for Koordinator's devices by this version")
         if choice.limits.modes:
             raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
         hints = read_hints(annotations)
@@ -134,15 +134,15 @@ class KoordinatorClaims:
         return DeviceShareAllocator(claims, order, choice, _ALLOCATION, chosen)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
-        """Return the choice without orders of cards that are HAMi's alone."""
+        """Return the choice without card orders that only HAMi has."""
         if choice.device_share_order is not None or choice.policy in _STRATEGIES or choice.policy == _MUTEX:
             return choice, ""
         return replace(choice, policy=CardChoice().policy), f"the card order {choice.policy!r}"
 
     def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
-        """Return the scorers without those that look at shares of cards, which these devices do not have.
+        """Return the scorers without those that need slots of cards, which these devices do not have.
 
-        Where no other is left, Koordinator's own score ranks the nodes.
+        If no other scorer is left, Koordinator's own score ranks the nodes.
         """
         strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
         known = tuple(entry for entry in scorers if entry.scorer.name not in _STRANGE_SCORERS)
@@ -151,13 +151,13 @@ class KoordinatorClaims:
         return known, tuple(strange)
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
-        """Tell whether a container asks for devices; nothing is written into it."""
+        """Tell whether a container requests devices; it is not changed."""
         del pod, unclaimed
         return names_any(container, self.resources)
 
 
 def _joint(annotations: Mapping[str, str], claims: PodClaims, hints: Mapping[str, DeviceHint]) -> JointOrder | None:
-    """Return which devices follow which; GPUs are never more than are asked for."""
+    """Return the joint order of a pod's devices; GPUs are never more than requested."""
     joint = read_joint(annotations, (claim for container in claims for claim in container.claims), hints)
     if joint is None or len(joint.types) < 2:
         return None
@@ -165,7 +165,7 @@ def _joint(annotations: Mapping[str, str], claims: PodClaims, hints: Mapping[str
 
 
 def _partitions(annotations: Mapping[str, str]) -> PartitionOrder:
-    """Return how whole GPUs are given out together: as nodes say, or as the pod says that wants a partition."""
+    """Return the partition order of whole GPUs: required by the pod's annotation, else up to the node."""
     spec = read_partition_spec(annotations)
     if spec is None:
         return PartitionOrder(GPU, takes_gpus_whole)
@@ -173,7 +173,7 @@ def _partitions(annotations: Mapping[str, str]) -> PartitionOrder:
 
 
 def _wishes(hints: Mapping[str, DeviceHint], claims: PodClaims) -> Mapping[str, DeviceWish]:
-    """Return what the hints say of the devices that are claimed, and of their virtual functions."""
+    """Return the requirements in the hints on the claimed devices and their virtual functions."""
     wishes: dict[str, DeviceWish] = {}
     for claim in (claim for container in claims for claim in container.claims if claim.vendor in hints):
         hint = hints[claim.vendor]
@@ -190,14 +190,17 @@ def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bo
 
 
 def odd_amounts(container: Container) -> Iterator[UsageWarning]:
-    """Yield what is odd about the amounts that a container asks: zeros beside other amounts, and memory in MiB."""
+    """Yield warnings about zeros beside other amounts, fractions, and memory that is probably meant in MiB."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}
     kinds = {TYPE_OF[name] for name, amount in amounts.items() if amount}
     for name, amount in amounts.items():
         if amount == 0 and TYPE_OF[name] in kinds:
             what = f"{name}: {asked[name]}"
-            yield UsageWarning(f"{what} counts as if it were not there", f"{what} is no amount: leave it out")
+            yield UsageWarning(f"{what} has no effect", f"{what} is not an amount: leave it out")
+        if amount is not None and to_milli(str(asked[name])) % 1000:
+            what, fix = f"{name}: {asked[name]} is not a whole number", AmountFix("", name, str(asked[name]), amount)
+            yield UsageWarning(f"{what}, and counts as {amount}", f"{what}: write {amount}", fix)
     memory = amounts.get(GPU_MEMORY)
     if memory and memory < MIB:
         yield UsageWarning(

@@ -1,7 +1,7 @@
 """Volcano's ecosystem: what its vGPU device plugin writes on nodes and reads on pods."""
 
+from vgpu_scheduler.dialects.hami.codec import decode_assignments
 from vgpu_scheduler.dialects.volcano.arguments import parse_binpack_arguments
-from vgpu_scheduler.dialects.volcano.codec import decode_assignments
 from vgpu_scheduler.dialects.volcano.config import configured_names
 from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames

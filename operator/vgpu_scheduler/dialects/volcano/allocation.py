@@ -1,4 +1,4 @@
-"""What is written on pods for Volcano's device plugin, and what pods hold by it."""
+"""The annotations for Volcano's device plugin: writing them, and reading what pods hold."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
-from vgpu_scheduler.dialects.volcano.codec import AssignedDevice, decode_assignments, encode_assignments
+from vgpu_scheduler.dialects.volcano.codec import encode_assignments
 from vgpu_scheduler.dialects.volcano.mig import instance_name, instance_of
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kernels import CORES, MEMORY
@@ -19,7 +20,7 @@ from vgpu_scheduler.model import (
     Assignment,
     Claim,
     ContainerClaims,
-    ContainerKind,
+    ContainerType,
     Placement,
     PodClaims,
     QuotaResource,
@@ -57,7 +58,7 @@ class VolcanoAllocation(Allocation):
 
     @property
     def quota_resources(self) -> Mapping[str, QuotaResource]:
-        """Memory in the plugin's unit, and cores, over all cards of a namespace."""
+        """Memory in the plugin's unit, and cores, summed over all cards of a namespace."""
         return {
             self.names.memory: QuotaResource(keys.VENDOR, MEMORY),
             self.names.cores: QuotaResource(keys.VENDOR, CORES),
@@ -66,9 +67,9 @@ class VolcanoAllocation(Allocation):
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to.
 
-        Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
-        on any card; one that has not started holds nothing yet. An instance of a MIG card is charged on
-        the card, and where geometries are configured on its place there, with the memory that is written beside it.
+        Its allocation annotation counts if it names that node. A pod that has started without a readable one is charged
+        on every card; one that has not started holds nothing yet. A MIG instance is charged on its card with the memory
+        in the annotation, and if geometries are configured on its place there.
         """
         if not pod.node_name or pod.terminal or not any(self._claimants(pod)):
             return NO_USAGE
@@ -87,14 +88,14 @@ class VolcanoAllocation(Allocation):
             else:
                 if aligned is not None and any(aligned):
                     entries = self._assignments(aligned)
-                    kinds = [ContainerKind.APP] * len(entries)
+                    kinds = [ContainerType.APP] * len(entries)
                     return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
-        del pod  # every key that the node side reads is written
+        """Return the annotations that the Binding writes for the device plugin; none for a pod without cards."""
+        del pod  # all keys that the node side reads are written anyway
         if not placement.vendors():
             return {}
         value = encode_assignments(
@@ -124,10 +125,10 @@ class VolcanoAllocation(Allocation):
         try:
             return pod_claims(pod, self.names)
         except ClaimError:
-            # Nobody can say how much: the pod may use a whole card wherever it sits.
+            # The amounts are unknown, so charge a whole card.
             return tuple(
                 ContainerClaims(
-                    container.name, container.kind, _WHOLE_CARD if asks_for_cards(container, self.names) else ()
+                    container.name, container.type, _WHOLE_CARD if asks_for_cards(container, self.names) else ()
                 )
                 for container in regular_containers(pod)
             )

@@ -1,6 +1,6 @@
 """Volcano's arguments for its binpack plugin: names and parsing rules.
 
-They are what stands under ``arguments`` in ``volcano-scheduler.conf``, so that a policy can take them as they are.
+They are the ``arguments`` in ``volcano-scheduler.conf``; a policy accepts them unchanged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INT64 = 2**63 - 1
 
 
 def parse_binpack_arguments(arguments: Mapping[str, object]) -> BinpackArguments:
-    """Read the arguments as Volcano does, which ignores what it cannot read.
+    """Parse the arguments like Volcano, which ignores invalid values.
 
-    A value counts only if it is an integer of 64 bits: quoted numbers, floats and booleans keep the default.
+    Only 64-bit integers are valid: for quoted numbers, floats and booleans the default is used.
 
     Parameters
     ----------
     arguments
-        The decoded document; keys that are none of Volcano's are ignored.
+        The decoded document; unknown keys are ignored.
     """
     reader = _Reader(arguments)
     weight = reader.integer(WEIGHT)
@@ -40,12 +40,12 @@ def parse_binpack_arguments(arguments: Mapping[str, object]) -> BinpackArguments
         key for key in arguments if key.startswith(_OF_RESOURCE) and key.removeprefix(_OF_RESOURCE) not in weights
     ]
     reader.warnings += [f"{key}: the resource is not listed in {RESOURCES} and is ignored" for key in sorted(unlisted)]
-    weights |= {CPU: cpu, MEMORY: memory}  # last: listing them changes nothing
+    weights |= {CPU: cpu, MEMORY: memory}  # last, because entries for these in the list have no effect
     return BinpackArguments(weight, tuple(sorted(weights.items())), tuple(reader.warnings))
 
 
 class _Reader:
-    """Reads single arguments and collects what to warn about."""
+    """Reads single arguments and collects warnings."""
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
         self._arguments = arguments
@@ -53,7 +53,7 @@ class _Reader:
 
     def integer(self, key: str) -> int:
         value = self._arguments.get(key, _DEFAULT)
-        # A boolean is an integer to Python only.
+        # In Python a boolean is an int, in Go it is not.
         if isinstance(value, int) and not isinstance(value, bool) and -_INT64 - 1 <= value <= _INT64:
             return value
         self.warnings.append(f"{key}: {value!r:.64} is not an integer, {_DEFAULT} is used")

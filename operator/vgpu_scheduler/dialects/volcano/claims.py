@@ -1,6 +1,6 @@
-"""What the containers of a pod claim, in Volcano's resource names.
+"""The claims of a pod's containers, in Volcano's resource names.
 
-Volcano drops in silence what it does not follow, or lets the pod wait for ever; here that is refused by name.
+Volcano silently ignores unsupported requests, or lets the pod wait forever; here they are refused by name.
 """
 
 from __future__ import annotations
@@ -8,17 +8,26 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.values import amount_text, is_asked, memory_amount, percentage, whole_amount, without_count
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
-from vgpu_scheduler.kube import Container, ContainerKind, Pod
-from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, ContainerClaims, PodClaims
+from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.model import (
+    MIB,
+    NO_DEFAULTS,
+    WHOLE,
+    Claim,
+    ClaimDefaults,
+    ContainerClaims,
+    ContainerType,
+    PodClaims,
+)
 
 
 def regular_containers(pod: Pod) -> tuple[Container, ...]:
-    """Return the containers that the plugin knows: those of ``spec.containers``, by position."""
-    return tuple(container for container in pod.spec.containers if container.kind is ContainerKind.APP)
+    """Return the containers of ``spec.containers``, which are all that the plugin knows."""
+    return tuple(container for container in pod.spec.containers if container.type is ContainerType.APP)
 
 
 def pod_claims(pod: Pod, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
-    """Return the claims of every regular container, and of these only: assignments count no others.
+    """Return the claims of the regular containers; assignments have entries only for these.
 
     Parameters
     ----------
@@ -27,23 +36,23 @@ def pod_claims(pod: Pod, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAU
     names
         Resource names.
     defaults
-        What policies say about claims.
+        Defaults for claims that policies set.
 
     Raises
     ------
     ClaimError
-        If any amount is malformed, beyond a card, or given without a claim, or an init container asks for cards: the
-        plugin would hand it those of another container.
+        If any amount is malformed, beyond a card, or given without a claim, or an init container claims cards: the
+        plugin would give it those of another container.
     """
     for container in pod.spec.containers:
         given = next((name for name in _all(names) if amount_text(container, name) is not None), None)
-        if container.kind is not ContainerKind.APP and given is not None:
+        if container.type is not ContainerType.APP and given is not None:
             raise ClaimError(
                 f'container "{container.name}": {given} is not supported in an init container: '
                 "claim it in a regular container"
             )
     return tuple(
-        ContainerClaims(container.name, container.kind, card_claims(container, names, defaults), NAME)
+        ContainerClaims(container.name, container.type, card_claims(container, names, defaults), NAME)
         for container in regular_containers(pod)
     )
 
@@ -51,8 +60,8 @@ def pod_claims(pod: Pod, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAU
 def card_claims(container: Container, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
     """Return the container's claim on cards: one or none.
 
-    A limit of cards makes it one, or a limit of memory, which then is of one card. Memory, its percentage and cores
-    are looked up in the limits, then in the requests; the percentage beats the absolute amount.
+    It needs a limit of cards, or a limit of memory, which then claims one card. Memory, its percentage and cores are
+    read from the limits, then from the requests; the percentage takes precedence over the absolute amount.
     """
     if names.count in container.limits:
         count = whole_amount(container, names.count) or 0
@@ -80,7 +89,7 @@ def card_claims(container: Container, names: VolcanoNames, defaults: ClaimDefaul
 
 
 def asks_for_cards(container: Container, names: VolcanoNames) -> bool:
-    """Tell whether the container claims cards at all, however malformed the rest may be."""
+    """Tell whether the container claims cards, even if other amounts are malformed."""
     if names.count not in container.limits:
         return names.memory in container.limits
     return is_asked(container, names.count)

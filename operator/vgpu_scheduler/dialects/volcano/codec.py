@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.errors import CodecError
 
-# Both plugins come from one root: the cards of a container are written alike, and so are Go's booleans.
-from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments, go_bool
+# Volcano's and HAMi's plugins have a common origin: cards of containers and booleans are written alike.
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, go_bool
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import quoted
-
-__all__ = ["AssignedDevice", "all_healthy", "decode_assignments", "decode_register", "encode_assignments"]
 
 _FIELDS = 6
 _MOST_DIGITS = 10
@@ -20,7 +18,7 @@ _MOST_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCard:
-    """One card of a registration, as written there; memory is in the units that claims are in."""
+    """One card of a registration, as written; memory is in the unit of claims."""
 
     uuid: str
     count: int
@@ -33,13 +31,13 @@ class RegisteredCard:
 def decode_register(value: str) -> list[RegisteredCard]:
     """Decode ``uuid,count,memory,type,health,mode:`` per card; fields beyond the sixth are ignored.
 
-    Volcano reads numbers that are none as 0, and breaks over items without fields. Here the former make the
-    registration undecodable and the latter, if they are empty, are skipped.
+    Volcano reads invalid numbers as 0, and crashes on items without fields. Here invalid numbers are errors, and empty
+    items are skipped.
 
     Raises
     ------
     CodecError
-        If any part of it cannot be read: a registration counts as a whole or not at all.
+        If any part of it is invalid; no card is then used.
     """
     if ":" not in value:
         raise CodecError("registration has no card separator ':'")
@@ -50,7 +48,7 @@ def _card(item: str) -> RegisteredCard:
     fields = item.split(",")
     if len(fields) < _FIELDS:
         raise CodecError(f"registration item {quoted(item)} has {len(fields)} fields, not {_FIELDS}")
-    # A card is unhealthy unless the plugin says otherwise in a word that Go reads.
+    # A card is unhealthy unless the field is true by Go's ParseBool.
     health = bool(go_bool(fields[4]))
     return RegisteredCard(
         fields[0], _number(fields[1], "count", item), _number(fields[2], "memory", item), fields[3], health, fields[5]
@@ -58,7 +56,7 @@ def _card(item: str) -> RegisteredCard:
 
 
 def all_healthy(value: str) -> str:
-    """Return a registration with all of its cards healthy; items that cannot be read stay as they are."""
+    """Return a registration with all cards healthy; malformed items are kept unchanged."""
     return ":".join(map(_healthy_item, value.split(":")))
 
 
@@ -77,8 +75,8 @@ def _number(text: str, name: str, item: str) -> int:
 def encode_assignments(containers: Sequence[Sequence[AssignedDevice]]) -> str:
     """Encode one entry per regular container, joined by ``;``, each card terminated by ``:``.
 
-    The plugin takes the position of an entry for the position of the container. Volcano writes none for
-    containers that claim nothing, so that those behind them are taken for others; here their entry is empty.
+    The plugin matches entries with containers by position. Volcano writes no entry for containers without claims, so
+    that later containers are confused; here they get an empty entry.
     """
     return ";".join(
         "".join(f"{card.uuid},{card.type},{card.memory},{card.cores}:" for card in container)

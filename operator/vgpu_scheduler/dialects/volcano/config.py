@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-# The file is of one root with HAMi's, and is read with the same errors.
+# The file has a common origin with HAMi's, so it is read by the same class.
 from vgpu_scheduler.dialects.hami import ConfigError, VendorSection
 from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, MigGeometry, Template
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -13,11 +13,11 @@ _OF_THE_PLUGIN = (
     "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "disableCoreLimit", "overwriteEnv",
     "defaultMemory", "defaultCores", "defaultGPUNum", "resourcePriorityName", "gpuCorePolicy",
 )  # fmt: skip
-"""What Volcano's scheduler does not act upon either, the defaults included."""
+"""Fields that Volcano's scheduler ignores too, the defaults included."""
 
 
 def configured_names(config: VendorSection) -> VolcanoNames:
-    """Return the names that the file configures; Volcano's own where it says nothing.
+    """Return the names that the file configures; Volcano's own by default.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ def configured_names(config: VendorSection) -> VolcanoNames:
     Raises
     ------
     ConfigError
-        If a field cannot be read, or two resources have the same name.
+        If a field is invalid, or two resources have the same name.
     """
     section, known = config.section("nvidia"), VolcanoNames()
-    config.ignore("vnpus")  # cards of another vendor, which are not served under Volcano's names
+    config.ignore("vnpus")  # another vendor's cards, which this dialect does not support
     section.ignore(*_OF_THE_PLUGIN)
     names = VolcanoNames(
         count=section.text("resourceCountName", known.count),
@@ -54,7 +54,7 @@ def configured_names(config: VendorSection) -> VolcanoNames:
         )
     for name, times in Counter((names.count, *names.amounts)).items():
         if times > 1:
-            raise ConfigError(f"{', '.join(section.saying(name))}: resource {name} stands for {times} things")
+            raise ConfigError(f"{', '.join(section.fields_with_text(name))}: resource {name} stands for {times} things")
     return names
 
 

@@ -1,8 +1,8 @@
 """The Volcano dialect: from Kubernetes objects to devices, claims and usage, and from a placement to its annotations.
 
-It covers cards that are shared by ``hami-core``, and those in MIG mode of models whose geometries are configured; other
-cards in MIG mode are kept and never given out. NUMA nodes and Koordinator's card scores are refused by name. Volcano's
-own scheduler does not look at a card's health; here an unhealthy card is given to nobody.
+It supports cards that are shared by ``hami-core``, and cards in MIG mode whose geometries are configured; other cards
+in MIG mode are never given out. NUMA nodes and Koordinator's card scores are refused by name. Volcano's own scheduler
+ignores the health of cards; here unhealthy cards are not given out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def volcano_dialect(names: VolcanoNames | None = None, plugin: PluginVersion = P
     Parameters
     ----------
     names
-        Resource names; Volcano's own unless given.
+        Resource names; Volcano's own by default.
     plugin
         The version of the nodes' device plugin.
     """

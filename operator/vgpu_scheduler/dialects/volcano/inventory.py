@@ -1,4 +1,4 @@
-"""Which cards nodes have under Volcano: what its device plugin writes on nodes."""
+"""The cards of nodes, as Volcano's device plugin registers them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
 
 _CORES = 100
-"""Every card has 100 percent of itself; the plugin does not say so."""
+"""Every card has 100 percent of compute; the plugin does not register it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class VolcanoInventory:
     kind = None
     cards = in_percent = frozenset({keys.VENDOR})
     compute_units: ClassVar[Mapping[str, int]] = {}
+    in_sums: ClassVar[frozenset[str]] = frozenset()
     cordons: ClassVar[Mapping[str, str]] = {}
 
     @property
@@ -55,13 +56,13 @@ class VolcanoInventory:
 
     @property
     def smallest_pieces(self) -> Mapping[str, int]:
-        """The least memory of the instances that are configured, in blocks."""
+        """The memory of the smallest configured instance, in blocks."""
         sizes = smallest_instance(self.names.mig_geometries)
         return {keys.VENDOR: sizes // self.names.memory_factor} if sizes else {}
 
     @property
     def unknown_to_kubelet(self) -> frozenset[str]:
-        """The percentage: the plugin advertises cards, memory and cores, which the kubelet then counts, and no more."""
+        """The memory percentage: the plugin only advertises cards, memory and cores to the kubelet."""
         return frozenset({self.names.memory_percent}) - {""}
 
     @property
@@ -70,19 +71,18 @@ class VolcanoInventory:
         return _device_resources(self.names)
 
     def hardware(self, device: Device) -> str:
-        """Return its UUID, which the plugin takes from the card."""
+        """Return the UUID, which is the hardware's own."""
         return device.uuid
 
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
-        """Return it with another registration."""
+        """Return the node object with all devices of its registration healthy."""
         value = ((obj.get("metadata") or {}).get("annotations") or {}).get(keys.REGISTER_ANNOTATION)
         return obj if value is None else with_annotations(obj, {keys.REGISTER_ANNOTATION: all_healthy(value)})
 
     def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the cards that the node registered, in the order written; none without a registration.
 
-        A node whose allocatable amount of cards, memory or cores is 0 has none either: that is how its plugin's end
-        shows.
+        A node whose allocatable amount of cards, memory or cores is 0 has none either, because its plugin has stopped.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class VolcanoInventory:
 def _registered(value: str, names: VolcanoNames) -> tuple[Device, ...]:
     registered = decode_register(value)
     check_number(len(registered), "cards")
-    # The mode of the last card is the node's (Volcano knows modes of nodes only); any but MIG is hami-core.
+    # In Volcano a node has one mode, that of its last card; any mode but MIG is hami-core.
     whole_node = bool(registered) and registered[-1].mode == keys.MODE_MIG
     seen: dict[str, Device] = {}
     for index, card in enumerate(registered):

@@ -1,6 +1,6 @@
-"""MIG cards as Volcano's plugin cuts them: by named groups of instances, one group of a card at a time.
+"""MIG cards as Volcano's plugin cuts them: into named groups of instances, one group per card at a time.
 
-An instance is a position in a group. What books it is HAMi's: a group is a template, a position a slice.
+An instance is a position in a group. It is booked as in HAMi: a group is a template, a position a slice.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from vgpu_scheduler.dialects.volcano.names import MODE_MIG, VolcanoNames
 from vgpu_scheduler.model import Amounts, Device, Dimension, Piece
 
 DIMENSIONS = tuple(Dimension(f"{number} of its schema", "", internal=True) for number in range(1 + SLICES))
-"""Of dialects that give out instances: placements and slices."""
+"""The further dimensions of dialects with MIG instances: placements and slices."""
 _INSTANCE = re.compile(r"(?P<uuid>.*)\[(?P<group>[^\[\]]*)-(?P<position>[0-9]{1,9})\]", re.DOTALL)
 
 
 def with_instances(device: Device, names: VolcanoNames) -> Device:
-    """Return a card with the instances that it can be given out in, if it is in MIG mode and its model is known.
+    """Return a card with its possible instances as pieces, if it is in MIG mode and its model is known.
 
-    Whatever it is, an instance must have its place: one that is held of a card that has none closes it.
+    With configured geometries every card gets the schema for instances, so that usage by an instance that the card does
+    not have closes the card.
     """
     if not names.mig_geometries:
         return device
@@ -31,7 +32,7 @@ def with_instances(device: Device, names: VolcanoNames) -> Device:
 
 
 def _pieces(names: VolcanoNames, model: str) -> tuple[Piece, ...]:
-    """Return the instances of a model in Volcano's order: group by group, within one by memory, then by position."""
+    """Return the instances of a model in Volcano's order: by group, then memory, then position."""
     found: list[Piece] = []
     geometry = geometry_of(names.mig_geometries, model)
     for group, template in zip(geometry.names, geometry.templates, strict=True) if geometry else ():
@@ -46,16 +47,16 @@ def _pieces(names: VolcanoNames, model: str) -> tuple[Piece, ...]:
 
 
 def instance_name(uuid: str, piece: Piece | None, names: VolcanoNames) -> str:
-    """Return what an allocation calls a card, or an instance of it."""
+    """Return the name of a card, or of an instance of it, in allocations."""
     if piece is None or piece.template is None:
         return uuid
     return f"{uuid}[{names.groups[piece.template]}-{piece.start}]"
 
 
 def instance_of(name: str, names: VolcanoNames) -> tuple[str, Amounts]:
-    """Return the card that an allocation names, and what it books of placements and slices; nothing of whole cards.
+    """Return the card that an allocation names, and the placements and slices to book; none for whole cards.
 
-    An instance that nobody can explain books more than any card has, so that nothing else is given of the card.
+    An unknown instance books more than any card has, so that the card is closed.
     """
     match = _INSTANCE.fullmatch(name)
     if match is None:

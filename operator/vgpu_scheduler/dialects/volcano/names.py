@@ -46,14 +46,13 @@ class VolcanoNames:
     memory
         Memory per card, in units of ``memory_factor`` MiB.
     memory_percent
-        Percent of a card's memory; empty, as in Volcano's own default, means that there is no such name.
+        Percent of a card's memory; empty, as in Volcano's own default, for no such resource.
     cores
         Percent of a card's compute.
     memory_factor
-        What one unit of memory stands for, in MiB, in claims and in the plugin's registration alike
-        (``gpuMemoryFactor``).
+        The MiB per unit of memory, in claims and in the plugin's registration (``gpuMemoryFactor``).
     mig_geometries
-        The templates that cards in MIG mode are cut by; none unless configured.
+        The templates for cards in MIG mode; none by default.
     """
 
     count: str = "volcano.sh/vgpu-number"
@@ -65,10 +64,10 @@ class VolcanoNames:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What the groups of instances are called, each name once: its place here is its number for all models."""
+        """The distinct names of groups of instances; the position of a name is its number for all models."""
         return tuple(dict.fromkeys(name for geometry in self.mig_geometries for name in geometry.names))
 
     @property
     def amounts(self) -> tuple[str, ...]:
-        """The resources that say how much of a card."""
+        """The resources for amounts of a card."""
         return tuple(name for name in (self.memory, self.memory_percent, self.cores) if name)

@@ -1,4 +1,4 @@
-"""Volcano's node side: its device plugin takes the oldest pod of its node that has cards left to allocate."""
+"""Volcano's node side: its device plugin serves the oldest pod of its node that has cards left to allocate."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from vgpu_scheduler.kube import Pod, is_zero
 from vgpu_scheduler.model import PodClaims, claims_devices
 
 _NEVER = 2**64 - 1
-"""The time that the plugin writes on a pod which it is through with."""
+"""The time that the plugin writes on a pod that it has served."""
 _MOST_DIGITS = 20
 
 
 class PluginVersion(Enum):
-    """A version of the device plugin; the first one stands for all that are older, the last one for all newer ones."""
+    """A version of the device plugin; the first member also stands for older, the last one for newer versions."""
 
     V1_10 = "v1.10"
-    """It takes a pod for served as soon as one of its containers is."""
+    """It counts a pod as served as soon as one of its containers is."""
     V1_11 = "v1.11"
     """It serves the containers of a pod one after the other."""
     V1_12 = "v1.12"
-    """It compares the cards of all containers of a pod with those of the one container that is started."""
+    """It compares the number of cards of all containers of a pod with that of the container that is started."""
 
     @classmethod
     def of(cls, major: int, minor: int) -> PluginVersion:
-        """Return the one that stands for a version."""
+        """Return the member for a version."""
         if (major, minor) == (1, 11):
             return cls.V1_11
         return cls.V1_10 if (major, minor) < (1, 11) else cls.V1_12
 
     @property
     def serves_several_containers(self) -> bool:
-        """Whether pods are served of which more than one container claims cards."""
+        """Whether it serves pods in which several containers claim cards."""
         return self is PluginVersion.V1_11
 
     @property
     def looks_at_numbers(self) -> bool:
-        """Whether it takes the oldest pod that has as many cards left as are asked for, and not the oldest of all."""
+        """Whether it takes the oldest pod with the requested number of cards left, instead of the oldest of all."""
         return self is PluginVersion.V1_12
 
 
@@ -62,7 +62,7 @@ class VolcanoNodeSide(LocklessNodeSide):
     names
         Resource names.
     version
-        What it serves.
+        The version of the plugin.
     """
 
     def __init__(self, names: VolcanoNames, version: PluginVersion) -> None:
@@ -74,14 +74,13 @@ class VolcanoNodeSide(LocklessNodeSide):
         return claims_devices(claims)
 
     def plugin_key(self, claims: PodClaims) -> str:
-        """Return the resource of cards, with the number that the pod claims where the plugin looks at that."""
+        """Return the resource of cards, with the number of claimed cards if the plugin compares that."""
         return self._key_of(sum(claim.count for container in claims for claim in container.claims))
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return where and by which key the plugin waits for a pod that started, or ended, without having been served.
+        """Return the node and the key under which the plugin still waits for a pod that started or ended unserved.
 
-        The plugin looks at no phase: it goes by the node and the time that are written on the pod, and by the cards
-        that are left to allocate. It is through with a pod that has started.
+        The plugin ignores the phase: it reads only the node and the time on the pod, and the cards left to allocate.
         """
         node = pod.annotations.get(NODE_ANNOTATION, "")
         if not node or not (pod.terminal or pod.started) or _time(pod.annotations.get(TIME_ANNOTATION, "")) >= _NEVER:
@@ -91,7 +90,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         return UnservedPod(node, self._key_of(cards)) if cards or not self._version.looks_at_numbers else None
 
     def version_problem(self, image: str) -> str | None:
-        """Tell whether the plugin is of another version than it is taken for."""
+        """Return a message if the plugin's version differs from the configured one; None if unknown."""
         version = version_of_image(image, "volcano-vgpu-device-plugin")
         if version is None:
             return None
@@ -107,7 +106,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the plugin has written that it allocated, or that it failed."""
+        """Tell whether the plugin has reported success or failure."""
         return annotations.get(BIND_PHASE_ANNOTATION) in {PHASE_SUCCESS, PHASE_FAILED}
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
@@ -116,7 +115,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         return value is not None and not value.replace(";", "").strip()
 
     def check(self, pod: Pod, claims: PodClaims) -> None:
-        """Check that the plugin is asked for every container that claims cards, and finds the pod for each of them.
+        """Check that the kubelet calls the plugin for every container with cards, and that the plugin can serve it.
 
         Raises
         ------
@@ -140,5 +139,5 @@ class VolcanoNodeSide(LocklessNodeSide):
 
 
 def _time(text: str) -> int:
-    """Return the time of a pod as the plugin reads it: what is no number of 64 bits comes last."""
+    """Return the time of a pod as the plugin reads it; a text that is not a 64-bit number sorts last."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else _NEVER

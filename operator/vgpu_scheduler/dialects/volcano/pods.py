@@ -1,4 +1,4 @@
-"""How the claims of Volcano's pods are served: by its orders of cards, within what this version follows."""
+"""The claims of Volcano's pods, and the allocator with Volcano's orders of cards."""
 
 from __future__ import annotations
 
@@ -62,51 +62,51 @@ class VolcanoClaims:
 
     @property
     def resources(self) -> frozenset[str]:
-        """Cards, and how much of them."""
+        """The resources for cards and for amounts of them."""
         return frozenset((self.names.count, *self.names.amounts))
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
-        """Return what each regular container claims; init containers claim nothing under Volcano and are left out.
+        """Return the claims of the regular containers; init containers cannot claim under Volcano.
 
         Raises
         ------
         ClaimError
-            If an amount is malformed or cannot be followed; the message names the container, the resource and the fix.
+            If an amount is malformed or not supported; the message names the container, the resource and the fix.
         """
         return pod_claims(pod, self.names, defaults)
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
-        """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""
+        """Yield warnings about amounts with an unexpected effect; amounts that Volcano would ignore are refused."""
         del annotations
         return odd_amounts(container, self.names)
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
-        """Say where Volcano takes the value of an annotation otherwise than it looks.
+        """Yield warnings about annotations with an unexpected effect.
 
         Raises
         ------
         ClaimError
-            If one names a mode of sharing that there is not.
+            If one names an unknown sharing mode.
         """
         del claims
         return odd_annotations(annotations)
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        """Tell whether a claim takes all compute or all memory of its cards."""
         _, memory, cores = claim.amounts
         return cores >= WHOLE or (not memory and claim.percent[1] >= WHOLE)
 
     def apart_from(self, annotations: Mapping[str, str]) -> PeerKeys | None:
-        """Return the group of Volcano's that the pod is in, where it shares no card with the pods of that."""
+        """Return the keys of the pod's Volcano group, if its pods must not share cards; else None."""
         return _GROUP if annotations.get(keys.PODGROUP_POLICY) == keys.SPREAD_IN_GROUP else None
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
-        """Return the allocator for claims, under what the annotations and policies say.
+        """Return the allocator for claims, by the pod's annotations and the policies' choice.
 
         Raises
         ------
         ClaimError
-            If an annotation or the choice cannot be followed.
+            If an annotation or the choice is not supported.
         """
         if choice.numa_bind:
             raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
@@ -116,7 +116,7 @@ class VolcanoClaims:
         return HamiAllocator(claims, parse_rules(annotations, self.names.mig_geometries), volcano_order(policy), choice)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
-        """Return the choice without Koordinator's card scores, the weights of HAMi's, and orders by NUMA node."""
+        """Return the choice without Koordinator's card score, HAMi's weights, and unsupported card orders."""
         known = replace(choice, device_share_order=None, weights=CardChoice().weights)
         unknown = [] if choice.device_share_order is None else ["Koordinator's card score"]
         unknown += [] if choice.weights == known.weights else ["devices.weights"]
@@ -127,16 +127,16 @@ class VolcanoClaims:
         return known, ", ".join(unknown)
 
     def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
-        """Return the scorers as they are: all of them know cards."""
+        """Return the scorers unchanged: all of them support this dialect."""
         return scorers, ()
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
-        """Tell whether a container asks for cards; nothing is written into it."""
+        """Tell whether a container requests cards; it is not changed."""
         del pod, unclaimed
         return names_any(container, self.resources)
 
 
-# The last card of the sorted list is tried first: equal cards go by ascending index, so that key descends.
+# The last card of the sorted list is tried first, so the index key descends to try ties by ascending index.
 _ORDERS = {
     "binpack": CardOrder((KEY_USED_MEMORY, -KEY_INDEX)),
     "spread": CardOrder((-KEY_USED, -KEY_INDEX)),
@@ -151,7 +151,7 @@ def volcano_order(policy: str) -> CardOrder:
     Parameters
     ----------
     policy
-        ``binpack``: most memory in use first, then the lowest index. ``spread``: fewest shares in use first, then the
-        lowest index. ``bestFit``, which is not Volcano's: as everywhere. Anything else: the highest index first.
+        ``binpack``: most memory in use first, then the lowest index. ``spread``: fewest slots in use first, then the
+        lowest index. ``bestFit``, which is not Volcano's: as in all dialects. Anything else: the highest index first.
     """
     return _ORDERS.get(policy, _ANY_OTHER)

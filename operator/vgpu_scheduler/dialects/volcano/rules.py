@@ -1,4 +1,4 @@
-"""What a pod's annotations allow: card models, UUIDs, and the sharing mode."""
+"""The cards that a pod's annotations allow: models, UUIDs, and the sharing mode."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class VolcanoRules:
     Attributes
     ----------
     use_types, no_use_types
-        Lower-case parts of model names as written, blanks included; None sets no rule. ``no_use_types`` counts only
-        where there are no ``use_types``.
+        Lower-case substrings of model names as written, blanks included; None for no rule. ``no_use_types`` is ignored
+        if there are ``use_types``.
     use_uuids, no_use_uuids
-        Exact UUIDs; an empty set sets no rule.
+        Exact UUIDs; empty for no rule.
     mode
         The sharing mode that the node must have, or None for any.
     geometries
-        Of the cards that are given out by instances; others in MIG mode are given to nobody.
+        The geometries of the models that are given out in instances; other cards in MIG mode are not given out.
     """
 
     use_types: tuple[str, ...] | None = None
@@ -53,14 +53,14 @@ class VolcanoRules:
 
     @property
     def named(self) -> Mapping[str, NamedCards]:
-        """The rules about single cards; the devices of this dialect are one vendor's."""
+        """The rules about single cards; this dialect has a single vendor."""
         if not self.use_uuids and not self.no_use_uuids:
             return {}
         return {names.VENDOR: NamedCards(self.use_uuids or None, self.no_use_uuids)}
 
 
 def parse_rules(annotations: Mapping[str, str], geometries: tuple[MigGeometry, ...] = ()) -> VolcanoRules:
-    """Read the rules from a pod's annotations, for cards of these geometries."""
+    """Parse the rules from a pod's annotations."""
 
     def types(key: str) -> tuple[str, ...] | None:
         return tuple(annotations[key].lower().split(",")) if key in annotations else None

@@ -1,4 +1,4 @@
-"""What pods ask of Volcano's cards that is followed otherwise than their authors may think."""
+"""Warnings about requests for Volcano's cards that have an unexpected effect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vgpu_scheduler.model import quoted
 
 
 def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
-    """Yield what is odd about the values of annotations.
+    """Yield warnings about the values of annotations.
 
     Raises
     ------
     ClaimError
-        If one names a mode of sharing that there is not: no node would ever be in it.
+        If one names an unknown sharing mode, because no node would ever match.
     """
     mode = annotations.get(keys.MODE)
     if mode is not None and mode not in keys.MODES:
@@ -32,7 +32,7 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
     for name in (keys.USE_TYPE, keys.NO_USE_TYPE):
         value = annotations.get(name)
         if value is not None and any(part != part.strip() or not part for part in value.split(",")):
-            said = f"annotation {name}: {quoted(value)} is compared with its blanks: write names and commas alone"
+            said = f"annotation {name}: {quoted(value)} is compared including its spaces: write only names and commas"
             meant = ",".join(filter(None, map(str.strip, value.split(","))))
             yield UsageWarning(said, fix=AnnotationFix(name, meant))
     if keys.USE_TYPE in annotations and keys.NO_USE_TYPE in annotations:
@@ -41,7 +41,7 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
 
 
 def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarning]:
-    """Yield what is odd about the amounts that a container asks."""
+    """Yield warnings about the amounts that a container requests."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}
     given = [name for name in names.amounts if amounts.get(name)]
@@ -49,7 +49,7 @@ def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarn
         if given:
             yield no_card(container, names.count, given)
     elif amounts.get(names.memory) == 0 and names.memory_percent not in given:
-        what = f"{names.memory}: 0 is no amount"
+        what = f"{names.memory}: 0 is not an amount"
         text = f"{what}, so it gets a whole card, unless a policy has a default"
         yield UsageWarning(text, f"{what}: write how much, or leave it out")
     elif names.memory_percent in given and names.memory in given:

@@ -3,6 +3,7 @@
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks import (
     allocations,
+    cordons,
     definitions,
     groups,
     guard,
@@ -23,6 +24,7 @@ from vgpu_scheduler.doctor.checks import (
 
 CHECKS: tuple[Check, ...] = (
     *registrations.CHECKS,
+    *cordons.CHECKS,
     *unserved_cards.CHECKS,
     *allocations.CHECKS,
     *locks.CHECKS,
@@ -40,4 +42,4 @@ CHECKS: tuple[Check, ...] = (
     *quotas.CHECKS,
     *versions.CHECKS,
 )
-"""All of them, in the order in which reports tell."""
+"""All checks, in the order of reports."""

@@ -1,11 +1,11 @@
-"""Whether what pods hold is there, is theirs, and fits."""
+"""Checks whether allocations of pods are readable, refer to existing cards, and fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import NO_USAGE, Amounts, Device, Dimension, Usage
@@ -16,59 +16,62 @@ _BYTES = "bytes"
 UNACCOUNTED = Diagnosis(
     "pod-unaccounted",
     Severity.ERROR,
-    "The pod runs on a node with shared cards, asks for some, and has no allocation. It may sit on any of them, so it"
-    " is charged on every card of that vendor on the node, which takes fewer pods until it ends. Such a pod was placed"
-    " by a scheduler that knows nothing of cards, or its annotations were removed.",
-    "Delete the pod, and have what creates it name a scheduler that allocates cards.",
+    "The pod runs on a node with shared cards, asks for some, and has no allocation. It may use any of "
+    "them, so it is charged on every card of that vendor on the node, which takes fewer pods until it ends. "
+    "Such a pod was placed by a scheduler that does not allocate cards, or its annotations were removed.",
+    "Delete the pod, and have its controller set spec.schedulerName to a scheduler that allocates cards.",
 )
 GARBLED = Diagnosis(
     "allocation-unreadable",
     Severity.ERROR,
-    "The pod was given cards, and what says which ones cannot be read any more: somebody changed its annotations. It"
-    " may sit on any card of that vendor on its node, so it is charged on every one, and the node takes fewer pods"
+    "The pod has an allocation of cards that can no longer be read: its annotations were changed. It may "
+    "use any card of that vendor on its node, so it is charged on every one, and the node takes fewer pods"
     " until it ends.",
-    "Delete the pod, so that it is placed anew, and find out who may change the annotation that the message names.",
+    "Delete the pod, so that its controller recreates it, and find out who may change the annotation that "
+    "the message names.",
 )
 ELSEWHERE = Diagnosis(
     "allocation-elsewhere",
     Severity.ERROR,
-    "The pod's allocation names another node than the one that it runs on. What it says counts on neither; the pod is"
-    " charged on every card of that vendor on its own node.",
-    "Delete the pod, so that it is placed anew.",
+    "The pod's allocation names another node than the one on which it runs. The allocation counts on "
+    "neither node; the pod is charged on every card of that vendor on its own node.",
+    "Delete the pod, so that its controller recreates it.",
 )
 PHANTOM = Diagnosis(
     "allocation-phantom",
     Severity.ERROR,
-    "The pod holds a card that its node does not list: the card was taken out or has failed, the device plugin now"
-    " calls it otherwise, or somebody wrote the annotation. The reservation stays, in case the card comes back.",
-    "Delete the pod if its card is gone for good; else restore the device plugin's list.",
+    "The pod holds a card that its node does not list: the card was removed or has failed, the device "
+    "plugin has renamed it, or the annotation was written by hand. The reservation stays, in case the card "
+    "comes back.",
+    "Delete the pod if its card is permanently gone; otherwise restore the device plugin's list.",
 )
 ORPHAN = Diagnosis(
     "allocation-orphan",
     Severity.WARNING,
-    "The pod is bound to a node that is not there any more. Kubernetes deletes such pods after a while, unless nothing"
-    " runs that does or a finalizer keeps them.",
+    "The pod is bound to a node that no longer exists. Kubernetes deletes such pods after a while, unless "
+    "the controller that does so is not running or a finalizer keeps them.",
     "Delete the pod, by force if no kubelet is there to end it.",
 )
 UNBOUND = Diagnosis(
     "allocation-unbound",
     Severity.INFO,
     "The pod is not bound and has annotations that allocate cards. They count for nothing and are overwritten when it"
-    " is bound. HAMi leaves them behind when a Binding of its fails; anybody who may write pods can write them where"
-    " the guard is missing.",
+    " is bound. HAMi leaves them behind when one of its Bindings fails; without the guard, any user who may "
+    "write pods can write them.",
     "Nothing needs to be done; if HAMi's scheduler still runs, name it in coexist_with.",
 )
 OVER_CAPACITY = Diagnosis(
     "card-over-capacity",
     Severity.ERROR,
-    "The pods on the card hold more shares, memory or compute than it has. Two schedulers gave it out without knowing"
-    " of each other, the card was registered smaller than before, or an allocation was written by hand.",
-    "Delete pods of those that the message names until the rest fits.",
+    "The pods on the card hold more shares, memory or compute than it has. Two schedulers allocated it "
+    "without knowing of each other, the card was registered with less capacity than before, or an "
+    "allocation was written by hand.",
+    "Delete some of the pods that the message names, until the others fit.",
 )
 
 
-def held(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find allocations that cannot be read, or are on cards that are not there."""
+def held(seen: DoctorInput) -> Iterator[Finding]:
+    """Find allocations that cannot be read or that name cards that do not exist."""
     nodes = {node.name for node in seen.nodes}
     for pod in seen.pods:
         if not pod.node_name or pod.terminal:
@@ -76,13 +79,13 @@ def held(seen: ClusterSnapshot) -> Iterator[Finding]:
         uses = seen.cluster_engine.engine.uses(pod)
         if pod.node_name not in nodes:
             if any(usage.charges for usage in uses.values()):
-                yield ORPHAN.of(ObjectRef.of_pod(pod), f"it holds cards of node {pod.node_name}, which is not there")
+                yield ORPHAN.of(ObjectRef.of_pod(pod), f"it holds cards of node {pod.node_name}, which does not exist")
             continue
         for dialect, usage in uses.items():
             yield from _of_dialect(seen, pod, dialect, usage)
 
 
-def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
+def _of_dialect(seen: DoctorInput, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
     listed = seen.cluster_engine.devices(pod.node_name).get(dialect, ())
     if usage.problem and listed:
         named = seen.cluster_engine.engine.dialects.announced_node(pod)
@@ -103,13 +106,13 @@ def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> 
         )
 
 
-def allocation_annotations(seen: ClusterSnapshot) -> frozenset[str]:
-    """Return the annotations of pods that say which cards they have."""
+def allocation_annotations(seen: DoctorInput) -> frozenset[str]:
+    """Return the annotation keys of allocations."""
     return frozenset(key for dialect in seen.expected.options.dialects for key in dialect.allocation.keys)
 
 
-def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find allocations on pods that are bound nowhere."""
+def unbound(seen: DoctorInput) -> Iterator[Finding]:
+    """Find allocations on unbound pods."""
     keys = allocation_annotations(seen)
     for pod in seen.pods:
         if pod.node_name or pod.terminal or pod.scheduler_name in seen.expected.options.coexist_with:
@@ -118,39 +121,41 @@ def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield UNBOUND.of(ObjectRef.of_pod(pod), f"it is not bound, and has {', '.join(written)}")
 
 
-def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find cards of which more is used than there is, by pods that are known to be on them.
+def over_capacity(seen: DoctorInput) -> Iterator[Finding]:
+    """Find overcommitted cards.
 
-    A pod whose cards are not known is charged on all that it may be on: that makes no card one that is used too much.
+    A pod whose cards are not known is charged on every card that it may use; such a charge alone is no overcommitment.
     """
     state = seen.cluster_engine.engine.state
     for node, uuids in state.over_capacity().items():
-        held, listed = list(state.reservations(node)), seen.cluster_engine.devices(node)
+        reservations, listed = list(state.reservations(node)), seen.cluster_engine.devices(node)
         for uuid in uuids:
             for dialect, devices in listed.items():
                 for device in (each for each in devices if each.uuid == uuid):
-                    charges = _charges(held, dialect, uuid)
+                    charges = _charges(reservations, dialect, uuid)
                     message = _beyond(seen, dialect, device, charges)
-                    certain = not any(_may_be_on(each, dialect, devices, uuid) for each in held)
+                    certain = not any(_may_be_on(each, dialect, devices, uuid) for each in reservations)
                     if not message and (certain or _overlap(seen, dialect, device, charges)):
                         message = f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
                     if message:
-                        message = f"card {uuid} is used beyond what it has: {message}"
+                        message = f"card {uuid} is used beyond its capacity: {message}"
                         yield OVER_CAPACITY.of(ObjectRef("Node", node), message, uuid)
 
 
-def _charges(held: Iterable[Reservation], dialect: str, uuid: str) -> list[tuple[str, Amounts]]:
-    """Return the pods that are known to be on a card, each with what it has of it."""
-    charged = ((each.pod, each.uses.get(dialect, NO_USAGE).charges.get(uuid)) for each in held)
+def _charges(reservations: Iterable[Reservation], dialect: str, uuid: str) -> list[tuple[str, Amounts]]:
+    """Return the pods that are known to use a card, with their amounts."""
+    charged = ((each.pod, each.uses.get(dialect, NO_USAGE).charges.get(uuid)) for each in reservations)
     return sorted((pod, amounts) for pod, amounts in charged if amounts is not None)
 
 
-def _may_be_on(held: Reservation, dialect: str, devices: tuple[Device, ...], uuid: str) -> bool:
-    """Tell whether a pod is charged more on a card than it is known to have of it."""
-    return held.device_charges(dialect, devices).get(uuid) != held.uses.get(dialect, NO_USAGE).charges.get(uuid)
+def _may_be_on(reservation: Reservation, dialect: str, devices: tuple[Device, ...], uuid: str) -> bool:
+    """Tell whether a pod's charge on a card exceeds what it is known to use there."""
+    return reservation.device_charges(dialect, devices).get(uuid) != reservation.uses.get(
+        dialect, NO_USAGE
+    ).charges.get(uuid)
 
 
-def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
+def _beyond(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
     """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
     for column, about in enumerate(_dimensions(seen, dialect, device)):
@@ -164,8 +169,8 @@ def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequen
     return "; ".join(parts)
 
 
-def _overlap(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> bool:
-    """Tell whether pods are known to have more pieces of a device than have a place beside each other."""
+def _overlap(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> bool:
+    """Tell whether the pieces that pods are known to have of a device overlap."""
     return bool(device.pieces) and any(
         sum(amounts[column] for _, amounts in charges if column < len(amounts)) > device.total[column]
         for column, about in enumerate(_dimensions(seen, dialect, device))
@@ -173,12 +178,12 @@ def _overlap(seen: ClusterSnapshot, dialect: str, device: Device, charges: Seque
     )
 
 
-def _dimensions(seen: ClusterSnapshot, dialect: str, device: Device) -> Sequence[Dimension]:
+def _dimensions(seen: DoctorInput, dialect: str, device: Device) -> Sequence[Dimension]:
     return seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
 
 
 def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
-    """Return an amount in the unit that is named for it; of compute that is percent of the device."""
+    """Return an amount in its displayed unit; for compute that is percent of the device."""
     if about.unit == "percent":
         return round(device.compute_percent(amount, device.total[column]))
     return -(-amount // 2**20) if about.unit == _BYTES else amount

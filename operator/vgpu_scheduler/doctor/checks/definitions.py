@@ -1,4 +1,4 @@
-"""The definitions of the policies."""
+"""Checks of the policies' CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.facts import DEFINITIONS
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Definition
@@ -38,14 +38,14 @@ OUTDATED = Diagnosis(
 )
 
 
-def definitions(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find definitions that are missing, or that are not those of this version."""
+def definitions(seen: DoctorInput) -> Iterator[Finding]:
+    """Find definitions that are missing, or older than this version."""
     found = {definition.metadata.name: definition for definition in seen.definitions}
     wanted = {str(crd["metadata"]["name"]): crd for crd in crds()}
     for name in DEFINITIONS:
         ref = ObjectRef(_KIND, name)
         if name not in found:
-            yield MISSING.of(ref, "it is not there")
+            yield MISSING.of(ref, "it does not exist")
         else:
             yield from _compare(ref, found[name], wanted[name])
 

@@ -1,4 +1,4 @@
-"""The flags that programs in Go are started with, as far as a workload says them."""
+"""Command-line flags of programs written in Go, read from the workloads that run them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ALL_ALPHA = "AllAlpha"
 
 
 class UnknownFlagError(Exception):
-    """The workload does not say what a flag is: its value comes from elsewhere; the text is what it takes to know."""
+    """A flag's value is not in the workload; the message says what is needed to know it."""
 
 
 def flag_values(workload: Workload, name: str) -> list[str]:
-    """Return every value that a flag is given, in their order; one dash and two are the same.
+    """Return all values of a flag in order; one dash and two are equivalent.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def flag_values(workload: Workload, name: str) -> list[str]:
 
 
 def flag_is_on(workload: Workload, name: str) -> bool:
-    """Tell whether a flag that is on or off is on; it is off unless it is given, and its value is never a word apart.
+    """Tell whether a boolean flag is on; the default is off, and a value must be joined by ``=``.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def flag_is_on(workload: Workload, name: str) -> bool:
 
 
 def gate_is_on(workload: Workload, gate: str) -> bool:
-    """Tell whether a feature gate is on that is off unless it is given, as those of alpha features are.
+    """Tell whether a feature gate of an alpha feature, which is off by default, is on.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def gate_is_on(workload: Workload, gate: str) -> bool:
 
 
 def listed(values: list[str]) -> list[str]:
-    """Return the items of values that are lists with commas."""
+    """Return the items of comma-separated values."""
     return [item.strip() for value in values for item in value.split(",") if item.strip()]
 
 
@@ -68,7 +68,7 @@ def _values(container: ContainerSpec, name: str) -> Iterator[str]:
 
 
 def _given(container: ContainerSpec, name: str) -> Iterator[tuple[str | None, str]]:
-    """Yield what is joined to a flag by ``=``, None if nothing is, and the word after it."""
+    """Yield the value joined to a flag by ``=``, None without one, and the following word."""
     known = {variable.name: variable.value for variable in container.env if variable.value}
     texts = (*container.command, *container.args)
     texts = tuple(_REFERENCE.sub(lambda found: known.get(found[1], found[0]), text) for text in texts)
@@ -78,13 +78,13 @@ def _given(container: ContainerSpec, name: str) -> Iterator[tuple[str | None, st
         joined = value if equals else None
         named = flag in (f"-{name}", f"--{name}")
         if word.startswith("$") or (named and "$" in (joined or after)):
-            raise UnknownFlagError(f"the flag --{name} of {container.name}, which is said elsewhere")
+            raise UnknownFlagError(f"the flag --{name} of {container.name}, which is set elsewhere")
         if named:
             yield joined, after
 
 
 def _of_script(text: str) -> list[str]:
-    """Return the words of what may be a script of a shell."""
+    """Split a text that may be a shell script into words."""
     try:
         return shlex.split(text)
     except ValueError:

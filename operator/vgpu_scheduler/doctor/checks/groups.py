@@ -1,11 +1,11 @@
-"""Groups of pods that run with fewer pods than they need."""
+"""Checks for pod groups that run with fewer pods than they need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Pod
@@ -15,23 +15,23 @@ STALE = Diagnosis(
     "pod-group-stale",
     Severity.WARNING,
     "The pod belongs to a group of which fewer pods run than it needs, for longer than groups.staleAfter of its policy:"
-    " most such jobs hold cards and compute nothing. A pod has failed, or was deleted or evicted, and another one has"
-    " not come or does not fit.",
-    "Look why the missing pods are not there (vgpu-scheduler explain of one that waits), delete the job, or have a"
-    " policy end such pods (groups.whenStale), so that the group starts again as a whole.",
+    " most such jobs hold cards without using them. A pod has failed, or was deleted or evicted, and its "
+    "replacement does not exist or does not fit.",
+    "Find out why the missing pods do not exist or wait (vgpu-scheduler explain), delete the job, or let a "
+    "policy evict such pods (groups.whenStale), so that the group restarts as a whole.",
 )
 NOT_ENDED = Diagnosis(
     "groups-not-evicted",
     Severity.WARNING,
-    "The policy has the pods of groups evicted that run with too few pods for long, and the scheduler evicts nobody:"
-    " its setting preemption is off.",
+    "The policy has the scheduler evict the pods of groups that run with too few pods for long, but the "
+    "scheduler evicts no pods: its setting preemption is off.",
     "Install manifests/preemption (preemption.enabled of the chart), which has the rights and the setting, or set"
     " whenStale to Report.",
 )
 
 
-def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find groups that run with too few pods, one finding each, at the first of its pods."""
+def stale(seen: DoctorInput) -> Iterator[Finding]:
+    """Find groups that run with too few pods; each has one finding, about its first pod."""
     policies = _policies(seen)
     engine = seen.cluster_engine.engine
     groups = engine.groups
@@ -50,14 +50,14 @@ def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
         youngest = max((each for each in started if each is not None), default=None)
         age = 0.0 if youngest is None or None in started else now - youngest
         came = [now - pod.created_at for pod in status.waiting if pod.created_at is not None]
-        age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
+        age = min(age, max(came)) if came else age  # the group was complete until its oldest waiting pod was created
         if age > policies.resolve(first).groups.stale_after:
             text = f"{status.placed} of the {status.minimum} pods run that group {status.key} needs"
             yield STALE.of(ObjectRef.of_pod(first), text)
 
 
-def _policies(seen: ClusterSnapshot) -> Policies:
-    """Return what is in force for pods, as far as the policies that were seen say it."""
+def _policies(seen: DoctorInput) -> Policies:
+    """Return the policies that were read, ready to be resolved for pods."""
     found = Policies(seen.expected.options.defaults)
     for kind in (CLUSTER_KIND, NAMESPACED_KIND):
         for policy in seen.policies(kind):
@@ -68,8 +68,8 @@ def _policies(seen: ClusterSnapshot) -> Policies:
     return found
 
 
-def not_ended(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find policies that have groups evicted while nobody is evicted."""
+def not_ended(seen: DoctorInput) -> Iterator[Finding]:
+    """Find policies that evict stale groups although the setting preemption is off."""
     if seen.expected.options.preemption:
         return
     for kind in (CLUSTER_KIND, NAMESPACED_KIND):

@@ -1,26 +1,27 @@
-"""The guard of allocations: whether it is in force, and whom it would refuse."""
+"""Checks of the admission policy that guards allocations: whether it is in force, and whom it refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_scheduler.doctor.access import Account, Question
+from vgpu_scheduler.doctor.access import AccessQuestion, Account
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks.other_schedulers import others
 from vgpu_scheduler.doctor.checks.software import is_device_plugin, is_hami_scheduler
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Workload
 from vgpu_scheduler.doctor.shipped import shipped
 
 GUARD = "vgpu-scheduler-allocations"
-"""The policy that guards the annotations that allocate cards."""
+"""The policy that guards the annotations with allocations."""
 
 MISSING = Diagnosis(
     "admission-policy-missing",
     Severity.WARNING,
-    "An admission policy that comes with the manifests is not installed. The one for allocations keeps tenants from"
-    " writing what device plugins obey; the one for nodes keeps the scheduler to its two annotations.",
+    "An admission policy that comes with the manifests is not installed. The one for allocations keeps "
+    "tenants from writing the annotations that device plugins obey; the one for nodes limits the scheduler "
+    "to its two annotations.",
     "Apply manifests/admission.yaml, after you have allowed your device plugins to write.",
 )
 UNBOUND = Diagnosis(
@@ -32,48 +33,49 @@ UNBOUND = Diagnosis(
 AUDIT_ONLY = Diagnosis(
     "admission-policy-audit-only",
     Severity.WARNING,
-    "The binding of the admission policy does not deny: what it would refuse is only warned of and audited. That is how"
-    " manifests/audit has it, for the time until all device plugins are allowed.",
+    "The binding of the admission policy does not deny: requests that it would refuse only cause a warning "
+    "and an audit annotation. manifests/audit sets this until all device plugins are allowed.",
     "Once the audit log names no device plugin any more, apply the manifests without the component audit.",
 )
 FAILS_OPEN = Diagnosis(
     "admission-policy-fails-open",
     Severity.WARNING,
-    "The admission policy has another failurePolicy than the manifests give it, so that requests pass which it cannot"
-    " judge.",
+    "The admission policy has another failurePolicy than the manifests give it, so that requests that it "
+    "cannot evaluate are allowed.",
     "Apply manifests/admission.yaml again.",
 )
 UNGUARDED = Diagnosis(
     "annotations-unguarded",
     Severity.ERROR,
-    "Whoever may create or change pods may write the annotations that device plugins obey, and so take cards that the"
-    " scheduler never gave. Kubernetes lets every tenant with the role edit do that; the guard is what refuses it.",
+    "Any user who may create or change pods may write the annotations that device plugins obey, and so use "
+    "cards that the scheduler did not allocate. Kubernetes lets every tenant with the role edit do that; "
+    "the guard refuses it.",
     "Put the policy vgpu-scheduler-allocations in force with a binding that denies (manifests/admission.yaml).",
 )
 REFUSED = Diagnosis(
     "plugin-refused",
     Severity.ERROR,
-    "The guard is in force, and refuses what the service account of a device plugin or of another scheduler writes."
+    "The guard is in force, and refuses the writes of the service account of a device plugin or of another scheduler."
     " Pods of that plugin do not start.",
     "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account, in a ClusterRoleBinding of your own.",
 )
 WOULD_REFUSE = Diagnosis(
     "plugin-not-let-in",
     Severity.WARNING,
-    "The guard does not deny yet. Once it does, it would refuse what the service account of a device plugin or of"
-    " another scheduler writes, and pods of that plugin would not start.",
+    "The guard does not deny yet. Once it does, it will refuse the writes of the service account of a "
+    "device plugin or of another scheduler, and pods of that plugin will not start.",
     "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account before the guard denies.",
 )
 
 
-def policies(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find admission policies that are not in force as they should be."""
+def policies(seen: DoctorInput) -> Iterator[Finding]:
+    """Find shipped admission policies that are missing or not fully in force."""
     installed = {policy.metadata.name: policy for policy in seen.admission_policies}
     for wanted in shipped().policies:
         ref = ObjectRef("ValidatingAdmissionPolicy", wanted.name)
         policy = installed.get(wanted.name)
         if policy is None:
-            yield MISSING.of(ref, "it is not there")
+            yield MISSING.of(ref, "it does not exist")
             continue
         if policy.spec.failure_policy != wanted.failure_policy:
             yield FAILS_OPEN.of(ref, f"its failurePolicy is {policy.spec.failure_policy}, not {wanted.failure_policy}")
@@ -83,21 +85,21 @@ def policies(seen: ClusterSnapshot) -> Iterator[Finding]:
         elif not _denies(seen, wanted.name):
             for binding in bindings:
                 actions = ", ".join(binding.spec.validation_actions) or "nothing"
-                message = f"for what policy {wanted.name} refuses it does {actions}"
+                message = f"for requests that policy {wanted.name} refuses, its validationActions are {actions}"
                 yield AUDIT_ONLY.of(ObjectRef("ValidatingAdmissionPolicyBinding", binding.metadata.name), message)
 
 
-def unguarded(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find out whether tenants can write what device plugins obey."""
+def unguarded(seen: DoctorInput) -> Iterator[Finding]:
+    """Find out whether tenants can write annotations that device plugins obey."""
     if not in_force(seen):
         ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
         there = any(policy.metadata.name == GUARD for policy in seen.admission_policies)
-        why = "this policy denies nothing" if there else "this policy is not there"
+        why = "this policy denies nothing" if there else "this policy does not exist"
         yield UNGUARDED.of(ref, f"tenants can write annotations that allocate cards, because {why}")
 
 
-def writers(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find service accounts of device plugins that the guard refuses, or would refuse."""
+def writers(seen: DoctorInput) -> Iterator[Finding]:
+    """Find service accounts of device plugins that the guard refuses, or would refuse once it denies."""
     diagnosis = REFUSED if in_force(seen) else WOULD_REFUSE
     for account, workload in plugin_accounts(seen).items():
         if not _may_write(seen, account):
@@ -106,13 +108,13 @@ def writers(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield diagnosis.of(ObjectRef("ServiceAccount", account.name, account.namespace), message)
 
 
-def in_force(seen: ClusterSnapshot) -> bool:
-    """Tell whether the guard of allocations is there and denies."""
+def in_force(seen: DoctorInput) -> bool:
+    """Tell whether the guard is installed and denies."""
     return any(policy.metadata.name == GUARD for policy in seen.admission_policies) and _denies(seen, GUARD)
 
 
-def plugin_accounts(seen: ClusterSnapshot) -> dict[Account, list[str]]:
-    """Return the service accounts that write allocations on pods, each with what runs under it."""
+def plugin_accounts(seen: DoctorInput) -> dict[Account, list[str]]:
+    """Return the service accounts that write allocations on pods, with the workloads that use them."""
     found: dict[Account, list[str]] = {}
 
     def add(kind: str, workload: Workload) -> None:
@@ -130,14 +132,14 @@ def plugin_accounts(seen: ClusterSnapshot) -> dict[Account, list[str]]:
     return found
 
 
-def writing(account: Account) -> Question:
-    """Return the question that the guard asks about an account."""
+def writing(account: Account) -> AccessQuestion:
+    """Return the access question that the guard asks about an account."""
     rule = shipped().writer
-    return Question(account, rule.verbs[0], rule.api_groups[0], rule.resources[0])
+    return AccessQuestion(account, rule.verbs[0], rule.api_groups[0], rule.resources[0])
 
 
-def _may_write(seen: ClusterSnapshot, account: Account) -> bool:
-    """Tell whether the guard lets an account in; where it is not installed, whether the manifests would let it in."""
+def _may_write(seen: DoctorInput, account: Account) -> bool:
+    """Tell whether the guard admits an account, or, if it is not installed, whether the shipped one would."""
     if seen.rights is not None and seen.rights.allows(writing(account)):
         return True
     if any(policy.metadata.name == GUARD for policy in seen.admission_policies):
@@ -145,7 +147,7 @@ def _may_write(seen: ClusterSnapshot, account: Account) -> bool:
     return any(Account(writer.namespace, writer.name) == account for writer in shipped().writers)
 
 
-def _denies(seen: ClusterSnapshot, policy: str) -> bool:
+def _denies(seen: DoctorInput, policy: str) -> bool:
     return any(
         "Deny" in binding.spec.validation_actions and not _is_narrow(binding.spec.match_resources)
         for binding in seen.admission_bindings
@@ -154,7 +156,7 @@ def _denies(seen: ClusterSnapshot, policy: str) -> bool:
 
 
 def _is_narrow(resources: dict[str, object] | None) -> bool:
-    """Tell whether a binding leaves out namespaces or objects."""
+    """Tell whether a binding excludes namespaces or objects."""
     return any(bool((resources or {}).get(name)) for name in ("namespaceSelector", "objectSelector", "resourceRules"))
 
 

@@ -1,4 +1,4 @@
-"""Whether Koordinator's own components do what pods that are placed here need of them."""
+"""Checks whether Koordinator's components are set up for the pods placed here."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Collection, Iterator
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks.flags import UnknownFlagError, flag_is_on, flag_values, gate_is_on, listed
 from vgpu_scheduler.doctor.checks.software import is_koordinator
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Severity, Unknown, listed_nodes
 from vgpu_scheduler.doctor.objects import Workload
 
 LISTS_NONE = Diagnosis(
     "koordlet-lists-no-devices",
     Severity.ERROR,
-    "koordlet runs without its feature gate Accelerators, which is off unless it is given. It makes no Device object"
-    " then, or leaves the one that it once made as it was: a card that fails is not taken out of service.",
+    "koordlet runs without its feature gate Accelerators, which is off unless it is given. It then creates "
+    "no Device object, or does not update the one that it created: a card that fails is not taken out of "
+    "service.",
     "Add Accelerators=true to --feature-gates of koordlet.",
 )
 INJECTS_NONE = Diagnosis(
@@ -36,18 +37,19 @@ INJECTS_NO_RDMA = Diagnosis(
 BINDING_REFUSED = Diagnosis(
     "binding-refused",
     Severity.ERROR,
-    "The webhook validate-pod-binding of koord-manager lets only those accounts bind pods whose names have one of the"
-    " words of its flag --binding-admission-user-name, and the account of this scheduler has none of them. Its Bindings"
+    "The webhook validate-pod-binding of koord-manager lets only those accounts bind pods whose names "
+    "contain one of the words of its flag --binding-admission-user-name, and the account of this scheduler "
+    "has none of them. Its Bindings"
     " fail, and the pods wait.",
     "Add the name of this scheduler's account to --binding-admission-user-name of koord-manager.",
 )
 _DIALECT = "koordinator"
 _GPU, _RDMA = "gpu", "rdma"
-"""What kinds of devices are called there."""
+"""The device kinds in Koordinator's Device objects."""
 
 
-def gates(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
-    """Find nodes whose koordlet does not list devices, or does not give them to containers."""
+def gates(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+    """Find nodes whose koordlet does not list devices or does not inject them into containers."""
     if not any(dialect.name == _DIALECT for dialect in seen.expected.options.dialects):
         return
     gpus, rdma = _nodes_that_list(seen, _GPU), _nodes_that_list(seen, _RDMA)
@@ -68,8 +70,8 @@ def gates(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
         yield Unknown(f"the flags of koordlet on {listed_nodes(left)}, where no DaemonSet runs it")
 
 
-def bindings(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
-    """Find a webhook of koord-manager that refuses the Bindings of this scheduler."""
+def bindings(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+    """Find a webhook of koord-manager that refuses this scheduler's Bindings."""
     for deployment in seen.deployments:
         if is_koordinator(deployment, "koord-manager") and deployment.spec.replicas:
             try:
@@ -81,7 +83,7 @@ def bindings(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
                 yield BINDING_REFUSED.of(deployment.ref("Deployment"), refused)
 
 
-def _nodes_that_list(seen: ClusterSnapshot, kind: str) -> frozenset[str]:
+def _nodes_that_list(seen: DoctorInput, kind: str) -> frozenset[str]:
     return frozenset(
         name
         for name in seen.nodes_with_devices
@@ -95,7 +97,7 @@ def _without(daemon_set: Workload, gate: str, diagnosis: Diagnosis, nodes: Colle
 
 
 def _refuses(manager: Workload, account: str) -> str:
-    """Say what koord-manager refuses to an account; empty if nothing."""
+    """Describe which Bindings of an account koord-manager refuses; empty if none."""
     words = listed(flag_values(manager, "binding-admission-user-name")[-1:])
     if not gate_is_on(manager, "BindingAdmissionWebhook") or not words or any(word in account for word in words):
         return ""

@@ -1,11 +1,11 @@
-"""The node locks: who holds them, and whether that pod has a use for it."""
+"""Checks of node locks: who holds each lock, and whether that pod still needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock, owner_of
 from vgpu_scheduler.kube import Pod
@@ -14,8 +14,8 @@ from vgpu_scheduler.model import measured_duration
 MALFORMED = Diagnosis(
     "lock-malformed",
     Severity.ERROR,
-    "The annotation that locks the node says neither when it was taken nor by which pod. It may be anybody's, so nobody"
-    " replaces it, and the node takes no pod that needs the lock.",
+    "The annotation that locks the node says neither when it was taken nor by which pod. Its owner is not "
+    "known, so no scheduler replaces it, and no pod that needs the lock is placed on the node.",
     "Find out who wrote the annotation, and remove it from the node.",
 )
 UNANSWERED = Diagnosis(
@@ -36,8 +36,8 @@ STALE = Diagnosis(
 )
 
 
-def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find locks that keep pods away for no good reason."""
+def locks(seen: DoctorInput) -> Iterator[Finding]:
+    """Find locks that keep pods off nodes for no good reason."""
     engine = seen.cluster_engine.engine
     judge, side = engine.closed_nodes.judge, engine.dialects.node_side
     for node in seen.nodes:
@@ -58,17 +58,17 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
             status = judge.status(lock, owner, seen.server.now)
             said = f"lock {kind.annotation} was taken {measured_duration(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
-                yield STALE.of(ref, f"{said}, and nobody needs it any more", kind.annotation)
+                yield STALE.of(ref, f"{said}, and no pod needs it any more", kind.annotation)
             elif owner is not None and judge.is_being_served(lock, owner):
                 yield UNANSWERED.of(
-                    ref, f"{said}, which is bound here and has had no answer of the device plugin", kind.annotation
+                    ref, f"{said}, which is bound here and has not been served by the device plugin", kind.annotation
                 )
 
 
 def _by(lock: FoundLock, owner: Pod | None) -> str:
     if lock.parsed is None or not lock.parsed.owner:
-        return f" by pod {owner.key}, which it does not name" if owner else " by nobody in particular"
-    return f" by pod {lock.parsed.owner}" + ("" if owner else " (which is not there)")
+        return f" by pod {owner.key}, which it does not name" if owner else " by an owner that it does not name"
+    return f" by pod {lock.parsed.owner}" + ("" if owner else " (which does not exist)")
 
 
 CHECKS = (Check("locks", ("Node", "Pod"), (MALFORMED, UNANSWERED, STALE), locks),)

@@ -1,4 +1,4 @@
-"""Who else has the cards of our nodes in hand."""
+"""Checks for other software that manages the cards of our nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks.software import is_mig_manager, is_stock_plugin
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, listed_nodes
 from vgpu_scheduler.doctor.objects import Workload
 
@@ -14,35 +14,35 @@ STOCK_PLUGIN = Diagnosis(
     "stock-plugin",
     Severity.ERROR,
     "NVIDIA's own device plugin runs on nodes whose cards are shared. Both plugins offer nvidia.com/gpu to the kubelet,"
-    " which keeps the one that came last, and NVIDIA's gives out cards that nobody here accounts for.",
+    " which keeps the one that registered last, and NVIDIA's allocates cards without the scheduler's knowledge.",
     "Keep NVIDIA's device plugin off these nodes (in the GPU operator: the node label"
     " nvidia.com/gpu.deploy.device-plugin=false).",
 )
 TIME_SLICING = Diagnosis(
     "time-slicing",
     Severity.ERROR,
-    "GPU feature discovery says of the node that NVIDIA's device plugin shares its cards by time-slicing or MPS. A card"
+    "According to GPU feature discovery, NVIDIA's device plugin shares the node's cards by time-slicing or MPS. A card"
     " would be shared twice, without a limit on memory.",
     "Switch off sharing in the configuration of NVIDIA's device plugin for this node.",
 )
 MIG_MANAGER = Diagnosis(
     "mig-manager",
     Severity.WARNING,
-    "The MIG manager of the GPU operator runs on nodes whose cards are shared. It cuts cards anew when a label of the"
-    " node changes, under the pods that run there.",
+    "The MIG manager of the GPU operator runs on nodes whose cards are shared. It repartitions cards when a "
+    "label of the node changes, also while pods run on them.",
     "Keep the MIG manager off these nodes (the node label nvidia.com/gpu.deploy.mig-manager=false).",
 )
 RESOURCE_SLICES = Diagnosis(
     "resource-slices",
     Severity.WARNING,
-    "A driver of dynamic resource allocation offers the devices of the node, too. Who claims one of these gets a card"
-    " that the scheduler may give out as well.",
+    "A driver of dynamic resource allocation offers the devices of the node, too. A pod that claims one of "
+    "them gets a card that the scheduler may also allocate.",
     "Keep the driver off this node, or the node out of managed_nodes.",
 )
 _GPU_DRIVERS = ("gpu.", "hami")
 
 
-def components(seen: ClusterSnapshot) -> Iterator[Finding]:
+def components(seen: DoctorInput) -> Iterator[Finding]:
     """Find NVIDIA's components on nodes whose cards are shared."""
     kinds: tuple[tuple[Diagnosis, Callable[[Workload], bool], str], ...] = (
         (STOCK_PLUGIN, is_stock_plugin, "it runs NVIDIA's device plugin on"),
@@ -55,8 +55,8 @@ def components(seen: ClusterSnapshot) -> Iterator[Finding]:
                 yield diagnosis.of(workload.ref("DaemonSet"), f"{message} {listed_nodes(nodes)}")
 
 
-def sharing(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find nodes whose cards NVIDIA's plugin shares."""
+def sharing(seen: DoctorInput) -> Iterator[Finding]:
+    """Find nodes whose cards are shared by NVIDIA's device plugin."""
     for node in seen.nodes:
         if node.name in seen.nodes_with_devices:
             strategy = node.labels.get("nvidia.com/gpu.sharing-strategy", "none")
@@ -66,8 +66,8 @@ def sharing(seen: ClusterSnapshot) -> Iterator[Finding]:
                 yield TIME_SLICING.of(ObjectRef("Node", node.name), message)
 
 
-def slices(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find nodes whose devices a driver of dynamic resource allocation offers."""
+def slices(seen: DoctorInput) -> Iterator[Finding]:
+    """Find nodes whose devices are also offered by a driver of dynamic resource allocation."""
     drivers: dict[str, set[str]] = {}
     for found in seen.resource_slices:
         if found.spec.driver.startswith(_GPU_DRIVERS) and found.spec.node_name in seen.nodes_with_devices:

@@ -1,4 +1,4 @@
-"""Other schedulers that place pods with cards where ours does."""
+"""Checks for other schedulers that place pods with cards on the same nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vgpu_scheduler.doctor.checks.software import (
     is_koordinator,
     is_volcano_scheduler,
 )
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, Unknown, listed_nodes
 from vgpu_scheduler.doctor.objects import Workload
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT, Node, Pod, untolerated
@@ -22,8 +22,8 @@ from vgpu_scheduler.model import counted
 HAMI = Diagnosis(
     "hami-scheduler-uncounted",
     Severity.ERROR,
-    "HAMi's scheduler runs, and coexist_with does not name it. What it has decided and not yet bound is not counted, so"
-    " a card may be given out twice.",
+    "HAMi's scheduler runs, and coexist_with does not name it. What it has decided and not yet bound is not "
+    "counted, so a card may be allocated twice.",
     "Add the name of HAMi's scheduler to coexist_with, or scale it to 0.",
 )
 SAME_NODES = Diagnosis(
@@ -37,9 +37,9 @@ NOT_KEPT_OFF = Diagnosis(
     "scheduler-not-kept-off",
     Severity.ERROR,
     "Volcano's scheduler or koord-scheduler runs, pods with cards name it, and nothing keeps these pods off nodes that"
-    " are managed here. Two schedulers that place pods on the same nodes may give a card out twice, and what the other"
-    " one has decided and not yet bound is not known here. Pods that it placed before the nodes were moved are no"
-    " matter: their cards count.",
+    " are managed here. Two schedulers that place pods on the same nodes may allocate a card twice, and "
+    "what the other one has decided and not yet bound is not known to this scheduler. Pods that it placed "
+    "before the nodes were moved do no harm: their cards are counted.",
     "Keep these pods off the nodes: Volcano's scheduler by its flag --node-selector, koord-scheduler by a taint that"
     " only pods of this scheduler tolerate.",
 )
@@ -52,13 +52,13 @@ class Other:
     Attributes
     ----------
     called
-        What messages call it.
+        The scheduler's name in messages.
     dialect
-        That of the nodes that it gives cards of.
+        The dialect of the nodes whose cards it allocates.
     pods
-        The name that pods give it, where its flags do not say another.
+        Its scheduler name in pods, unless its flags set another.
     is_one
-        Tells it by its Deployment.
+        Recognises its Deployment.
     """
 
     called: str
@@ -73,8 +73,8 @@ OTHERS = (
 )
 
 
-def hami(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
-    """Find schedulers of HAMi that decide about the same cards as ours, where ours is installed."""
+def hami(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+    """Find running schedulers of HAMi that decide about the same cards as an installed scheduler of ours."""
     for deployment in seen.deployments if seen.installed else ():
         if not is_hami_scheduler(deployment) or not deployment.spec.replicas:
             continue
@@ -94,8 +94,8 @@ def hami(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
                 yield SAME_NODES.of(ObjectRef.of_pod(pod), message)
 
 
-def kept_off(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
-    """Find schedulers of Volcano and Koordinator that may place pods with cards on nodes that are managed here."""
+def kept_off(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+    """Find schedulers of Volcano and Koordinator that may place pods with cards on nodes that we manage."""
     for other, deployment in others(seen) if seen.installed else ():
         try:
             names = {*flag_values(deployment, "scheduler-name")} or {other.pods}
@@ -120,8 +120,8 @@ def kept_off(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
             yield NOT_KEPT_OFF.of(deployment.ref("Deployment"), message)
 
 
-def others(seen: ClusterSnapshot) -> Iterator[tuple[Other, Workload]]:
-    """Yield the schedulers of Volcano and Koordinator that run, where their nodes are served here, too."""
+def others(seen: DoctorInput) -> Iterator[tuple[Other, Workload]]:
+    """Yield running schedulers of Volcano and Koordinator whose dialect is served here, too."""
     served = {dialect.name for dialect in seen.expected.options.dialects}
     for deployment in seen.deployments:
         for other in OTHERS:
@@ -130,14 +130,14 @@ def others(seen: ClusterSnapshot) -> Iterator[tuple[Other, Workload]]:
 
 
 def _selects(labels: list[str], node: Node) -> bool:
-    """Tell whether Volcano's flag lets its scheduler have a node: any of its ``key:value`` is enough."""
+    """Tell whether Volcano's node selector flag selects a node: one matching ``key:value`` is enough."""
     pairs = [tuple(part.strip() for part in label.partition(":")[::2]) for label in labels]
     wanted = [(key, value) for key, value in pairs if value]
     return not wanted or any(node.labels.get(key) == value for key, value in wanted)
 
 
 def _may_go(pod: Pod, node: Node) -> bool:
-    """Tell whether neither taints nor what a pod says of nodes keep it off a node."""
+    """Tell whether taints, node selector and node affinity let a pod go to a node."""
     spec, taints = pod.spec, [*node.taints, *([UNSCHEDULABLE_TAINT] if node.unschedulable else [])]
     return (
         not untolerated(taints, spec.tolerations)

@@ -1,4 +1,4 @@
-"""What became of the policies."""
+"""Checks of the status of policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
 
@@ -15,8 +15,8 @@ _READY, _CONFLICTED, _WARNINGS = "Ready", "Conflicted", "Warnings"
 NOT_READY = Diagnosis(
     "policy-not-ready",
     Severity.ERROR,
-    "The scheduler does not understand the policy. Pods that it would be in force for wait, for nothing that it"
-    " restricts may be lifted by a mistake in it.",
+    "The policy is not valid. Pods to which it would apply wait, so that a mistake in it lifts none of its "
+    "restrictions.",
     "Correct the field that the message names.",
 )
 CONFLICTED = Diagnosis(
@@ -28,23 +28,22 @@ CONFLICTED = Diagnosis(
 WARNED = Diagnosis(
     "policy-warned",
     Severity.WARNING,
-    "The scheduler understands the policy, and something in it is hardly meant: it lets in no card or no node that"
-    " there is, for example, so that pods that it is in force for wait.",
-    "Correct what the message names, or leave it where what it is about is still to come.",
+    "The policy is valid, but part of it is probably a mistake: for example, it allows no existing card or "
+    "node, so that the pods to which it applies wait.",
+    "Correct what the message names, or leave it if the objects that it is about will be created later.",
 )
 UNJUDGED = Diagnosis(
     "policy-unjudged",
     Severity.WARNING,
-    "The status of the policy says nothing about it as it is now: no scheduler that leads has read it since it was"
-    " written.",
-    "Look whether the scheduler runs, and whether it may patch the status of policies.",
+    "The status of the policy is not about its current version: no leader has read it since it was written.",
+    "Check whether the scheduler runs, and whether it may patch the status of policies.",
 )
 
 
-def policies(kind: str, seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find policies of a kind that are not in force as they were meant.
+def policies(kind: str, seen: DoctorInput) -> Iterator[Finding]:
+    """Find policies of a kind that are not in force as intended.
 
-    Of those that no scheduler has judged as they are now it is said whether they can be understood.
+    Policies whose current generation no scheduler has judged yet are decoded here to find errors.
     """
     for policy in seen.policies(kind):
         ref = ObjectRef(kind, policy.metadata.name, policy.metadata.namespace)
@@ -52,7 +51,7 @@ def policies(kind: str, seen: ClusterSnapshot) -> Iterator[Finding]:
         if ready is None or 0 < ready.observed_generation < policy.metadata.generation:
             metadata = {"name": policy.metadata.name, "namespace": policy.metadata.namespace}
             error = decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec}).error
-            told = "its status does not say what became of it"
+            told = "its status is not about its current version"
             yield NOT_READY.of(ref, error) if error else UNJUDGED.of(ref, told)
         elif ready.status != "True":
             yield NOT_READY.of(ref, ready.message or "it is not Ready")

@@ -1,11 +1,11 @@
-"""Preemptions that hang, that cannot begin, or that lead nowhere."""
+"""Checks for preemptions that hang, cannot start, or have no node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import BY_PREEMPTION, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
@@ -16,23 +16,24 @@ from vgpu_scheduler.predicates import needs_scheduling
 OVERDUE = Diagnosis(
     "victim-overdue",
     Severity.WARNING,
-    "The pod was to end within its grace period and has not: a pod of higher priority is nominated to its node and"
-    " waits for its room, or it was evicted, and whoever waited for it has chosen others since. Its kubelet does not"
-    " answer, or a finalizer or a process that cannot be killed holds it. The scheduler deletes no pod by force; after"
-    " two minutes the one that waits may choose others.",
-    "Look at its node and its finalizers, and delete the pod by force only if nothing of it runs any more.",
+    "The pod has not ended within its grace period. A pod of higher priority is nominated to its node and "
+    "waits for its resources; or the pod was evicted, and the pod that waited for it has chosen other "
+    "victims since. Its kubelet does not"
+    " answer, or a finalizer or a process that cannot be killed holds it. The scheduler deletes no pod by "
+    "force; after two minutes the waiting pod may choose other victims.",
+    "Look at its node and its finalizers, and delete the pod by force only if none of its processes runs any more.",
 )
 NOWHERE = Diagnosis(
     "nominated-nowhere",
     Severity.WARNING,
-    "The pod is nominated to a node that there is not, so that autoscalers may take it for served. The scheduler clears"
-    " a nomination of its own when the pod is decided anew.",
-    "Look whether the scheduler runs, and clear status.nominatedNodeName if it stays.",
+    "The pod is nominated to a node that does not exist, so that autoscalers may add no node for it. The "
+    "scheduler clears its own nominations when it tries the pod again.",
+    "Check whether the scheduler runs, and clear status.nominatedNodeName if it stays.",
 )
 OFF = Diagnosis(
     "preemption-off",
     Severity.WARNING,
-    "The policy lets pods evict others, and the scheduler evicts nobody: its setting preemption is off.",
+    "The policy lets pods evict others, but the scheduler evicts no pods: its setting preemption is off.",
     "Install manifests/preemption (preemption.enabled of the chart), which has the rights and the setting, or remove"
     " mayPreempt from the policy.",
 )
@@ -40,14 +41,14 @@ NOMINATED_WHILE_OFF = Diagnosis(
     "nominated-while-off",
     Severity.INFO,
     "The pod is nominated to a node, and the setting preemption is off: no room is kept for it there, and a nomination"
-    " that the scheduler wrote while it was on is not taken back. Its requests count on that node. One of an autoscaler"
-    " is as it should be.",
+    " that the scheduler wrote while it was on is not taken back. Its requests count on that node. A "
+    "nomination by an autoscaler is intended.",
     "Clear status.nominatedNodeName if no autoscaler wrote it (metadata.managedFields says who did).",
 )
 
 
-def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find what pods that are nominated to nodes wait for in vain."""
+def nominations(seen: DoctorInput) -> Iterator[Finding]:
+    """Find nominated pods that wait in vain, and victims that do not end."""
     nodes = {node.name for node in seen.nodes}
     nominated: dict[str, list[Pod]] = {}
     for pod in seen.pods:
@@ -61,7 +62,7 @@ def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
                 )
         else:
             yield NOWHERE.of(
-                ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}, which is not there"
+                ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}, which does not exist"
             )
     recorded = _recorded(seen)
     for pod in seen.pods:
@@ -74,34 +75,35 @@ def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
             others = f" and {counted(len(waiting) - 1, 'other')}" if len(waiting) > 1 else ""
             yield OVERDUE.of(
                 ObjectRef.of_pod(pod),
-                f"it was to end {late:.0f} s ago, and pod {first.key}{others} is nominated to its node {pod.node_name}",
+                f"it should have ended {late:.0f} s ago, and pod {first.key}{others} is nominated to its node "
+                f"{pod.node_name}",
             )
         elif pod.uid in recorded or _was_preempted(seen, pod):
-            text = f"it was evicted and was to end {late:.0f} s ago; it is still on node {pod.node_name}"
+            text = f"it was evicted and should have ended {late:.0f} s ago; it is still on node {pod.node_name}"
             yield OVERDUE.of(ObjectRef.of_pod(pod), text)
 
 
-def _recorded(seen: ClusterSnapshot) -> set[str]:
-    """Return the UIDs of the pods that policies record as evicted within the last hour."""
+def _recorded(seen: DoctorInput) -> set[str]:
+    """Return the UIDs of the pods that policies recorded as evicted within the last hour."""
     policies = [policy for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in seen.policies(kind)]
     return {one.uid for policy in policies for one in read_evictions({"evictions": policy.status.evictions})[0]}
 
 
-def _was_preempted(seen: ClusterSnapshot, pod: Pod) -> bool:
-    """Tell whether a pod ends for another one, as far as it says: evictions of drains look the same."""
+def _was_preempted(seen: DoctorInput, pod: Pod) -> bool:
+    """Tell whether a pod's conditions say that it was preempted; evictions by drains look the same."""
     if pod.disruption == "PreemptionByScheduler":
         return True
     is_evicted = pod.disruption in BY_PREEMPTION and seen.expected.options.preemption
     return is_evicted and seen.asks_for_devices(pod)
 
 
-def _is_nominated(seen: ClusterSnapshot, pod: Pod) -> bool:
+def _is_nominated(seen: DoctorInput, pod: Pod) -> bool:
     ours = pod.scheduler_name in seen.expected.options.scheduler_names
     return ours and bool(pod.nominated_node_name) and needs_scheduling(pod)
 
 
-def off(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find policies that let pods evict others while nobody is evicted."""
+def off(seen: DoctorInput) -> Iterator[Finding]:
+    """Find policies that allow preemption although the setting turns it off."""
     if seen.expected.options.preemption:
         return
     for policy in seen.policies(CLUSTER_KIND):

@@ -1,4 +1,4 @@
-"""What nodes say of their devices, and whether the plugins that said it are there."""
+"""Checks of devices that nodes register, and of the device plugins that register them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import vendors_on_node
 from vgpu_scheduler.model import EventReason, counted
@@ -14,23 +14,25 @@ from vgpu_scheduler.model import EventReason, counted
 UNREADABLE = Diagnosis(
     "registration-unreadable",
     Severity.ERROR,
-    "The annotation or object in which a device plugin lists the cards of the node cannot be decoded. A scheduler that"
-    " knew an earlier list goes on with that; one that starts now gives none of these cards to anybody.",
-    "Restart the device plugin on that node, and compare its version with those that are served.",
+    "The annotation or object in which a device plugin lists the cards of the node cannot be decoded. A "
+    "running scheduler keeps the last list that it could decode; one that starts now allocates none of "
+    "these cards.",
+    "Restart the device plugin on that node, and compare its version with the supported ones.",
 )
 TWICE = Diagnosis(
     "device-registered-twice",
     Severity.ERROR,
-    "Two device plugins of different ecosystems list the same card. Neither knows what the other gives out, so the card"
-    " is given to nobody.",
+    "Two device plugins of different ecosystems list the same card. Neither knows what the other allocates, "
+    "so the card is allocated to no pod.",
     "Remove one of the two device plugins from that node, with the annotation that it leaves behind.",
 )
 ELSEWHERE = Diagnosis(
     "device-on-two-nodes",
     Severity.WARNING,
-    "Two nodes list the same card. One of them may be there no more, such as a node that was renamed: what is placed"
-    " there never starts. Or one lists cards that only the other one has: what is placed there never gets them.",
-    "Delete the node that is there no more; if both are, restart the device plugin on the one without the card.",
+    "Two nodes list the same card. One of them may no longer exist, such as a node that was renamed: pods "
+    "placed there never start. Or one lists cards that only the other one has: pods placed there never get "
+    "them.",
+    "Delete the node that no longer exists; if both exist, restart the device plugin on the one without the card.",
 )
 SILENT = Diagnosis(
     "plugin-silent",
@@ -42,14 +44,14 @@ SILENT = Diagnosis(
 UNHEALTHY = Diagnosis(
     "card-unhealthy",
     Severity.WARNING,
-    "The device plugin says that cards are not healthy. They are given to nobody until it says otherwise.",
+    "The device plugin reports cards as unhealthy. They are allocated to no pod until it reports them as healthy.",
     "Look for errors of these cards in the log of the device plugin and in the kernel's log of that node.",
 )
 NO_GEOMETRY = Diagnosis(
     "card-without-geometry",
     Severity.WARNING,
-    "Cards are in MIG mode, and neither their registration nor a configuration says into which pieces their model is"
-    " cut, or none of these pieces is allowed. They are given to nobody.",
+    "Cards are in MIG mode, and neither their registration nor a configuration names the MIG geometries of "
+    "their model, or none of its profiles is allowed. They are allocated to no pod.",
     "Name the geometries of that model (`knownMigGeometries`) in the ConfigMap that the setting `hami_device_config` or"
     " `volcano_device_config` names, allow one of its profiles there (`migProfileAllowlist`) where that keeps them out,"
     " or take the cards out of MIG mode.",
@@ -57,7 +59,7 @@ NO_GEOMETRY = Diagnosis(
 _HANDSHAKE = "handshake"
 
 
-def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
+def registrations(seen: DoctorInput) -> Iterator[Finding]:
     """Find registrations that cannot be read or that contradict each other."""
     known = {EventReason.REGISTRATION_UNREADABLE: UNREADABLE, EventReason.DEVICE_REGISTERED_TWICE: TWICE}
     for problem in dict.fromkeys(seen.cluster_engine.problems):
@@ -65,8 +67,8 @@ def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
 
 
-def homes(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find nodes that list cards which a node before them lists, too; other devices have no names of their own."""
+def homes(seen: DoctorInput) -> Iterator[Finding]:
+    """Find nodes that list cards of an earlier node; devices of other kinds have no unique names."""
     first: dict[str, str] = {}
     for node in seen.nodes:
         twice: dict[str, list[str]] = {}
@@ -80,8 +82,8 @@ def homes(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield ELSEWHERE.of(ObjectRef("Node", node.name), message)
 
 
-def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find cards that kubelets do not offer, that are not healthy, or that nobody knows how to cut."""
+def plugins(seen: DoctorInput) -> Iterator[Finding]:
+    """Find cards that kubelets do not offer, that are unhealthy, or whose MIG geometry is unknown."""
     for node in seen.nodes:
         if not seen.manages(node):
             continue
@@ -96,7 +98,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
             uncut = Counter(device.type for device in devices if device.lacks_geometry)
             if uncut:
                 models = ", ".join(f"{model} ({count})" for model, count in sorted(uncut.items()))
-                yield NO_GEOMETRY.of(ref, f"of its cards in MIG mode no geometry is known, or none allowed: {models}")
+                yield NO_GEOMETRY.of(ref, f"no geometry is known or allowed for its cards in MIG mode: {models}")
             if on_node.offers_none(node):
                 resources = " or ".join(sorted(on_node.resources))
                 message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
@@ -104,7 +106,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _handshake(annotations: Mapping[str, str]) -> str:
-    """Return what HAMi's scheduler and plugin last said to each other, where they did."""
+    """Return the last handshake between HAMi's scheduler and device plugin, if there is one."""
     said = [f"{name} is {value!r}" for name, value in sorted(annotations.items()) if _HANDSHAKE in name]
     return f" ({'; '.join(said)})" if said else ""
 

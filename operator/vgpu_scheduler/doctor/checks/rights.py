@@ -1,12 +1,12 @@
-"""Whether the scheduler's account has the rights that the manifests give it."""
+"""Checks whether the scheduler's account has the rights that the manifests grant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_scheduler.doctor.access import Account, Question
+from vgpu_scheduler.doctor.access import AccessQuestion, Account
 from vgpu_scheduler.doctor.check import RIGHTS, Check
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings
+from vgpu_scheduler.doctor.doctor_input import DoctorInput, ExpectedSettings
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Rule
 from vgpu_scheduler.doctor.shipped import ShippedRole, shipped
@@ -14,8 +14,8 @@ from vgpu_scheduler.doctor.shipped import ShippedRole, shipped
 MISSING = Diagnosis(
     "right-missing",
     Severity.ERROR,
-    "The service account of the scheduler may not do something that it has to do: its ClusterRole is of an older"
-    " version, was changed, or is not bound to it.",
+    "The service account of the scheduler lacks a right that it needs: its ClusterRole is of an older "
+    "version, was changed, or is not bound to it.",
     "Apply the file of the manifests that the message names.",
 )
 VOLUMES = Diagnosis(
@@ -28,7 +28,7 @@ VOLUMES = Diagnosis(
 _OPTIONAL = "volume-binding.yaml"
 
 
-def rights(seen: ClusterSnapshot) -> Iterator[Finding]:
+def rights(seen: DoctorInput) -> Iterator[Finding]:
     """Find rights that the scheduler's account lacks."""
     assert seen.rights is not None
     account = seen.account
@@ -47,24 +47,24 @@ def needed_roles(expected: ExpectedSettings) -> list[ShippedRole]:
         "koordinator": "koordinator" in dialects,
         "system-spread": expected.options.system_spread,
         "preemption": expected.options.preemption,
-        "preemption-beyond-budgets": False,  # policies that would use it are few: nobody misses it otherwise
+        "preemption-beyond-budgets": False,  # few policies use it, and without them nobody needs it
     }
     return [role for role in shipped().roles if wanted.get(role.file.partition("/")[0], True)]
 
 
-def questions(role: ShippedRole, account: Account, expected: ExpectedSettings) -> Iterator[Question]:
-    """Yield whether an account may do each thing that a role allows."""
+def questions(role: ShippedRole, account: Account, expected: ExpectedSettings) -> Iterator[AccessQuestion]:
+    """Yield an access question for each right that a role grants."""
     namespace = expected.lease_namespace if role.namespaced else ""
     for rule in role.rules:
         yield from _questions(rule, account, namespace, expected.lease_name if rule.resource_names else "")
 
 
-def _questions(rule: Rule, account: Account, namespace: str, name: str) -> Iterator[Question]:
+def _questions(rule: Rule, account: Account, namespace: str, name: str) -> Iterator[AccessQuestion]:
     for group in rule.api_groups:
         for whole in rule.resources:
             resource, _, subresource = whole.partition("/")
             for verb in rule.verbs:
-                yield Question(account, verb, group, resource, subresource, namespace, name)
+                yield AccessQuestion(account, verb, group, resource, subresource, namespace, name)
 
 
 CHECKS = (Check("scheduler-rights", (RIGHTS,), (MISSING, VOLUMES), rights),)

@@ -1,23 +1,23 @@
-"""Whether the scheduler runs, and whether one of it leads."""
+"""Checks whether the scheduler runs, and whether exactly one replica leads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import APP, ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import APP, DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 
 NOT_RUNNING = Diagnosis(
     "scheduler-not-running",
     Severity.ERROR,
-    "No replica of the scheduler is ready, and nobody holds its Lease: pods that name it wait.",
-    "Look at the pods and events of the Deployment, or install it (kubectl apply -f manifests/install.yaml).",
+    "No replica of the scheduler is ready, and no replica holds its Lease: pods that name it wait.",
+    "Check the pods and events of the Deployment, or install it (kubectl apply -f manifests/install.yaml).",
 )
 NO_LEADER = Diagnosis(
     "lease-stale",
     Severity.ERROR,
-    "Nobody holds the Lease, or whoever does has not renewed it for longer than it lasts. No replica binds pods,"
+    "No replica holds the Lease, or its holder has not renewed it within its duration. No replica binds pods,"
     " although one is ready: it cannot reach the API server, or may not write the Lease.",
     "Look for 'lease' in the log of the scheduler, and check its rights to the Lease.",
 )
@@ -30,28 +30,28 @@ TWO_LEADERS = Diagnosis(
 )
 
 
-def running(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find out whether somebody serves our pods."""
+def running(seen: DoctorInput) -> Iterator[Finding]:
+    """Find out whether a scheduler serves our pods."""
     if seen.leading:
         return
     expected, lease = seen.expected, seen.lease
     here = [d for d in seen.own_deployments if d.metadata.namespace == expected.namespace]
     if not any(deployment.status.ready_replicas for deployment in here):
         name = here[0].metadata.name if here else APP
-        state = "none of its replicas is ready" if here else "it is not there"
-        yield NOT_RUNNING.of(ObjectRef("Deployment", name, expected.namespace), f"{state}, and nobody leads")
+        state = "none of its replicas is ready" if here else "it does not exist"
+        yield NOT_RUNNING.of(ObjectRef("Deployment", name, expected.namespace), f"{state}, and no replica leads")
     elif lease is None:
-        yield NO_LEADER.of(ObjectRef("Lease", expected.lease_name, expected.lease_namespace), "it is not there")
+        yield NO_LEADER.of(ObjectRef("Lease", expected.lease_name, expected.lease_namespace), "it does not exist")
     else:
         times = [time for time in (lease.renewed, lease.written) if time]
         since = f"was renewed {seen.age(max(times)):.0f} s ago" if times else "was never renewed"
-        holder = lease.spec.holder_identity or "nobody"
+        holder = lease.spec.holder_identity or "no replica"
         ref = ObjectRef("Lease", expected.lease_name, expected.lease_namespace)
         yield NO_LEADER.of(ref, f"it is held by {holder} and {since}")
 
 
-def leaders(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find a second scheduler that leads under a Lease of its own."""
+def leaders(seen: DoctorInput) -> Iterator[Finding]:
+    """Find a second scheduler that leads with a Lease of its own."""
     held = [lease for lease in seen.leases if lease.metadata.name == seen.expected.lease_name and seen.is_fresh(lease)]
     if len(held) > 1:
         for lease in held:

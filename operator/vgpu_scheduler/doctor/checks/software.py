@@ -1,4 +1,4 @@
-"""What other software in a cluster looks like: device plugins, other schedulers, NVIDIA's own components."""
+"""Recognises other software in a cluster: device plugins, other schedulers, NVIDIA's components."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from vgpu_scheduler.doctor.objects import Workload
 
 HAMI_SCHEDULER = "hami-scheduler"
-"""The name that HAMi's scheduler has in ``spec.schedulerName`` unless its flag says otherwise."""
+"""The scheduler name of HAMi's scheduler, unless its flag sets another."""
 
 _PLUGIN_FOLDER = "/var/lib/kubelet/device-plugins"
 _STOCK = re.compile(r"(^|/)(nvidia/)?k8s-device-plugin(:|@|$)|nvcr\.io/nvidia/k8s-device-plugin")
-"""NVIDIA's own device plugin; forks of it have names of their own."""
+"""NVIDIA's own device plugin; forks have other image names."""
 _MAKERS = re.compile(
     r"hami|vgpu|dcu|ascend|npu|mlu|cambricon|iluvatar|ix-device|mthreads|metax|enflame|gcu|kunlun|xpu|neuron|vastai|biren"
 )
@@ -20,12 +20,12 @@ _MAKERS = re.compile(
 
 
 def is_stock_plugin(workload: Workload) -> bool:
-    """Tell whether a DaemonSet runs NVIDIA's own device plugin, which gives whole cards or time slices."""
+    """Tell whether a DaemonSet runs NVIDIA's own device plugin, which allocates whole cards or time slices."""
     return any(_STOCK.search(container.image) for container in workload.containers)
 
 
 def is_mig_manager(workload: Workload) -> bool:
-    """Tell whether a DaemonSet runs the GPU operator's MIG manager, which cuts cards by a label of their node."""
+    """Tell whether a DaemonSet runs the GPU operator's MIG manager, which partitions cards by a label of their node."""
     return any("mig-manager" in container.image for container in workload.containers) or (
         "mig-manager" in workload.metadata.name
     )
@@ -34,11 +34,11 @@ def is_mig_manager(workload: Workload) -> bool:
 def is_device_plugin(workload: Workload) -> bool:
     """Tell whether a DaemonSet looks like a device plugin that writes annotations on pods.
 
-    It is so when
+    A DaemonSet is one if
 
-    - it has the folder of the kubelet's device plugins, or calls itself a device plugin, and
-    - its name, a label or an image has HAMi's name, or the word of a vendor, and
-    - it is not NVIDIA's own, which writes none.
+    - it mounts the folder of the kubelet's device plugins, or is called a device plugin, and
+    - its name, a label or an image contains HAMi's name or a vendor's, and
+    - it is not NVIDIA's own device plugin, which writes no annotations.
     """
     labels = (*workload.metadata.labels.values(), *workload.spec.template.metadata.labels.values())
     images = (container.image for container in workload.containers)
@@ -69,7 +69,7 @@ def is_koordinator(workload: Workload, component: str) -> bool:
 
 
 def _is(workload: Workload, program: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a workload has the labels of a program, its image or its command."""
+    """Tell whether a workload has a program's labels, image or command."""
     found = workload.metadata.labels.items() | workload.spec.template.metadata.labels.items()
     image = re.compile(rf"(^|/){program}(:|@|$)")
     return labels.items() <= found or any(

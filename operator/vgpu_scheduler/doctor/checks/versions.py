@@ -1,17 +1,17 @@
-"""Versions and clocks that do not go together."""
+"""Checks of versions and clocks that do not match."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.cluster_snapshot import APP, APP_LABEL, ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import APP, APP_LABEL, DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, Unknown, listed_nodes
 
 OLDEST = (1, 30)
-"""The oldest minor version of Kubernetes that is supported."""
+"""The oldest supported minor version of Kubernetes."""
 MOST_SKEW = 5.0
-"""Seconds that clocks may differ."""
+"""The largest acceptable difference between clocks (seconds)."""
 
 TOO_OLD = Diagnosis(
     "kubernetes-too-old",
@@ -22,8 +22,8 @@ TOO_OLD = Diagnosis(
 IMAGES_DIFFER = Diagnosis(
     "replica-images-differ",
     Severity.WARNING,
-    "Replicas of the scheduler run different images, so what is decided depends on which of them leads. That is so for"
-    " a moment while a Deployment is rolled out.",
+    "Replicas of the scheduler run different images, so decisions depend on which of them leads. This is "
+    "normal for a moment while a Deployment is rolled out.",
     "Wait for the rollout, or give all replicas the same image.",
 )
 CLOCK_SKEW = Diagnosis(
@@ -36,22 +36,23 @@ CLOCK_SKEW = Diagnosis(
 LEASE_SKEW = Diagnosis(
     "lease-clock-skew",
     Severity.WARNING,
-    "The time that the leader wrote into its Lease is not the one at which the API server says it was written: the"
-    " clock of the leader's node is wrong. Leader election does not depend on it; the age of node locks does, by which"
-    " other schedulers judge them.",
+    "The time that the leader wrote into its Lease differs from the time at which the API server stored it: "
+    "the clock of the leader's node is wrong. Leader election does not depend on it; the age of node locks, "
+    "which other schedulers use, does.",
     "Have the clock of the leader's node set by NTP.",
 )
 PLUGIN_VERSION = Diagnosis(
     "plugin-version",
     Severity.ERROR,
-    "The software on the nodes is of a version that does other things than is reckoned with. Volcano's device plugin"
+    "The software on the nodes has a version that behaves differently from what the scheduler assumes. "
+    "Volcano's device plugin"
     " finds its pod in another way from version to version; koordlet limits shares and sets up RDMA devices since"
     " v1.6.",
     "Set volcano.plugin_version to the version of the plugin, or upgrade koordlet.",
 )
 
 
-def server_version(seen: ClusterSnapshot) -> Iterator[Finding]:
+def server_version(seen: DoctorInput) -> Iterator[Finding]:
     """Find an API server that is too old."""
     version = seen.server.version
     if version is not None and version < OLDEST:
@@ -59,7 +60,7 @@ def server_version(seen: ClusterSnapshot) -> Iterator[Finding]:
         yield TOO_OLD.of(_server(seen), message)
 
 
-def images(seen: ClusterSnapshot) -> Iterator[Finding]:
+def images(seen: DoctorInput) -> Iterator[Finding]:
     """Find replicas of the scheduler with different images."""
     by_images: dict[tuple[str, ...], list[str]] = {}
     namespace = seen.expected.namespace
@@ -72,16 +73,16 @@ def images(seen: ClusterSnapshot) -> Iterator[Finding]:
         yield IMAGES_DIFFER.of(ObjectRef("Deployment", name, namespace), f"its pods differ ({'; '.join(parts)})")
 
 
-def local_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find a clock of ours that is not the API server's."""
+def local_clock(seen: DoctorInput) -> Iterator[Finding]:
+    """Find a difference between the local clock and the API server's."""
     skew = (seen.server.local - seen.server.now).total_seconds()
     if abs(skew) > MOST_SKEW:
         way = "ahead of" if skew > 0 else "behind"
         yield CLOCK_SKEW.of(_server(seen), f"the clock of this machine is {abs(skew):.0f} s {way} the API server's")
 
 
-def lease_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find a leader whose clock is not the API server's."""
+def lease_clock(seen: DoctorInput) -> Iterator[Finding]:
+    """Find a difference between the leader's clock and the API server's."""
     lease = seen.lease
     if lease is None or lease.renewed is None or not lease.spec.holder_identity:
         return
@@ -93,8 +94,8 @@ def lease_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
         yield LEASE_SKEW.of(ref, f"{lease.spec.holder_identity} wrote a time {abs(skew):.0f} s {way} the API server's")
 
 
-def plugins(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
-    """Find device plugins and the like of other versions than are reckoned with."""
+def plugins(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+    """Find device plugins and other node software of versions that do not match the settings."""
     sides = [dialect.node_side for dialect in seen.expected.options.dialects]
     for daemon_set in seen.daemon_sets:
         nodes = seen.nodes_with(daemon_set)
@@ -109,7 +110,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
                     yield PLUGIN_VERSION.of(daemon_set.ref("DaemonSet"), f"{problem} ({listed_nodes(nodes)})")
 
 
-def _server(seen: ClusterSnapshot) -> ObjectRef:
+def _server(seen: DoctorInput) -> ObjectRef:
     return ObjectRef("APIServer", seen.server.address)
 
 

@@ -1,4 +1,4 @@
-"""Pods that wait and that nobody serves."""
+"""Checks for waiting pods that no scheduler serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks.allocations import allocation_annotations
-from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import needs_scheduling
@@ -15,22 +15,22 @@ from vgpu_scheduler.predicates import needs_scheduling
 UNSERVED = Diagnosis(
     "pod-unserved",
     Severity.ERROR,
-    "The pod waits, and the scheduler that it names does not run, or there is none of that name: nobody has even looked"
-    " at it.",
+    "The pod waits, and the scheduler that it names does not run or does not exist: no scheduler has tried the pod.",
     "Start that scheduler, add the name to scheduler_names, or create the pod anew with the right schedulerName.",
 )
 WRONG_SCHEDULER = Diagnosis(
     "pod-names-another-scheduler",
     Severity.WARNING,
-    "The pod asks for parts of cards, which no kubelet offers, and names a scheduler that looks for them there. It will"
-    " wait for ever. HAMi's webhook, or the policy or webhook of this scheduler, would have named the right one.",
+    "The pod asks for parts of cards, which no kubelet offers, and names a scheduler that expects kubelets "
+    "to offer them. It will wait forever. HAMi's webhook, or the policy or webhook of this scheduler, would "
+    "have set the right scheduler.",
     "Create the pod anew with spec.schedulerName of this scheduler, or install the admission policy or webhook.",
 )
 _OVERDUE = 60.0
-"""Seconds within which a scheduler that runs has said something about a pod."""
+"""Seconds within which a running scheduler has reported on a pod."""
 
 
-def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
+def waiting(seen: DoctorInput) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
     served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
     allocations = allocation_annotations(seen)
@@ -53,7 +53,7 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
             )
 
 
-def _for_a_while(seen: ClusterSnapshot, pod: Pod) -> bool:
+def _for_a_while(seen: DoctorInput, pod: Pod) -> bool:
     return pod.created_at is None or seen.server.now.timestamp() - pod.created_at > _OVERDUE
 
 

@@ -1,4 +1,4 @@
-"""Preemption: which pods of lower priority would have to end so that a pod gets its room."""
+"""Preemption: which pods of lower priority would have to be evicted so that a pod gets their room."""
 
 from vgpu_scheduler.engine.preemption.candidates import NOT_HELPFUL, Candidates
 from vgpu_scheduler.engine.preemption.result import PreemptionResult

@@ -1,4 +1,4 @@
-"""The nodes that a pod could get by having others end, and which of them costs least."""
+"""The nodes that a pod could get by preemption, and which of them costs least."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
 from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.predicates import Reason, Rejection
 
-__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "CandidateComparison", "Candidates", "CheapestVictims"]
-
 _PLUGIN: Final = ""
 _NO_VICTIMS: Final = Reason(
     _PLUGIN, "No preemption victims found for incoming pod", ClusterEvent.NONE, resolvable=False
@@ -23,19 +21,19 @@ NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling",
 NO_VICTIMS_THERE: Final = Rejection((_NO_VICTIMS,), resolvable=False)
 _PROTECTED_NODE: Final = Rejection((_PROTECTED,), resolvable=False)
 MOST_CANDIDATES: Final = 16
-"""How many candidates are compared at most, once there is one among them that violates no budget."""
+"""Maximum number of candidates that are compared, once one of them violates no budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
     victims
-        By the name of each node that the pod could get.
+        By name of the candidate node.
     rejections
-        Why it could not get other nodes that were tried, by name.
+        Why other nodes that were tried are no candidates, by name.
     """
 
     victims: Mapping[str, Victims]
@@ -43,7 +41,7 @@ class Candidates:
 
     @property
     def best(self) -> list[Victims]:
-        """The candidates that cost least, by name of the node; empty if there are none."""
+        """The candidates of least cost, by node name; empty if there are none."""
         if not self.victims:
             return []
         least = min(found.cost for found in self.victims.values())
@@ -51,16 +49,16 @@ class Candidates:
 
 
 class CheapestVictims(NamedTuple):
-    """What a search for the cheapest victims found.
+    """The result of a search for the cheapest victims.
 
     Attributes
     ----------
     victims
-        None if nobody's end helps.
+        None if no victims help.
     compared
-        What was found on the nodes that were looked at: none of the others costs less.
+        The nodes that were tried: no other node costs less.
     over_limit
-        The cheapest of those that are more pods than may be evicted now.
+        The cheapest victims that are more than may be evicted now.
     """
 
     victims: Victims | None
@@ -87,17 +85,17 @@ class CandidateComparison:
         self._rejections: dict[str, Rejection] = {}
 
     def is_beaten(self, least: Cost, node: str) -> bool:
-        """Tell whether victims on a node that cost at least so much are no better than what was found."""
+        """Tell whether a node whose victims cost at least ``least`` cannot beat the best so far."""
         return self._cheapest is not None and (least, (), node) >= _rank(self._cheapest)
 
     def take(self, node: str, found: Victims | Rejection | None) -> None:
-        """Take in what was found on a node."""
+        """Take in the result for a node."""
         if not isinstance(found, Victims):
             if found is not None:
                 self._rejections[node] = found
             return
         if found.violations and not self._exceed:
-            # The number is that of kube-scheduler, which counts those who stay, too. The API server counts who ends.
+            # kube-scheduler's number, which counts reprieved pods, too. The API server counts only evicted ones.
             if violating_budgets(found.evicted, self._budgets):
                 self._rejections[node] = _PROTECTED_NODE
                 return
@@ -117,7 +115,7 @@ class CandidateComparison:
 
     @property
     def enough(self) -> bool:
-        """Whether as many candidates were found as are compared; as long as each violates a budget, none are enough."""
+        """Whether enough candidates were compared; never as long as each of them violates a budget."""
         keeps_budgets = self._cheapest is not None and not self._cheapest.violations
         return keeps_budgets and len(self._victims) >= MOST_CANDIDATES
 
@@ -127,5 +125,5 @@ class CandidateComparison:
 
 
 def _rank(found: Victims) -> tuple[Cost, tuple[int, ...], str]:
-    """Return by what victims on different nodes are compared."""
-    return found.cost, found.given_back, found.node
+    """Return the sort key of victims on different nodes."""
+    return found.cost, found.unbound_cost, found.node

@@ -1,6 +1,7 @@
-"""Which pods on one card would have to end for a pod that takes one card: the set of them that costs least.
+"""Finds the cheapest set of victims on one card for a pod that takes one card.
 
-Every set of the pods on a card is asked about, for up to :data:`MOST_SETS` of them; more are reprieved one by one.
+All subsets of the pods on a card are tried if there are up to :data:`MOST_SETS` pods; with more, pods are reprieved one
+by one.
 """
 
 from __future__ import annotations
@@ -26,24 +27,22 @@ from vgpu_scheduler.kernels import LOWEST_PRIORITY, MOST_SETS
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["CardSearch"]
-
 
 class CardSearch:
-    """Looks on the cards of a node for room for a pod that takes one of them.
+    """Searches the cards of a node for room for a pod that takes one card.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     preemptor
         The pod; its allocator takes one card.
     node
         The name of the node.
     gone
-        What pods hold there that are gone anyway.
+        Reservations there that do not count, as their pods end anyway.
     counts_terminating
-        Whether pods that end already cost what others do.
+        Whether terminating pods cost as much as others.
     """
 
     def __init__(
@@ -72,19 +71,19 @@ class CardSearch:
         self._used = state.node_usage_if.on(row, without).devices[self._dialect].used[self._cards].copy()
 
     def cheapest(self, lower: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Victims | None:
-        """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.
+        """Return the cheapest victims on one card of the node that let the pod fit.
 
         Parameters
         ----------
         lower
             The units that may be evicted. At least one pod of each would have to be evicted: the caller leaves out
-            units whose end costs nothing. Units that hold no card are ignored.
+            units that cost nothing. Units that hold no card are ignored.
 
         Returns
         -------
         Victims or None
-            None if the pod fits on no card of the node, whichever of them end. What depends on more than one card has
-            not been asked.
+            None if the pod fits on no card of the node, whichever units end. Constraints on more than one card are not
+            checked.
         """
         may_use, by_count = self._allocator.may_use(self._matrix, self._cards), dict[int, list[_Card]]()
         for number, occupants in self._by_card(lower).items():
@@ -101,7 +100,7 @@ class CardSearch:
         return None if cheapest is None else cheapest.victims
 
     def _of_few(self, cards: Sequence[_Card], budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
-        """Return the cheapest set of pods of cards that have equally few of them; all sets are asked about at once."""
+        """Return the cheapest set of units on cards with equally few units; all sets are tried at once."""
         sets = _all_sets(len(cards[0].units))
         used = np.stack([card.used for card in cards])[:, None] - sets @ np.stack([card.amounts for card in cards])
         numbers = np.repeat([card.number for card in cards], sets.shape[0])
@@ -137,11 +136,11 @@ class CardSearch:
         return _OnCard(Victims(self._node, pods, len(violating), waiting, self.counts_terminating), card.number)
 
     def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
+        """Tell on which cards the pod fits with the given amounts in use, shape (n, dimensions)."""
         return self._allocator.fit_alone(self._matrix, cards, used)
 
     def _by_card(self, units: Iterable[Unit]) -> dict[int, _Occupants]:
-        """Return which of some pods hold something of each device, the most important first, and how much."""
+        """Return the units that hold something of each device, the most important first, with their amounts."""
         on_card: dict[int, _Occupants] = {}
         for unit in units_by_importance(units):
             for pod in unit:
@@ -153,26 +152,26 @@ class CardSearch:
         return on_card
 
     def _charges(self, pod: Pod) -> Sequence[tuple[int, Sequence[int]]]:
-        """Return what a pod holds of each device of the node."""
-        held = self.state.reservation(pod.uid)
-        if held is None or held.node != self._node:
+        """Return what a pod holds of each device of the node, by device number."""
+        reservation = self.state.reservation(pod.uid)
+        if reservation is None or reservation.node != self._node:
             return ()
-        return held.charges_on(self._dialect, self._matrix, self._row)
+        return reservation.charges_on(self._dialect, self._matrix, self._row)
 
 
 _Occupants = list[tuple[Unit, NDArray[np.int64]]]
-"""Pods on a card with what each holds of it, those that end together in one, the most important first."""
+"""The units on a card with the amounts that each holds, the most important first."""
 
 
 class _OnCard(NamedTuple):
-    """Victims on one card, by its number."""
+    """Victims on one card, with its number."""
 
     victims: Victims
     card: int
 
 
 class _Card:
-    """One card, with the pods on it that may end."""
+    """One card, with the units on it that may be evicted."""
 
     def __init__(self, search: CardSearch, number: int, occupants: _Occupants, used: NDArray[np.int64]) -> None:
         self.number = number
@@ -184,19 +183,19 @@ class _Card:
         self._gone = np.ones(len(occupants), dtype=np.int64)
 
     def ending(self, unit: Unit) -> Unit:
-        """Return which of some pods have to end; the others give their places back."""
+        """Return which pods of a unit have to end; the others are not bound yet and only give their places back."""
         return tuple(pod for pod in unit if pod.uid not in self._unbound) if self._unbound else unit
 
     def total(self, unit: Unit) -> int:
-        """Return the sum of the priorities of those that have to end."""
+        """Return the sum of the priorities of the pods of a unit that have to end."""
         return sum(pod.priority - LOWEST_PRIORITY for pod in self.ending(unit))
 
     def gone(self, of_set: Sequence[int]) -> list[Unit]:
-        """Return the pods of a set of them."""
+        """Return the units of a set."""
         return [unit for unit, is_gone in zip(self.units, of_set, strict=True) if is_gone]
 
     def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
-        """Return the pods that nobody can reprieve one by one; None if the card does not do without all of them."""
+        """Return the units left after reprieving one by one; None if the pod does not fit even without all of them."""
         if not self._does():
             return None
         counts = self._search.counts_terminating
@@ -204,7 +203,7 @@ class _Card:
         return None if victims is None else _OnCard(victims, self.number)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the card would not do then; see :class:`.ReprieveTarget`."""
+        """Put a unit back, unless the pod would not fit then; see :class:`.ReprieveTarget`."""
         number = self.units.index(unit)
         self._gone[number] = 0
         does = self._does()
@@ -216,7 +215,7 @@ class _Card:
         return bool(self._search.fits(np.array([self.number]), used[None])[0])
 
     def violations(self, sets: NDArray[np.int64], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:
-        """Return how many of each set of the pods, a row each, end against a budget."""
+        """Return how many pods of each set (one per row) violate a budget."""
         concerned = [budget for budget in budgets if any(map(budget.covers, pods_of(self.units)))]
         if not concerned:
             return np.zeros(sets.shape[0], dtype=np.int64)
@@ -226,7 +225,7 @@ class _Card:
 
 @lru_cache(maxsize=MOST_SETS)
 def _all_sets(count: int) -> NDArray[np.int64]:
-    """Return all sets of so many things but the empty one, a row each, with ones for what is in it.
+    """Return all non-empty subsets of ``count`` elements, one per row, with ones for their elements.
 
     Its shape is (2**count - 1, count).
     """

@@ -1,4 +1,4 @@
-"""What an earlier leader began: room is kept again for the pods that it nominated and had others end for."""
+"""What an earlier leader began: room is kept again for the pods that it nominated and evicted others for."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Preemption
 
-__all__ = ["EarlierNominations"]
-
 
 class EarlierNominations:
-    """Looks after the pods that are nominated to nodes, and for which no room is kept.
+    """Restores the room of pods that are nominated to nodes and for which no room is kept.
 
     Parameters
     ----------
     algorithm, groups, preemptions
-        What it works with.
+        Collaborators.
     scheduler_names
-        Those of this scheduler.
+        The names of this scheduler.
     needs_scheduling
         Tells whether a pod has to be placed.
     gang_status
-        Returns the group that a pod is decided with; None for a pod that is placed by itself.
+        Returns the group that a pod is decided with; None for a pod that is placed alone.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class EarlierNominations:
         self._gang_status = gang_status
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
-        """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
+        """Keep the room again that an earlier leader kept for nominated pods, the most important pods first.
 
         If pods on the nominated node are already terminating for a preemption, their room is counted as free. If that
         suffices, the room is kept; otherwise further victims on that node are searched for. If none is terminating, no
@@ -62,7 +60,7 @@ class EarlierNominations:
         Parameters
         ----------
         foreign
-            The UIDs of pods that somebody else nominated: no room is kept for them, whoever is terminating.
+            The UIDs of pods that another scheduler nominated: no room is kept for them.
         """
         waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
         done = set[str]()
@@ -70,7 +68,7 @@ class EarlierNominations:
             if pod.uid in done:
                 continue
             group = self._gang_status(pod)
-            with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
+            with suppress(Exception):  # the error concerns this pod alone, and is reported when the pod is decided
                 if group is None:
                     self._restore(pod, now)
                 else:
@@ -79,7 +77,7 @@ class EarlierNominations:
                     self._restore_gang(group, [each for each in waiting if each.uid in uids], now)
 
     def restorable(self) -> list[tuple[str, str]]:
-        """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
+        """Return the pods for which :meth:`restore` would look for room, by UID, with their nominated nodes."""
         found = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         wanted = {pod.uid for pod in found if self._ending(pod)}
         groups = [group for pod in found if pod.uid in wanted and (group := self._gang_status(pod)) is not None]
@@ -87,9 +85,9 @@ class EarlierNominations:
         return [(pod.uid, pod.nominated_node_name) for pod in found if pod.uid in wanted]
 
     def nominated(self) -> list[tuple[str, str]]:
-        """Return the pods of ours that are not bound and are nominated to a node, by UID, with that node.
+        """Return our pods that are not bound and are nominated to a node, by UID, with that node.
 
-        Those that are placed are among them: they wait again where they cannot be bound.
+        They include placed pods, which wait again if they cannot be bound.
         """
         return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
 
@@ -116,7 +114,7 @@ class EarlierNominations:
             self._preemptions.begin(pod, answer.preemption, now)
 
     def _restore_gang(self, group: GroupStatus, pods: Sequence[Pod], now: float) -> None:
-        """Keep room for all of some nominated pods of a group, if that is enough of them, or for none."""
+        """Keep room for all of the nominated pods of a group, if they are enough, or for none."""
         if len(pods) < group.needed or not any(map(self._ending, pods)):
             return
         gang, priority, seen = tuple(pod.uid for pod in pods), self._groups.priority(pods[0]), set[str]()
@@ -133,7 +131,7 @@ class EarlierNominations:
             self._preemptions.begin(pod, whole, now, leaving, priority)
 
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
-        """Return what a pod of a group gets on its node; None if that is nothing."""
+        """Return the preemption of a group's pod on its nominated node; None if it gets no room there."""
         node, ending = pod.nominated_node_name, self._ending(pod)
         placement = self._algorithm.on_node.fits_once_gone(self._counted(pod), node, ())
         if placement is not None:
@@ -141,12 +139,12 @@ class EarlierNominations:
         return self._evaluator.search_on(pod, node, now, ending, priority).preemption
 
     def _ending(self, pod: Pod) -> list[Pod]:
-        """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
+        """Return the pods of lower priority on a pod's nominated node that are terminating for preemption."""
         return by_importance(each for each in self._ended(pod) if each.priority < self._counted(pod).priority)
 
     def _ended(self, pod: Pod) -> Iterator[Pod]:
-        for held in self._state.reservations(pod.nominated_node_name):
-            each = self._state.pod(held.uid)
+        for reservation in self._state.reservations(pod.nominated_node_name):
+            each = self._state.pod(reservation.uid)
             if each is not None and each.deleting and each.disruption in BY_PREEMPTION:
                 yield self._counted(each)
 

@@ -1,9 +1,9 @@
-"""Who may preempt whom now: what policies and the evictions of the last hour allow."""
+"""Which pods may be victims of a pod now, by policies and by the evictions of the last hour."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -13,36 +13,80 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, VictimScope
 from vgpu_scheduler.state import State
 
-__all__ = ["EvictionLimits", "VictimFilter"]
-
 _HOUR: Final = HOUR.total_seconds()
 _Policy = tuple[PolicyKey, str]
-"""Its name and its UID: one that is created anew starts anew, as its status does."""
+"""The name and UID of a policy: a recreated policy starts anew, as its status does."""
+
+
+class VictimVerdict(NamedTuple):
+    """Whether a pod may be a victim.
+
+    Attributes
+    ----------
+    may_end
+        Whether it may be one now.
+    may_at
+        When it may be one that may not be yet: it is excluded, or has not run for as long as its policy says. In
+        seconds since 1970; infinite if nothing says so.
+    is_excluded
+        Whether it has turned out to be none for a time.
+    """
+
+    may_end: bool
+    may_at: float = math.inf
+    is_excluded: bool = False
+
+
+_MAY: Final = VictimVerdict(may_end=True)
+_MAY_NOT: Final = VictimVerdict(may_end=False)
 
 
 @dataclass(slots=True)
+class AskedVictims:
+    """Asks a filter about pods, and sums up what it says of those that may not be victims yet.
+
+    Attributes
+    ----------
+    judge
+        The filter.
+    first_at
+        When the first of the pods that may not be a victim yet may be one; in seconds since 1970, infinite if there is
+        none.
+    any_excluded
+        Whether any has turned out to be no victim for a time.
+    """
+
+    judge: Callable[[Pod], VictimVerdict]
+    first_at: float = math.inf
+    any_excluded: bool = False
+
+    def __call__(self, pod: Pod) -> bool:
+        """Tell whether a pod may be a victim."""
+        verdict = self.judge(pod)
+        if not verdict.may_end:
+            self.first_at = min(self.first_at, verdict.may_at)
+            self.any_excluded |= verdict.is_excluded
+        return verdict.may_end
+
+
+@dataclass(frozen=True, slots=True)
 class VictimFilter:
     """Tells which pods of lower priority may be victims of one pod.
 
     Attributes
     ----------
     state, policies
-        What is known of pods, and what is in force for each.
+        The cluster's state, and the policies in effect for pods.
     rules
-        What is in force for the pod that needs room.
+        The preemption rules in effect for the preemptor.
     scheduler_names
-        Those of this scheduler.
+        The names of this scheduler.
     protected
-        Namespaces of which no pod is ever a victim: the one where this scheduler's own replicas run.
+        Namespaces whose pods are never victims: the one where this scheduler's own replicas run.
     moment
-        Seconds since 1970.
+        Unix time (seconds).
     excluded
         Until when pods that have turned out to be no victims are none, by UID, in seconds since 1970.
-    first_at
-        When the first of the pods that it was asked about may be a victim that may not be one yet: it is excluded, or
-        has not run for as long as its policy says. In seconds since 1970; infinite if there is none.
-    any_excluded
-        Whether it was asked about one of those that have turned out to be no victims for a time.
     """
 
     state: State
@@ -52,35 +96,32 @@ class VictimFilter:
     protected: Collection[str]
     moment: float
     excluded: Mapping[str, float] = field(default_factory=dict)
-    first_at: float = math.inf
-    any_excluded: bool = False
 
-    def __call__(self, pod: Pod) -> bool:
-        """Tell whether a pod may be one."""
-        held, until = self.state.reservation(pod.uid), self.excluded.get(pod.uid)
+    def __call__(self, pod: Pod) -> VictimVerdict:
+        """Tell whether a pod may be a victim."""
+        reservation, until = self.state.reservation(pod.uid), self.excluded.get(pod.uid)
         if until is not None and not (pod.deleting and until < math.inf):  # nobody has to evict who ends already
-            self.first_at, self.any_excluded = min(self.first_at, until), self.any_excluded or until < math.inf
-            return False
-        if held is None or not is_evictable(pod, held):
-            return False  # whether its end would free the room that is asked for, nobody can tell
-        return not self._is_stuck(pod) if pod.deleting else self._may_be_evicted(pod)
+            return VictimVerdict(may_end=False, may_at=until, is_excluded=until < math.inf)
+        if reservation is None or not is_evictable(pod, reservation):
+            return _MAY_NOT  # whether its end would free the room that is asked for, nobody can tell
+        if pod.deleting:
+            return _MAY_NOT if self._is_stuck(pod) else _MAY
+        return self._may_be_evicted(pod)
 
     def _is_stuck(self, pod: Pod) -> bool:
-        """Tell whether a pod should have ended long ago: nobody waits for it."""
+        """Tell whether a terminating pod is long overdue, so that it is not waited for."""
         return pod.ends_by is not None and self.moment >= pod.ends_by + GIVEN_UP_AFTER
 
-    def _may_be_evicted(self, pod: Pod) -> bool:
+    def _may_be_evicted(self, pod: Pod) -> VictimVerdict:
         if pod.namespace in self.protected:
-            return False
+            return _MAY_NOT
         if self.rules.victims is VictimScope.OWN and pod.scheduler_name not in self.scheduler_names:
-            return False
+            return _MAY_NOT
         own = self.policies.resolve(pod).preemption
         if not own.preemptible or own.min_runtime == 0.0:
-            return own.preemptible
+            return _MAY if own.preemptible else _MAY_NOT
         may_at = (self.moment if pod.start_time is None else pod.start_time) + own.min_runtime
-        if self.moment < may_at:
-            self.first_at = min(self.first_at, may_at)
-        return self.moment >= may_at
+        return _MAY if self.moment >= may_at else VictimVerdict(may_end=False, may_at=may_at)
 
 
 class Exceeded(NamedTuple):
@@ -92,25 +133,25 @@ class Exceeded(NamedTuple):
 
 
 class EvictionLimits:
-    """Counts the evictions of the last hour by policy: those that policies record, and those decided here since.
+    """Counts the evictions of the last hour by policy: those recorded in policies, and those decided here since.
 
     Parameters
     ----------
     policies
-        What is known of policies.
+        The known policies.
     """
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
         self._decided: dict[_Policy, dict[str, float]] = {}
-        """By policy, when each pod was chosen as a victim, by its UID, in seconds since 1970."""
+        """By policy, the Unix time at which each pod was chosen as a victim, by UID."""
         self._evicted: dict[_Policy, dict[str, float]] = {}
-        """The same of those that were evicted, which no policy may record yet."""
+        """The same for pods that were evicted; policies may not have recorded them yet."""
 
     def exceeded(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> Exceeded | None:
-        """Return which limit some pods exceed if they are evicted now under some rules; None if none.
+        """Return which limit of some rules is exceeded if the victims are evicted now; None if none is.
 
-        Those that count already, for an earlier leader has recorded them, count once.
+        Victims that an earlier leader has recorded already are not counted twice.
         """
         found = []
         for key, limit in rules.eviction_limits:
@@ -120,33 +161,33 @@ class EvictionLimits:
                 found.append(Exceeded(key, max(remaining, 0), needed))
         return min(found, key=lambda each: each.remaining, default=None)
 
-    def again_at(self, key: PolicyKey, moment: float) -> float:
-        """Return when the oldest of the evictions that count for a policy does not count any more."""
+    def retry_at(self, key: PolicyKey, moment: float) -> float:
+        """Return when the oldest eviction that counts for a policy stops counting."""
         return min(self._counting(key, moment).values(), default=moment) + _HOUR
 
     def reserve(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
-        """Count pods that are to be evicted; one that is counted already counts once."""
+        """Count pods that are to be evicted; pods that count already are not counted twice."""
         for key, _ in rules.eviction_limits:
             self._decided.setdefault(self._known(key), {}).update(dict.fromkeys(victims, moment))
 
     def commit(self, victim: str) -> None:
-        """Count a pod for good: it was evicted."""
+        """Count a pod for good, since it was evicted."""
         for policy, decided in self._decided.items():
             if victim in decided:
                 self._evicted.setdefault(policy, {})[victim] = decided.pop(victim)
 
     def release(self, victims: Iterable[str]) -> None:
-        """Count pods no more that were not evicted after all."""
+        """Stop counting pods that were not evicted after all."""
         for uid in victims:
             for decided in self._decided.values():
                 decided.pop(uid, None)
 
     def reserved(self) -> dict[_Policy, dict[str, float]]:
-        """Return what was decided here, to be brought back by :meth:`restore`."""
+        """Return the victims that are counted but not evicted yet, for :meth:`restore`."""
         return {policy: dict(victims) for policy, victims in self._decided.items()}
 
     def restore(self, decided: dict[_Policy, dict[str, float]]) -> None:
-        """Bring back what was decided at some moment, and nothing else."""
+        """Restore a value of :meth:`reserved`."""
         self._decided = decided
 
     def _counting(self, key: PolicyKey, moment: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The question of preemption: whose room would a pod get that fits nowhere, and why nobody's if it gets none."""
+"""Evaluates preemption: which victims would make room for a pod that fits nowhere, or why there are none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
-from vgpu_scheduler.engine.equivalence import Refused, SchedulableClass
+from vgpu_scheduler.engine.equivalence import RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
-from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter
+from vgpu_scheduler.engine.preemption.eligible import AskedVictims, EvictionLimits, VictimFilter
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
@@ -21,28 +21,25 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, i
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import ClusterEvent, Preemption, Victim
+from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, namespaced_name
 from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase
 
-__all__ = ["Evaluator", "PartialGroupPlan"]
-
-
 _Covering = tuple[str, LabelSelector | None, int]
-"""A budget, as far as it matters to a pod that it covers: its UID, whom it selects, and how many it allows."""
+"""What matters of a budget to a pod that it covers: its UID, its selector, and how many disruptions it allows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialGroupPlan:
-    """What is planned already for some pods of a group, one more of which is to get room.
+    """The plan so far for some pods of a group; one more pod is to get room.
 
     Attributes
     ----------
     priority
-        That of the group: pods of a lower one may end.
+        That of the group: pods of lower priority may be evicted.
     rows
-        The node rows that it may go to, shape (n,).
+        The node rows that the pod may go to, shape (n,).
     leaving
         The pods that have to be evicted for the others; they hold nothing now.
     """
@@ -53,33 +50,33 @@ class PartialGroupPlan:
 
 
 class Evaluator:
-    """Finds whose room a pod would get.
+    """Finds the victims for a pod.
 
     Parameters
     ----------
     algorithm, policies
-        What it works with.
+        Collaborators.
     budgets
         Returns the disruption budgets.
     scheduler_names
-        Those of this scheduler.
+        The names of this scheduler.
     protected
-        Namespaces of which no pod is ever a victim.
+        Namespaces whose pods are never victims.
     disruption
         Tells which pods end together, and by which priority.
 
     Attributes
     ----------
     budgets, disruption
-        The same.
+        As given.
     unix_ahead
-        By how many seconds the time since 1970 is ahead of the time that callers hand in.
+        Unix time minus the callers' monotonic time (seconds).
     attempts
-        How often it was asked whose room a pod would get that may preempt others.
+        Number of evaluations for pods that may preempt others.
     limits
-        How many pods may be evicted.
+        Limits on the number of evictions.
     order
-        Says in which order nodes are looked at.
+        The order in which nodes are searched.
     """
 
     def __init__(
@@ -103,14 +100,14 @@ class Evaluator:
         self.disruption = disruption
         self.order = SearchOrder(algorithm.state, self.disruption)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
-        """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
+        """By UID: until when a pod cannot be a victim, and the budgets that covered it when that was found."""
         self._denied: dict[str, tuple[float, bool]] = {}
-        """Until when rights are taken to be missing, and whether only those who exceed budgets need them."""
+        """By right: until when it is assumed to be missing, and whether only pods that exceed budgets need it."""
         self._ungated: dict[str, float] = {}
-        """When the scheduling gates of pods went, by UID."""
+        """When the scheduling gates of pods were removed, by UID."""
 
     def exclude(self, victim: str, until: float = math.inf) -> None:
-        """Take in that a pod cannot be evicted: it is nobody's victim until some time, or a change of its budgets."""
+        """Note that a pod cannot be evicted: it is no victim until the given time, or until its budgets change."""
         self._excluded[victim] = until, self._covering(victim)
 
     def _covering(self, uid: str) -> list[_Covering]:
@@ -123,28 +120,28 @@ class Evaluator:
         return until == math.inf or (now < until and budgets == self._covering(uid))
 
     def forget(self, uid: str) -> None:
-        """Take in that a pod is gone."""
+        """Note that a pod is gone."""
         self._excluded.pop(uid, None)
         self._ungated.pop(uid, None)
 
     def ungated(self, uid: str, now: float) -> None:
-        """Take in that the scheduling gates of a pod have gone: before that no autoscaler did anything for it."""
+        """Note that a pod's scheduling gates were removed: no autoscaler acts for a gated pod."""
         self._ungated[uid] = now
 
     def deny(self, right: str, until: float, *, exceeding: bool = False) -> None:
-        """Take in that a right is missing: nobody is searched for until some time.
+        """Note that a right is missing: no victims are searched for until the given time.
 
         Parameters
         ----------
         exceeding
-            Whether that is only so for pods that may exceed disruption budgets.
+            Whether that concerns only pods that may exceed disruption budgets.
         """
         self._denied[right] = until, exceeding
 
     def search(self, pod: Pod, now: float) -> PreemptionResult:
-        """Say how a pod that fits nowhere gets room now, or why it does not; nothing is kept for it."""
+        """Search for victims for a pod that fits nowhere, or say why there are none; no room is reserved."""
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, Refused):
+        if isinstance(pod_class, RefusedClass):
             return PreemptionResult(reason=pod_class.reason)
         rules = pod_class.claimed.policy.preemption
         if not rules.may_preempt:
@@ -164,30 +161,30 @@ class Evaluator:
                 return not_yet
         return None
 
-    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
-        """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
+    def search_next_member(self, pod: Pod, now: float, planned: PartialGroupPlan) -> PreemptionResult:
+        """Search for victims for one more pod of a group, beside those chosen already, or say why there are none."""
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, Refused):
+        if isinstance(pod_class, RefusedClass):
             return PreemptionResult(reason=pod_class.reason)
-        return self._search(pod, pod_class, now, beside)
+        return self._search(pod, pod_class, now, planned)
 
     def search_on(
         self, pod: Pod, node: str, now: float, ending: Sequence[Pod], priority: int | None = None
     ) -> PreemptionResult:
-        """Say who would have to leave one node for a pod where some pods end already.
+        """Search for victims on one node for a pod, where some pods are terminating already.
 
         Parameters
         ----------
         ending
-            Those that end. If they are not enough, as few others as possible are looked for that may end, too.
+            The terminating pods. If their room is not enough, as few other victims as possible are searched for.
         priority
-            That of its group, if it is placed with that.
+            The priority of its group, if the pod is placed with its group.
         """
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, Refused) or node in self._algorithm.on_node.closed_to(pod_class, pod):
+        if isinstance(pod_class, RefusedClass) or node in self._algorithm.on_node.closed_to(pod_class, pod):
             return PreemptionResult()
-        may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
-        search = self._victim_search(pod_class, now, may_end)
+        judge = self._victim_filter(pod_class.claimed.policy.preemption, now)
+        search = self._victim_search(pod_class, now, AskedVictims(judge))
         preemptor = self._preemptor(pod, pod_class, priority)
         found = search.best_with_terminating_pods(preemptor, node, ending)
         if not isinstance(found, Victims):
@@ -202,72 +199,73 @@ class Evaluator:
         return PreemptionResult() if is_protected else self._answer(preemptor, whole, now)
 
     def waiting_since(self, pod: Pod) -> float:
-        """Return since when a pod waits: since its scheduling gates went as far as that is known, else its creation."""
+        """Return since when a pod waits: since its scheduling gates were removed, if that was seen, or its creation."""
         ungated = self._ungated.get(pod.uid)
         return (pod.created_at or 0.0) - self.unix_ahead if ungated is None else ungated
 
     def might_help_on(self, pod: Pod, node: str) -> bool:
-        """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""
+        """Tell whether a node rejects a pod only for reasons that preemption could resolve."""
         pod_class, row = self._algorithm.classes.of(pod), self._state.nodes.row(node)
-        if isinstance(pod_class, Refused) or row is None:
+        if isinstance(pod_class, RefusedClass) or row is None:
             return False
         rejection = self._algorithm.filter(pod, pod_class).rejection(row)
         return rejection is None or rejection.resolvable
 
     def forbids(self, pod: Pod, victim: Pod, now: float) -> str:
-        """Return why a pod must not end for another one any more, though it was chosen; empty if it may."""
+        """Return why a chosen victim must not be evicted for a pod any more; empty if it may."""
         rules = self._policies.resolve(pod).preemption
         if not rules.may_preempt:
             return "no policy lets the pod preempt others any more"
-        return "" if self._victim_filter(rules, now)(victim) else f"pod {victim.key} must not be evicted any more"
+        verdict = self._victim_filter(rules, now)(victim)
+        return "" if verdict.may_end else f"pod {victim.key} must not be evicted any more"
 
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> PreemptionResult | None:
-        """Say why a pod that may preempt others may not do so yet; None if it may."""
+        """Say why a pod that may preempt others must wait before it does; None if it need not."""
         for right, (until, exceeding) in self._denied.items():
             if now < until and (rules.budget_mode is DisruptionBudgetMode.EXCEED or not exceeding):
                 reason = f"the right to evict is missing: {right}."
-                return PreemptionResult(reason=reason, again_at=until, is_eligible=False)
+                return PreemptionResult(reason=reason, retry_at=until, is_eligible=False)
         may_at = self.waiting_since(pod) + rules.delay
         if not rules.delay or now >= may_at:
             return None
         reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
         if pod.uid in self._ungated:
-            reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
-        return PreemptionResult(reason=reason, again_at=may_at, is_eligible=False)
+            reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates were removed."
+        return PreemptionResult(reason=reason, retry_at=may_at, is_eligible=False)
 
     def _search(
-        self, pod: Pod, pod_class: SchedulableClass, now: float, beside: PartialGroupPlan | None = None
+        self, pod: Pod, pod_class: SchedulableClass, now: float, planned: PartialGroupPlan | None = None
     ) -> PreemptionResult:
-        found = self._algorithm.filter(pod, pod_class, None if beside is None else beside.rows)
-        refused = self._ineligible(pod, found) if beside is None else None
+        found = self._algorithm.filter(pod, pod_class, None if planned is None else planned.rows)
+        refused = self._ineligible(pod, found) if planned is None else None
         if refused is not None:
             return refused
-        may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
-        leaving = () if beside is None else beside.leaving
+        may_end = AskedVictims(self._victim_filter(pod_class.claimed.policy.preemption, now))
+        leaving = () if planned is None else planned.leaving
         search = self._victim_search(pod_class, now, may_end, leaving)
-        preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
+        preemptor = self._preemptor(pod, pod_class, None if planned is None else planned.priority)
         best = self.cheapest(search, preemptor, found)
-        again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
+        retry_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         helped_by = ClusterEvent.BUDGET
-        if may_end.any_excluded:  # until its budgets say something else, be it that fewer pods may end
+        if may_end.any_excluded:  # pods are excluded until their budgets change, even if they allow fewer disruptions
             helped_by |= ClusterEvent.BUDGET_TIGHTENED
         if best.victims is None and best.over_limit is not None:
             answer = self._answer(preemptor, best.over_limit, now, leaving)
-            return replace(answer, again_at=earliest(answer.again_at, again_at))
+            return replace(answer, retry_at=earliest(answer.retry_at, retry_at))
         if best.victims is not None:
             answer = self._answer(preemptor, best.victims, now, leaving)
             return replace(answer, candidates=best.compared)
         counts = search.refusals(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
-        return PreemptionResult(reason=reason, helped_by=helped_by, again_at=again_at)
+        return PreemptionResult(reason=reason, helped_by=helped_by, retry_at=retry_at)
 
     def cheapest(self, search: VictimSearch, preemptor: Preemptor, found: Filtered) -> CheapestVictims:
-        """Return who has to end for a pod that fits nowhere, on those nodes that would serve it."""
+        """Return the victims of least cost for a pod that fits nowhere, on nodes that are open to it."""
         closed = self._algorithm.on_node.closed_to(preemptor.pod_class, preemptor.pod)
         return search.best(preemptor, found, closed, self.order)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
-        """Say why a pod may not have others end for it now; None if it may."""
+        """Say why a pod may not preempt others now; None if it may."""
         reason = ineligible(self.disruption.with_group_priority(pod), self._state, found)
         helped_by = (
             ClusterEvent.BUDGET | ClusterEvent.ASSIGNED_POD_DELETE if reason == TERMINATING else ClusterEvent.BUDGET
@@ -275,7 +273,7 @@ class Evaluator:
         return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
     def _victim_search(
-        self, pod_class: SchedulableClass, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
+        self, pod_class: SchedulableClass, now: float, may_end: Callable[[Pod], bool], leaving: Sequence[Pod] = ()
     ) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
         exceed = rules.budget_mode is DisruptionBudgetMode.EXCEED
@@ -297,68 +295,75 @@ class Evaluator:
         )
 
     def _answer(self, preemptor: Preemptor, best: Victims, now: float, leaving: Sequence[Pod] = ()) -> PreemptionResult:
-        """Return how a pod gets the room of some victims, as others leave for others, or why it does not."""
+        """Return the preemption with the given victims beside those leaving for others, or which limit forbids it."""
         too_many = self._over_limit(preemptor.policy.preemption, best.pods, now, leaving)
         if too_many is not None:
             return too_many
         return self.placed(preemptor, best)
 
     def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
-        """Return what a pod gets once some victims are gone."""
-        there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
+        """Return the preemption that places a pod once the given victims are gone."""
+        there = [reservation for each in best.pods if (reservation := self._state.reservation(each.uid)) is not None]
         placement = self._algorithm.on_node.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
-            return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
+            return PreemptionResult(
+                reason=f"the allocation of the pod on node {best.node} cannot be written to its annotations."
+            )
         source = preemptor.policy.source_of.get("preemption", "")
         return PreemptionResult(Preemption(best.node, placement, self.victims(best), source))
 
     def reserve(self, pod: Pod, victims: Iterable[str], now: float) -> None:
-        """Count the victims of a pod towards the limits, as far as they have to be evicted."""
+        """Count the victims of a pod that have to be evicted towards the limits."""
         self.limits.reserve(self._policies.resolve(pod).preemption, self._evicted(victims), now + self.unix_ahead)
 
     def _evicted(self, victims: Iterable[str]) -> list[str]:
-        """Return which of some victims have to be evicted; the others end already, or only wait to be bound."""
+        """Return which victims have to be evicted; the others are terminating already, or not bound yet."""
         state, found = self._state, []
         for uid in victims:
-            pod, held = state.pod(uid), state.reservation(uid)
-            if pod is not None and held is not None and held.phase is not Phase.ASSUMED and not pod.deleting:
+            pod, reservation = state.pod(uid), state.reservation(uid)
+            if (
+                pod is not None
+                and reservation is not None
+                and reservation.phase is not Phase.ASSUMED
+                and not pod.deleting
+            ):
                 found.append(uid)
         return found
 
     def _over_limit(
         self, rules: PreemptionRules, pods: Iterable[Pod], now: float, leaving: Iterable[Pod] = ()
     ) -> PreemptionResult | None:
-        """Say which policy does not allow so many evictions now, with those that leave for others; None if all do."""
+        """Say which policy's limit forbids so many evictions now, beside those for others; None if none does."""
         moment = now + self.unix_ahead
         evicted = {*self._evicted(pod.uid for pod in pods), *(pod.uid for pod in leaving)}
         over = self.limits.exceeded(rules, evicted, moment)
         if over is None:
             return None
         kind, namespace, name = over.key
-        policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        policy = f"{kind} {namespaced_name(namespace, name)}"
         reason = f"{policy} allows {over.remaining} more evictions within the hour, and {over.needed} are needed."
-        again_at = self.limits.again_at(over.key, moment) - self.unix_ahead
+        retry_at = self.limits.retry_at(over.key, moment) - self.unix_ahead
         return PreemptionResult(
-            reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, again_at=again_at
+            reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, retry_at=retry_at
         )
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
-        """Return what is said of pods that have to end, the most important of them first."""
+        """Return the given pods as victims, the most important first."""
         violated, state = violated_budgets(best.evicted, self.budgets()), self._state
         return tuple(
             Victim(
                 each.uid,
                 each.key,
                 each.priority,
-                tuple(sorted(uuid for usage in held.uses.values() for uuid in usage.charges)),
-                held.phase is not Phase.ASSUMED,
+                tuple(sorted(uuid for usage in reservation.uses.values() for uuid in usage.charges)),
+                reservation.phase is not Phase.ASSUMED,
                 violated.get(each.uid, ()),
-                held.node,
+                reservation.node,
                 self.disruption.ends_with(each),
                 each.deleting,
             )
             for each in best.pods
-            if (held := state.reservation(each.uid)) is not None
+            if (reservation := state.reservation(each.uid)) is not None
         )
 
     def _preemptor(self, pod: Pod, pod_class: SchedulableClass, priority: int | None = None) -> Preemptor:

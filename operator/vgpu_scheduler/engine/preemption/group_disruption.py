@@ -1,4 +1,4 @@
-"""What the objects that describe groups say of the end of their pods: by which priority, and who ends with whom."""
+"""What objects that describe groups say about disruption: the priority of the pods, and which pods end together."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import State
 
-__all__ = ["GroupDisruption"]
-
 
 class GroupDisruption:
-    """Tells which pods end together, and the priority that counts where pods of higher priority have others end.
+    """Tells which pods end together, and the priority that counts for preemption.
 
     Parameters
     ----------
     state
         Knows what pods hold.
     groups
-        Knows the groups of pods; without it, none has one.
+        Knows the groups of pods; without it, no pod has a group.
     """
 
     def __init__(self, state: State, groups: PodGroups | None = None) -> None:
@@ -31,37 +29,41 @@ class GroupDisruption:
         self._groups = groups
 
     def with_group_priority(self, pod: Pod) -> Pod:
-        """Return a pod with the priority of its group, where an object says one."""
+        """Return a pod with the priority of its group, where the group's object sets one.
+
+        Otherwise each pod deliberately keeps its own priority: less important pods in its group are no reason to evict
+        it. For its place in the queue see :meth:`PodGroups.priority`.
+        """
         key = None if self._groups is None else self._groups.key_of(pod.uid)
         if key is None:
             return pod
         assert self._groups is not None
-        described = self._groups.object_of(key)
-        told = None if described is None else described.priority
+        told = self._groups.described_priority(key)
         return pod if told is None or told == pod.priority else msgspec.structs.replace(pod, priority=told)
 
     def unit(self, pod: Pod) -> Unit:
-        """Return the pods that hold something and end together with one, itself among them.
+        """Return the pods with reservations that end together with a pod, itself among them.
 
-        One that ends already does so by itself: nobody has to end with it.
+        A terminating pod ends alone: no other pod has to end with it.
         """
         key = None if pod.deleting else self._whole(pod)
         return (self.with_group_priority(pod),) if key is None else self._placed(key)
 
     def left_behind(self, pods: Iterable[Pod]) -> list[Unit]:
-        """Return the pods of groups that end whole which would stay though some pods of these end already."""
+        """Return the remaining pods of groups that are disrupted as a whole and of which some pods end already."""
         keys = dict.fromkeys(key for pod in pods if pod.deleting and (key := self._whole(pod)) is not None)
         return [unit for key in keys if (unit := self._placed(key))]
 
     def ends_with(self, pod: Pod) -> str:
-        """Return the group that a pod ends with, as ``namespace/name``; empty for one that ends by itself."""
+        """Return the group that a pod ends with, as ``namespace/name``; empty for a pod that ends alone."""
         key = self._whole(pod)
         return "" if key is None else str(key)
 
     def is_needed(self, pod: Pod, unit: Unit) -> bool:
         """Tell whether evicting a unit would make a waiting pod of the same group useless.
 
-        So it is if the group ends as a whole, or if fewer than its minimum would be left, the waiting pod among them.
+        It would if the group is disrupted as a whole, or if fewer pods than its minimum would be left, counting the
+        waiting pod.
         """
         groups = self._groups
         key = None if groups is None else groups.key_of(pod.uid)
@@ -76,7 +78,7 @@ class GroupDisruption:
         return ending > 0 and status.placed - ending + 1 < status.minimum
 
     def _whole(self, pod: Pod) -> GroupKey | None:
-        """Return the group of a pod that ends whole; None if it has none, or that is ended pod by pod."""
+        """Return the group of a pod if it is disrupted as a whole; else None."""
         key = None if self._groups is None else self._groups.key_of(pod.uid)
         if key is None:
             return None
@@ -85,11 +87,11 @@ class GroupDisruption:
         return key if described is not None and described.disrupted_whole else None
 
     def _placed(self, key: GroupKey) -> Unit:
-        """Return the pods of a group that hold something and do not end yet; see :data:`Unit` for their order."""
+        """Return the pods of a group that have reservations and are not terminating, in the order of :data:`Unit`."""
         assert self._groups is not None
         found = []
         for pod in map(self.with_group_priority, self._groups.pods(key)):
-            held = self._state.reservation(pod.uid)
-            if held is not None and not pod.deleting:
-                found.append((waits_to_be_bound(pod, held), importance(pod), pod))
+            reservation = self._state.reservation(pod.uid)
+            if reservation is not None and not pod.deleting:
+                found.append((waits_to_be_bound(pod, reservation), importance(pod), pod))
         return tuple(pod for *_, pod in sorted(found, key=lambda each: each[:2]))

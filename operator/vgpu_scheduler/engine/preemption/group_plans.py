@@ -1,8 +1,8 @@
-"""Room for the pods of a group that are placed together: for as many as are needed, or for none.
+"""Plans victims for the pods of a group that are placed together: for as many as are needed, or for none.
 
-One pod after the other is placed, as if the victims of those before it were gone: where there is room then, else with
-more victims. When all have a node these stay, and as many of the victims as possible get their places back. All of that
-is done on the state itself, and undone: a question leaves nothing behind.
+The pods are placed one after the other as if the victims of the earlier ones were gone: first without further victims,
+else with more. When all pods have a node, as many victims as possible are reprieved while these pods stay where they
+are. All of that is done on the state itself, and undone afterwards.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
-from vgpu_scheduler.state import StateBeforeRollback
-
-__all__ = ["GroupPlan", "GroupPlanner"]
+from vgpu_scheduler.state import Savepoint
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod of the group with what it gets."""
+    """A pod of the group with its placement."""
 
     pod: Pod
     placement: Placement
@@ -40,32 +38,32 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """How the pods of a group get room.
+    """Placements and victims for a group.
 
     Attributes
     ----------
     members
-        As many as are needed.
+        As many pods as are needed.
     victims
-        Who ends for them, the most important first.
+        The victims for all of them, the most important first.
     """
 
     members: tuple[Member, ...]
     victims: tuple[Victim, ...]
 
     def leaving(self, node: str) -> list[str]:
-        """Return the UIDs of those that end on a node."""
+        """Return the UIDs of the victims on a node."""
         return [victim.uid for victim in self.victims if victim.node == node]
 
     def preemptions(self, sources: Sequence[str]) -> list[Preemption]:
-        """Return what each of the pods gets, and which of the victims are looked after with it.
+        """Return the preemption of each member; every victim belongs to one of them.
 
-        Each is with the first pod on its node, or, where there is none, with the first of all.
+        A victim belongs to the first member on its node, or, where there is none, to the first of all members.
 
         Parameters
         ----------
         sources
-            The policy that allows it for each.
+            For each member, the policy that allows its preemption.
         """
         first = {each.placement.node: number for number, each in reversed(list(enumerate(self.members)))}
         theirs: list[list[Victim]] = [[] for _ in self.members]
@@ -79,19 +77,19 @@ class GroupPlan:
 
 
 class VictimSelection(Protocol):
-    """Says what pods get once others have left."""
+    """Selects the pods that have to leave for others."""
 
     disruption: GroupDisruption
 
     @property
     def budgets(self) -> Callable[[], Sequence[DisruptionBudget]]:
-        """Return the disruption budgets that count."""
+        """The function that returns the disruption budgets that count."""
 
-    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
-        """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
+    def search_next_member(self, pod: Pod, now: float, planned: PartialGroupPlan) -> PreemptionResult:
+        """Return the placement of one more pod of a group with its further victims, or why there is none."""
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
-        """Return what is said of pods that have to leave."""
+        """Return the given pods as victims."""
 
 
 class GroupPlanner:
@@ -100,7 +98,7 @@ class GroupPlanner:
     Parameters
     ----------
     algorithm, evaluator
-        What it works with.
+        Collaborators.
     """
 
     def __init__(self, algorithm: SchedulingAlgorithm, evaluator: VictimSelection) -> None:
@@ -110,16 +108,16 @@ class GroupPlanner:
     def plan(
         self, pods: Sequence[Pod], needed: int, priority: int, rows: NDArray[np.int64], now: float
     ) -> GroupPlan | PreemptionResult:
-        """Say how as many pods of a group as are needed get room on some nodes, or why they do not.
+        """Plan room for as many pods of a group as are needed, or say why it is impossible.
 
         Parameters
         ----------
         pods
-            Those that wait, in the order in which they get nodes.
+            The waiting pods, in the order in which they are placed.
         priority
-            That of the group: pods of a lower one may end.
+            The priority of the group: pods of lower priority may be evicted.
         rows
-            The only nodes that they may go to, shape (n,).
+            The node rows that they may go to, shape (n,).
         """
         planning = _Planning(self._algorithm, self._evaluator, priority, rows, now)
         refusals = list[PreemptionResult]()
@@ -138,7 +136,7 @@ class GroupPlanner:
 
 
 class _Planning:
-    """One plan in the making: its pods are assumed where they go, and its victims are gone, for as long as it takes."""
+    """One plan in the making: meanwhile its pods are assumed on their nodes, and its victims are removed."""
 
     def __init__(
         self,
@@ -155,19 +153,19 @@ class _Planning:
         self._rows = rows
         self._now = now
         self.members: dict[str, Member] = {}
-        """Those that have a node, by UID."""
+        """The pods that have a node, by UID."""
         self._gone: dict[str, ExitStack] = {}
-        """What brings back the pods that end together, by the UID of the first of them."""
+        """Contexts that bring back the pods of a unit, by the UID of its first pod."""
         self._units: list[Unit] = []
         self._evicted: list[Pod] = []
         self._unbound: set[str] = set()
         self._nodes: dict[str, str] = {}
-        """Where the victims are, by UID."""
+        """The nodes of the victims, by UID."""
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Have everything be afterwards as it is now, with nobody woken by it."""
-        state, before = self._state, StateBeforeRollback(self._state)
+        """Restore the state at the end of the context; no pod is woken by the changes within it."""
+        state, before = self._state, Savepoint(self._state)
         try:
             yield
         finally:
@@ -179,14 +177,14 @@ class _Planning:
             before.restore()
 
     def place(self, pod: Pod) -> PreemptionResult | None:
-        """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""
+        """Find a node for one more pod with as few further victims as possible; return why there is none."""
         decision = self._algorithm.decide(pod, within=self._rows)
         placement = decision.placement
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
                 return PreemptionResult(reason=decision.message)
-            beside = PartialGroupPlan(self._priority, self._rows, self._evicted)
-            answer = self._evaluator.search_beside_group(pod, self._now, beside)
+            planned = PartialGroupPlan(self._priority, self._rows, self._evicted)
+            answer = self._evaluator.search_next_member(pod, self._now, planned)
             if answer.preemption is None:
                 return answer
             placement = answer.preemption.placement
@@ -196,16 +194,16 @@ class _Planning:
         return None
 
     def _take_off(self, uid: str) -> None:
-        """Have a victim be gone, with those that end together with it."""
+        """Remove a victim from the state, with the pods that end together with it."""
         pod = None if uid in self._nodes else self._state.pod(uid)
         if pod is None:
             return
         unit = self._evaluator.disruption.unit(pod)
         for each in unit:
-            held = self._state.reservation(each.uid)
-            assert held is not None, f"victim {each.key} holds nothing"
-            self._nodes[each.uid] = held.node
-            if waits_to_be_bound(each, held):
+            reservation = self._state.reservation(each.uid)
+            assert reservation is not None, f"victim {each.key} holds nothing"
+            self._nodes[each.uid] = reservation.node
+            if waits_to_be_bound(each, reservation):
                 self._unbound.add(each.uid)
             elif not each.deleting:
                 self._evicted.append(each)
@@ -217,7 +215,7 @@ class _Planning:
         back.enter_context(self._state.without([each.uid for each in unit]))
 
     def _assume(self, pod: Pod, placement: Placement) -> None:
-        """Have a pod be placed; what is kept there for lower priorities is given up."""
+        """Assume a pod's placement; holds of lower priority on that node are given up."""
         for hold in self._state.holds.on(placement.node):
             if hold.priority < self._priority:
                 self._state.give_up(hold.uid)
@@ -226,11 +224,11 @@ class _Planning:
         self.members[pod.uid] = Member(pod, placement)
 
     def victims_not_reprieved(self) -> Victims | None:
-        """Give victims their places back without which all pods fit where they are; return the others."""
+        """Reprieve victims without which all pods still fit where they are; return the others."""
         return reprieve("", self._units, self._evaluator.budgets(), self, unbound=self._unbound)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless a pod of the group would not fit then where it is; see :class:`.ReprieveTarget`."""
+        """Put pods back, unless a pod of the group would not fit on its node then; see :class:`.ReprieveTarget`."""
         nodes = {self._nodes[each.uid] for each in unit}
         concerned = [
             each for each in self.members.values() if each.placement.node in nodes or self._looks_beyond(each.pod)
@@ -250,7 +248,7 @@ class _Planning:
         return True
 
     def _where_it_is(self, member: Member) -> Placement | None:
-        """Return what a pod gets of the node that it is on."""
+        """Return a new placement of a pod on its node; None if it does not fit."""
         ranked = msgspec.structs.replace(member.pod, priority=self._priority)
         return self._algorithm.on_node.fits_once_gone(ranked, member.placement.node, ())
 
@@ -260,6 +258,6 @@ class _Planning:
                 self._state.undo(each.pod.uid)
 
     def _looks_beyond(self, pod: Pod) -> bool:
-        """Tell whether pods on other nodes have a say about a pod."""
+        """Tell whether pods on other nodes affect whether a pod fits."""
         pod_class = self._algorithm.classes.of(pod)
         return isinstance(pod_class, SchedulableClass) and (pod_class.cluster is not None or pod_class.limited)

@@ -1,4 +1,4 @@
-"""Preemption for groups: the pods that are placed together get the room of others together, or none gets any."""
+"""Preemption for groups: pods that are placed together get the room of victims together, or none of them does."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
 from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Preemption, TopologyConstraint
-
-__all__ = ["GroupPreemptions", "plan_in_a_domain"]
+from vgpu_scheduler.predicates import with_preemption
 
 _MOST_DOMAINS: Final = 4
-"""In so many domains at most room is searched that others have to leave."""
+"""Maximum number of domains in which victims are searched for."""
 
 
 class GroupPreemptions:
-    """Finds whose room groups would get, and keeps it for them.
+    """Finds victims for groups, and keeps their room for the groups.
 
     Parameters
     ----------
     algorithm, preemptions
-        What it works with.
+        Collaborators.
     priority
-        Returns the priority of the group of a pod.
+        Returns the priority of a pod's group.
     constraints
-        Returns how near to each other the pods of a group are placed.
+        Returns the topology constraints of a group.
     """
 
     def __init__(
@@ -55,10 +54,12 @@ class GroupPreemptions:
         self._planner = GroupPlanner(algorithm, self._evaluator)
 
     def post_filter(self, group: GroupStatus, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
-        """Return the decisions about a group that fits nowhere with what preemption does about it.
+        """Preempt others for a group that fits nowhere, if possible; return its decisions with the result.
 
-        Room that is found is kept for as many of its pods as are needed from now on.
+        Room is kept for as many of its pods as are needed from now on.
         """
+        if not self._preemptions.enabled:
+            return decisions
         outcomes = {decision.outcome for decision in decisions}
         if outcomes & {Outcome.PLACED, Outcome.ERROR, Outcome.NOT_READY}:
             return decisions
@@ -71,13 +72,13 @@ class GroupPreemptions:
             return decisions
         found = self.search(group, now)
         if isinstance(found, PreemptionResult):
-            # Which pods run there, and for how long, is nothing that the version of a node tells.
+            # Which pods run on a node, and for how long, is not part of its version.
             return tuple(
                 replace(
                     each,
                     helped_by=each.helped_by | found.helped_by,
                     equivalence=found.equivalence(each.equivalence),
-                    again_at=earliest(each.again_at, found.again_at),
+                    retry_at=earliest(each.retry_at, found.retry_at),
                 )
                 for each in _with_reason(decisions, found.reason)
             )
@@ -90,19 +91,24 @@ class GroupPreemptions:
         """Tell whether policies let all pods of a group preempt others."""
         return all(self._preemptions.rules_of(pod.uid).may_preempt for pod in group.waiting)
 
-    def search(self, group: GroupStatus, now: float) -> GroupPlan | PreemptionResult:
-        """Say how a group that fits nowhere gets room now, or why it does not; nothing is kept for it.
+    def search(self, group: GroupStatus, now: float, priority: int | None = None) -> GroupPlan | PreemptionResult:
+        """Search for victims for a group that fits nowhere, or say why there are none; no room is kept.
 
-        Where its pods are to be near each other, the domains with the most free room are asked one after the other.
+        If the group has topology constraints, the domains with the most free room are tried one after the other.
+
+        Parameters
+        ----------
+        priority
+            Pods of lower priority may leave; by default the priority of the group.
         """
         refused = self._evaluator.why_not_eligible(group.waiting, now)
         if refused is not None:
             return refused
-        priority, near = self._priority(group.waiting[0]), self._constraints(group)
-        return plan_in_a_domain(self._algorithm, self._planner, group, near, priority, now)
+        below = self._priority(group.waiting[0]) if priority is None else priority
+        return plan_in_a_domain(self._algorithm, self._planner, group, self._constraints(group), below, now)
 
     def preemption_of(self, uid: str, plan: GroupPlan) -> Preemption | None:
-        """Return what a pod would get by a plan, with all victims of the group; None if it would get nothing."""
+        """Return a pod's preemption in a plan, with all victims of the group; None if it has none."""
         found = {member.pod.uid: each for member, each in zip(plan.members, self._of_members(plan), strict=True)}
         return replace(found[uid], victims=plan.victims) if uid in found else None
 
@@ -120,16 +126,16 @@ def plan_in_a_domain(
     now: float,
     open_: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda rows: rows,
 ) -> GroupPlan | PreemptionResult:
-    """Plan room for a group in the domains with the most free room, one after the other, or say why there is none.
+    """Plan room for a group, trying the domains with the most free room one after the other, or say why there is none.
 
     Parameters
     ----------
     near
-        How near to each other its pods are placed.
+        The topology constraints of the group.
     priority
-        Pods of a lower one may leave.
+        Pods of lower priority may leave.
     open_
-        Returns those of some node rows that the group may go to.
+        Returns those of the node rows that the group may go to.
     """
     members, nodes = GroupMembers(algorithm, group), algorithm.state.nodes
     refusals = list[PreemptionResult]()
@@ -142,7 +148,7 @@ def plan_in_a_domain(
 
 
 def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, ...]:
-    """Add why nobody has to end for them to the messages of decisions."""
+    """Add the reason why preemption does not help to the messages of decisions."""
     if not reason:
         return tuple(decisions)
-    return tuple(replace(each, message=f"{each.message} preemption: {reason}") for each in decisions)
+    return tuple(replace(each, message=with_preemption(each.message, reason)) for each in decisions)

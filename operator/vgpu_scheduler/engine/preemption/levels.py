@@ -1,7 +1,7 @@
-"""How high the priority of pods is at least that have to end on each node, for all nodes together.
+"""Up to which priority pods have to be evicted on each node, for all nodes at once.
 
-What pods below a priority hold is taken off what is in use of many nodes at once, and the pod is fitted there. The
-lower the priority, the less is free, so the lowest one that is enough is found by bisection.
+What pods below a priority hold is subtracted from the usage of many nodes at once, and the pod is fitted there. The
+lower the priority, the less is free, so the lowest priority that suffices is found by bisection.
 """
 
 from __future__ import annotations
@@ -25,22 +25,19 @@ from vgpu_scheduler.kernels import (
 )
 from vgpu_scheduler.state import HostPorts, InUse, State
 
-__all__ = ["PriorityLevels"]
-
 
 class LowestPriorities(NamedTuple):
-    """Nodes on which a pod fits once others have ended, as far as these nodes alone have a say.
+    """Nodes on which a pod fits without pods of low priority, as far as only these nodes' own usage matters.
 
     Attributes
     ----------
     rows
         Their rows, shape (m,).
     priority
-        For each node, the lowest priority p such that the pod fits once all pods of priority p or lower have ended; so
-        at least one victim has priority p. It is ``NO_PRIORITY`` where the room of those is enough whose end costs
-        nothing. Shape (m,).
+        For each node, the lowest priority p such that the pod fits without all pods of priority p or lower; so at least
+        one victim has priority p. It is ``NO_PRIORITY`` where the room of pods that cost nothing suffices. Shape (m,).
     start
-        When the youngest pod of that priority began; shape (m,).
+        When the youngest pod of that priority was started; shape (m,).
     """
 
     rows: NDArray[np.int64]
@@ -49,14 +46,14 @@ class LowestPriorities(NamedTuple):
 
 
 class PriorityLevels:
-    """Says below which priority all pods of a node have to end at least so that a pod fits there.
+    """Finds the lowest priority up to which evicting all pods of a node lets another pod fit there.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     disruption
-        Tells by which priority pods end.
+        Tells the priority that counts for a pod's eviction.
     """
 
     def __init__(self, state: State, disruption: GroupDisruption) -> None:
@@ -66,21 +63,21 @@ class PriorityLevels:
         self._occupants: dict[str, OccupantTable] = {}
 
     def any_costless(self, rows: NDArray[np.int64]) -> bool:
-        """Tell whether a pod is known whose end costs nothing, once some node rows are up to date."""
+        """Update the given node rows; tell whether any known pod costs nothing to evict."""
         return self._requests.any_costless(rows)
 
     def occupants(self, dialect: str) -> OccupantTable:
-        """Return who holds what of the devices of a dialect."""
+        """Return the table of what pods hold of the devices of a dialect."""
         if dialect not in self._occupants:
             self._occupants[dialect] = OccupantTable(self._state, dialect, self._disruption)
         return self._occupants[dialect]
 
     def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[LowestPriorities]:
-        """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
+        """Yield the nodes where a pod would fit without pods of lower priority, as far as only their own usage matters.
 
-        First those where it is enough that pods leave which end already, or only wait to be bound, then those where
-        the end of all pods of the lowest priority that there is is enough, which is asked for once, then all others:
-        often nobody asks for these. Those whose end costs nothing are gone on all of them.
+        First come the nodes where it suffices that terminating or unbound pods leave, then the nodes where evicting all
+        pods of the lowest existing priority suffices (tried once), then all others, which callers often do not need.
+        Pods that cost nothing count as gone on all nodes.
 
         Parameters
         ----------
@@ -102,7 +99,7 @@ class PriorityLevels:
             yield self._bisected(preemptor, rows[~fits], levels[1:])
 
     def _bisected(self, preemptor: Preemptor, rows: NDArray[np.int64], levels: NDArray[np.int64]) -> LowestPriorities:
-        """Return the nodes where the end of all pods up to one of some priorities is enough, with the lowest."""
+        """Return the nodes where evicting all pods up to one of the levels suffices, with the lowest such level."""
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
         fits = self._fits(preemptor, rows, levels[highest] + 1)
         rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
@@ -118,27 +115,27 @@ class PriorityLevels:
         return LowestPriorities(rows, priority, starts)
 
     def any_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell on which nodes pods of lower priority are; shape (n,)."""
+        """Tell which nodes have pods of lower priority; shape (n,)."""
         pods, priority = self._requests.refresh(rows), preemptor.pod.priority
         before = np.concatenate([[0], np.cumsum((pods.priority < priority) | (pods.costless < priority))])
         found: NDArray[np.bool_] = before[pods.last[rows]] > before[pods.first[rows]]
         return found
 
     def without_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NodePart:
-        """Return the question of a pod with the answers of nodes from which all pods of lower priority are gone.
+        """Return the pod's node part, evaluated on nodes without all pods of lower priority.
 
-        It is void when the next one is asked of any part.
+        The next such question about any node part overwrites its columns.
         """
         return self._once_gone(preemptor, rows, np.full(rows.shape[0], preemptor.pod.priority))
 
     def _fits(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""
+        """Tell on which nodes a pod fits without all pods below a priority per node; shape (n,)."""
         return self._once_gone(preemptor, rows, below).feasible[rows]
 
     def _once_gone(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NodePart:
-        """Return the question of a pod with the answers of nodes from which all pods below some priorities are gone.
+        """Return the pod's node part, evaluated on nodes without all pods below a priority per node.
 
-        Those of lower priority whose end costs nothing are gone anyway.
+        Pods of lower priority than the preemptor that cost nothing to evict are left out, too.
         """
         state, dialect = self._state, preemptor.node.dialect
         matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy
@@ -149,6 +146,6 @@ class PriorityLevels:
         requests, occupants = self._requests.refresh(rows), self.occupants(dialect).refresh(rows)
         subtract_lower_priorities(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
         explain_devices(columns)
-        # Ports that pods hold who stay are looked at when the node is, and so are the cards of those it is apart from.
+        # Host ports, and cards held by peers, are checked when the node itself is searched.
         with state.ignoring_peers():
             return preemptor.node.if_in_use_on(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

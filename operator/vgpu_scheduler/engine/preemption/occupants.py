@@ -1,4 +1,4 @@
-"""Who requests what of nodes, and who holds what of their cards, as columns that follow the versions of the nodes."""
+"""What pods request of nodes and hold of cards, as columns that are updated when a node's version rises."""
 
 from __future__ import annotations
 
@@ -15,32 +15,30 @@ from vgpu_scheduler.kernels import NEVER_BELOW, Occupants, PodRequests, stale_ro
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, RowSegments, State
 
-__all__ = ["OccupantTable", "RequestTable", "is_evictable"]
-
 _NEVER: Final = -1
 _FEWEST: Final = 1024
-"""Entries that there is room for in the beginning."""
+"""Initial number of entries."""
 
 
-def is_evictable(pod: Pod, held: Reservation) -> bool:
-    """Tell whether a pod could be a victim, whatever policies say: not where its end frees nothing for sure."""
-    return not pod.is_static and not held.closes_cards
+def is_evictable(pod: Pod, reservation: Reservation) -> bool:
+    """Tell whether a pod could be a victim, policies aside: not if its end is not certain to free room."""
+    return not pod.is_static and not reservation.closes_cards
 
 
-def _priorities(pod: Pod, held: Reservation) -> tuple[int, int]:
-    """Return the priority of a pod that would have to be evicted, and of one whose end costs nothing."""
-    return (NEVER_BELOW, pod.priority) if costs_nothing(pod, held) else (pod.priority, NEVER_BELOW)
+def _priorities(pod: Pod, reservation: Reservation) -> tuple[int, int]:
+    """Return (priority, NEVER_BELOW) of a pod that has to be evicted, else (NEVER_BELOW, priority)."""
+    return (NEVER_BELOW, pod.priority) if costs_nothing(pod, reservation) else (pod.priority, NEVER_BELOW)
 
 
 class _Segments(RowSegments):
-    """Entries of node rows that follow the versions of the nodes."""
+    """Entries of node rows that are updated when a node's version rises."""
 
     def __init__(self, *shapes: tuple[type[np.generic], int]) -> None:
         super().__init__(*shapes, size=_FEWEST)
         self._seen = np.full(0, _NEVER, dtype=np.int64)
 
     def stale(self, nodes: NodeTable, rows: NDArray[np.int64]) -> list[int]:
-        """Return which of some rows have changed since they were asked about, and mark them as written."""
+        """Return which of the rows have changed since the last call for them, and mark them as up to date."""
         more = nodes.capacity - self._seen.shape[0]
         if more:
             self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
@@ -51,16 +49,16 @@ class _Segments(RowSegments):
 
 
 class OccupantTable:
-    """The pods on the cards of one dialect; those that may never be evicted are left out.
+    """The pods on the cards of one dialect; pods that can never be evicted are left out.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     dialect
-        Whose devices it is about; those of the dialect that is listed first for an empty name.
+        The dialect of the devices; if empty, the first listed one.
     disruption
-        Tells by which priority pods end.
+        Tells the priority that counts for a pod's eviction.
     """
 
     def __init__(self, state: State, dialect: str, disruption: GroupDisruption) -> None:
@@ -73,7 +71,7 @@ class OccupantTable:
         )
 
     def refresh(self, rows: NDArray[np.int64]) -> Occupants:
-        """Bring some node rows up to date; return the columns, which are valid until the next time."""
+        """Update the given node rows; return the columns, which are valid until the next call."""
         segments = self._segments
         for row in segments.stale(self._state.nodes, rows):
             entries = sorted(self._entries(row))
@@ -90,25 +88,25 @@ class OccupantTable:
         """Yield position, importance and amounts of each pod on each device of a node."""
         state, matrix = self._state, self._matrix
         first = int(matrix.columns.first[row])
-        for held in state.reservations(state.nodes.name(row)):
-            pod = state.pod(held.uid)
-            if pod is None or not is_evictable(pod, held):
+        for reservation in state.reservations(state.nodes.name(row)):
+            pod = state.pod(reservation.uid)
+            if pod is None or not is_evictable(pod, reservation):
                 continue
-            priority, costless = _priorities(self._disruption.with_group_priority(pod), held)
+            priority, costless = _priorities(self._disruption.with_group_priority(pod), reservation)
             entry = *importance(pod, priority), costless
-            for device, amounts in held.charges_on(self._dialect, matrix, row):
+            for device, amounts in reservation.charges_on(self._dialect, matrix, row):
                 yield device - first, entry, amounts
 
 
 class RequestTable:
-    """What the pods on nodes request of these; those that may never be evicted are left out.
+    """What pods request of their nodes; pods that can never be evicted are left out.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     disruption
-        Tells by which priority pods end.
+        Tells the priority that counts for a pod's eviction.
     """
 
     def __init__(self, state: State, disruption: GroupDisruption) -> None:
@@ -117,24 +115,24 @@ class RequestTable:
         self._resources = 0
         self._segments = _Segments()
         self._priorities = Counter[int]()
-        """How many of the pods have each priority, as the columns have it."""
+        """Number of pods in the columns by priority."""
 
     def any_costless(self, rows: NDArray[np.int64]) -> bool:
-        """Tell whether a pod is known whose end costs nothing, once some node rows are up to date."""
+        """Update the given node rows; tell whether the table has a pod that costs nothing to evict."""
         self.refresh(rows)
         return self._priorities[NEVER_BELOW] > 0
 
     def priorities(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the priorities of the pods that are known, ascending, once some node rows are up to date.
+        """Update the given node rows; return the priorities of the pods in the table, ascending.
 
-        Those whose end costs nothing are left out.
+        Pods that cost nothing to evict are left out.
         """
         self.refresh(rows)
         known = (priority for priority, count in self._priorities.items() if count and priority != NEVER_BELOW)
         return np.array(sorted(known), dtype=np.int64)
 
     def refresh(self, rows: NDArray[np.int64]) -> PodRequests:
-        """Bring some node rows up to date; return the columns, which are valid until the next time."""
+        """Update the given node rows; return the columns, which are valid until the next call."""
         nodes = self._state.nodes
         if self._resources != len(nodes.resources.columns):
             self._resources = len(nodes.resources.columns)
@@ -142,20 +140,20 @@ class RequestTable:
             self._priorities.clear()
         segments = self._segments
         for row in segments.stale(nodes, rows):
-            there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
+            there = [(pod, reservation) for pod, reservation in self._pods(row) if is_evictable(pod, reservation)]
             self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
-            for number, (pod, held) in enumerate(there, start=segments.replace(row, len(there)).start):
+            for number, (pod, reservation) in enumerate(there, start=segments.replace(row, len(there)).start):
                 segments.columns[0][number], segments.columns[3][number] = _priorities(
-                    self._disruption.with_group_priority(pod), held
+                    self._disruption.with_group_priority(pod), reservation
                 )
                 segments.columns[1][number] = started(pod)
                 segments.columns[2][number] = 0
-                nodes.resources.charge_in(segments.columns[2][number], held.requests, held.pods, 1)
+                nodes.resources.charge_in(segments.columns[2][number], reservation.requests, reservation.pods, 1)
             self._priorities.update(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
         return PodRequests(segments.first, segments.last, *segments.columns)
 
     def _pods(self, row: int) -> Iterator[tuple[Pod, Reservation]]:
-        for held in self._state.reservations(self._state.nodes.name(row)):
-            pod = self._state.pod(held.uid)
+        for reservation in self._state.reservations(self._state.nodes.name(row)):
+            pod = self._state.pod(reservation.uid)
             if pod is not None:
-                yield pod, held
+                yield pod, reservation

@@ -1,6 +1,6 @@
-"""The order in which nodes are searched for victims: by what these cost at least.
+"""The order in which nodes are searched for victims: by a lower bound of their cost.
 
-Pods that end together are taken for single ones here: what is counted of them on one node is no more than they cost.
+Pods that end together are counted one by one here: the part of a unit on one node costs no more than the whole unit.
 """
 
 from __future__ import annotations
@@ -31,29 +31,27 @@ from vgpu_scheduler.kernels import (
 )
 from vgpu_scheduler.state import State
 
-__all__ = ["SearchOrder"]
-
 _NEVER: Final = -1
 _MOST_KEPT: Final = 32
-"""Of how many classes it is kept what victims cost at least; each takes 40 bytes per node."""
+"""Number of classes for which lower bounds are kept; each takes 40 bytes per node."""
 _ANYTHING: Final[Cost] = (0, NO_PRIORITY, 0, 0, -np.inf)
-"""Less than any victims cost."""
+"""Less than the cost of any victims."""
 
 
 class SearchOrder:
-    """Says in which order nodes are searched; what it learns of a class is computed anew only where nodes changed.
+    """Orders nodes for the search; the lower bounds of a class are updated only where nodes changed.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     disruption
-        Tells by which priority pods end.
+        Tells the priority that counts for a pod's eviction.
 
     Attributes
     ----------
     refusals
-        What nodes say when nobody of lower priority is there.
+        Why nodes reject a pod even without the pods of lower priority.
     """
 
     def __init__(self, state: State, disruption: GroupDisruption) -> None:
@@ -64,20 +62,20 @@ class SearchOrder:
         self._scratch: dict[int, SetScratch] = {}
 
     def by_level(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
-        """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
+        """Yield the nodes that may have victims with a lower bound of their cost, the cheapest first.
 
-        The second number of the cost is the priority up to which the end of all pods is enough, as far as the node
-        alone has a say, together with those whose end costs nothing.
+        The second number of the cost is the priority up to which evicting all pods suffices, together with the pods
+        that cost nothing, as far as only the node's own usage matters.
 
         Parameters
         ----------
         rows
-            Nodes that keep the pod away for whatever is in use of them, shape (n,).
+            Nodes that reject the pod because of their usage, shape (n,).
         """
         nodes = self._state.nodes
         kept = self._with_room_kept(rows)
         for row in kept:
-            yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
+            yield _ANYTHING, nodes.name(row)  # the room kept there may be open to the pod
         for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
             for number in np.lexsort((nodes.name_order[found.rows], -found.start, found.priority)).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
@@ -85,27 +83,27 @@ class SearchOrder:
                 yield least, nodes.name(int(found.rows[number]))
 
     def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
-        """Return those of some rows where room is kept for somebody, by name."""
+        """Return those of the rows where room is kept for any pod, by node name."""
         nodes, holds = self._state.nodes, self._state.holds
         kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
         return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.name_order[row])) if kept else []
 
     def by_cards(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
-        """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
+        """Yield the nodes that may have victims with a lower bound of their cost, the cheapest first.
 
-        Of equal costs the smallest name comes first.
+        Ties go to the smallest name.
 
         Parameters
         ----------
         preemptor
             A pod that takes one card.
         rows
-            The nodes where cards alone keep it away, shape (n,).
+            The nodes where only cards reject it, shape (n,).
         """
         nodes, kept = self._state.nodes, self._with_room_kept(rows)
         costs = self._costs(preemptor, rows)
         for row in kept:
-            yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
+            yield _ANYTHING, nodes.name(row)  # the room kept there may be open to the pod
         left = rows[costs.highest[rows] != NO_PRIORITY]
         left = left[~np.isin(left, kept)] if kept else left
         while left.size:
@@ -163,7 +161,7 @@ class SearchOrder:
 
 
 class _OfClass:
-    """What victims cost at least for the pods of one class and priority."""
+    """Lower bounds of the cost of victims for the pods of one class and priority."""
 
     def __init__(self, capacity: int, _layout: int) -> None:
         self.seen = np.full(capacity, _NEVER, dtype=np.int64)

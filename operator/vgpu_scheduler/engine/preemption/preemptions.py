@@ -1,4 +1,4 @@
-"""Preemption as a part of attempts: who gets the room of others, and that room is kept until they have left it."""
+"""Preemption within attempts: finds victims for pods, and keeps the victims' room for them until it is free."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
-from vgpu_scheduler.state import Phase, Reservation, RoomReservation, StateBeforeRollback
-
-__all__ = ["Preemptions"]
+from vgpu_scheduler.predicates import with_preemption
+from vgpu_scheduler.state import Phase, Reservation, RoomReservation, Savepoint
 
 
 class Preemptions:
-    """Keeps room for pods until others have left it, and knows for whom that is under way.
+    """Keeps room for pods until their victims have left, and tracks the preemptions under way.
 
     Parameters
     ----------
     algorithm, queue, policies
-        What it works with.
+        Collaborators.
     evaluator
-        Finds whose room a pod would get.
+        Finds victims.
     enabled
-        Whether anybody is evicted at all.
+        Whether pods are evicted at all.
 
     Attributes
     ----------
     enabled
-        The same.
+        As given.
     held_without_eviction
-        The pods for which room is kept that others leave by themselves, by UID, with the time since when it is.
+        Since when room is kept without evictions, by the UID of the pod for which it is kept.
     """
 
     def __init__(
@@ -58,16 +57,18 @@ class Preemptions:
         self._queue = queue
         self._policies = policies
         self._under_way: dict[str, Preemption] = {}
-        """By the UID of the pod that gets the room."""
+        """Preemptions by the UID of the preemptor."""
         self._consumed: dict[str, RoomReservation] = {}
-        """The room that pods were placed on which are not bound yet, by UID."""
+        """The kept room on which pods that are not bound yet were placed, by UID."""
+        self._begun: list[str] = []
+        """The pods whose preemptions the current attempt has begun."""
 
     # Questions -------------------------------------------------------------------------------------------------------
 
     def of(self, uid: str) -> Preemption | None:
-        """Return the preemption that is under way for a pod; None if there is none, or no more.
+        """Return the preemption that is under way for a pod; None if there is none.
 
-        For pods that get room together it is under way for all of them, or for none.
+        For pods that are placed together, it is under way for all of them or for none.
         """
         found = self._under_way.get(uid)
         return found if found is not None and all(map(self._is_kept, found.gang or (uid,))) else None
@@ -77,7 +78,7 @@ class Preemptions:
         return found is not None and hold is not None and hold.node == found.node
 
     def with_others(self, uid: str) -> Preemption | None:
-        """Return the same with the victims of all pods that get room together with it."""
+        """Return the preemption for a pod, with the victims of all pods that are placed together with it."""
         found = self.of(uid)
         if found is None or not found.gang:
             return found
@@ -85,59 +86,69 @@ class Preemptions:
         return replace(found, victims=tuple(victims))
 
     def under_way(self) -> list[tuple[str, Preemption]]:
-        """Return the preemptions that are under way, by the UID of the pod that gets the room."""
+        """Return the preemptions that are under way, by the UID of the preemptor."""
         return [(uid, found) for uid in sorted(self._under_way) if (found := self.of(uid)) is not None]
 
     @contextmanager
     def supposing(self) -> Iterator[None]:
-        """Have what is kept, begun and given up meanwhile be undone afterwards: a question changes nothing.
+        """Undo all changes of holds, preemptions and limits at the end of the context.
 
-        Placements that were assumed meanwhile must have been taken back by then.
+        Placements that were assumed in it must have been taken back by then.
         """
-        before, limits = StateBeforeRollback(self._state), self.evaluator.limits
+        before, limits = Savepoint(self._state), self.evaluator.limits
         under_way, decided = dict(self._under_way), limits.reserved()
-        held_without_eviction = dict(self.held_without_eviction)
+        held_without_eviction, begun = dict(self.held_without_eviction), list(self._begun)
         try:
             yield
         finally:
             before.restore()
+            self._begun = begun
             self._under_way, self.held_without_eviction = under_way, held_without_eviction
             limits.restore(decided)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
-    def post_filter(self, pod: Pod, decision: Decision, now: float) -> Decision:
-        """Return the decision about a pod that fits nowhere with what preemption does about it.
+    def begin_attempt(self) -> None:
+        """Note that an attempt begins, whose preemptions :meth:`abort_attempt` can take back."""
+        self._begun.clear()
 
-        Room that is found is kept for the pod from now on.
+    def abort_attempt(self) -> None:
+        """Take back the preemptions that the attempt has begun: nobody was told of them, so no victim is evicted."""
+        for uid in self._begun:
+            self.withdraw(uid)
+
+    def post_filter(self, pod: Pod, decision: Decision, now: float) -> Decision:
+        """Preempt others for a pod that fits nowhere, if possible; return its decision with the result.
+
+        The victims' room is kept for the pod from now on.
         """
         if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.NOT_READY}:
-            return decision  # what was kept for it, others have left perhaps: that is not given up for an error
+            return decision  # an error is no reason to give up room that victims may have left already
         may_preempt = self.enabled and self._policies.resolve(pod).preemption.may_preempt
         if decision.outcome is not Outcome.UNSCHEDULABLE or not may_preempt:
             self.stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
-            message = f"{decision.message} preemption: {TERMINATING}"
-            return replace(decision, message=message, equivalence=None, per_node=False)
+            message = with_preemption(decision.message, TERMINATING)
+            return replace(decision, message=message, equivalence=None, node_local=False)
         self.stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
-            message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
-            # Which pods run there, and for how long, is nothing that the version of a node tells.
+            message = with_preemption(decision.message, answer.reason) if answer.reason else decision.message
+            # Which pods run on a node, and for how long, is not part of its version.
             return replace(
                 decision,
                 message=message,
                 helped_by=decision.helped_by | answer.helped_by,
                 equivalence=answer.equivalence(decision.equivalence),
-                per_node=False,
-                again_at=answer.again_at,
+                node_local=False,
+                retry_at=answer.retry_at,
             )
         self.begin(pod, answer.preemption, now)
-        return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
+        return replace(decision, preemption=answer.preemption, equivalence=None, node_local=False)
 
     def stop(self, uid: str) -> None:
-        """Keep no room for a pod any more that others are evicted from; what they leave by themselves stays its."""
+        """End the preemption for a pod and give up its room; room that is kept without evictions stays."""
         if uid not in self.held_without_eviction:
             self.withdraw(uid)
 
@@ -145,9 +156,9 @@ class Preemptions:
         return self.of(uid) is not None and any(self.still_there(uid))
 
     def gang_waits(self, uids: Collection[str], needed: int) -> bool:
-        """Tell whether victims are still there of the preemption for so many of some pods.
+        """Tell whether the preemption for at least ``needed`` of the pods still waits for victims.
 
-        Not if one of them could not be placed on its room, once the victims have left.
+        False if one of the pods could not be placed on its room once the victims have left.
         """
         found = [preemption for uid in uids if (preemption := self.of(uid)) is not None]
         if len(found) < needed or not set(found[0].gang) <= set(uids):
@@ -160,20 +171,20 @@ class Preemptions:
         found = self.of(uid)
         if found is None:
             return []
-        held = ((victim, self._state.reservation(victim.uid)) for victim in found.victims)
-        return [victim for victim, there in held if there is not None and there.node == found.node]
+        reservations = ((victim, self._state.reservation(victim.uid)) for victim in found.victims)
+        return [victim for victim, there in reservations if there is not None and there.node == found.node]
 
     def still_there_for_gang(self, uid: str) -> list[Victim]:
-        """Return the same of all pods that get room together with one."""
+        """Return the remaining victims of all pods that are placed together with a pod."""
         found = self.of(uid)
         uids = () if found is None else found.gang or (uid,)
         return [victim for each in uids for victim in self.still_there(each)]
 
     def begin_gang(self, plan: GroupPlan, preemptions: Iterable[Preemption], priority: int, now: float) -> None:
-        """Keep the room for pods of a group of some priority, as it was planned."""
+        """Keep the planned room for pods of a group of the given priority."""
         for each, preemption in zip(plan.members, preemptions, strict=True):
             self.begin(each.pod, preemption, now, plan.leaving(preemption.node), priority)
-        if not plan.victims:  # what is kept for them is there
+        if not plan.victims:  # the room is free already
             self._activate(plan.members[0].pod, now)
 
     def begin(
@@ -184,7 +195,7 @@ class Preemptions:
         leaving: Iterable[str] | None = None,
         priority: int | None = None,
     ) -> None:
-        """Keep the room for a pod; who has less priority and waits for room there goes on waiting elsewhere."""
+        """Keep room for a pod; pods of lower priority for which room is kept on that node are decided anew."""
         priority = self._counted(pod).priority if priority is None else priority
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < priority:
@@ -194,20 +205,21 @@ class Preemptions:
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
         self._state.keep(self.room_for(pod, preemption.placement, leaving, priority))
         self._under_way[pod.uid] = preemption
-        self._state.wakes.events |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
+        self._begun.append(pod.uid)
+        self._state.pending_events.events |= self._state.nominations.placed(pod.uid)  # the hold replaces its nomination
         self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
     def room_for(
         self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None
     ) -> RoomReservation:
-        """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part.
+        """Return the reservation of room for a pod; cards that it takes only when idle are reserved whole.
 
         Parameters
         ----------
         leaving
             The UIDs of the pods that have to leave it.
         priority
-            Which ones are kept away: those of no higher priority; the one that counts for the pod without it.
+            Pods of no higher priority are kept away. By default the pod's priority for preemption.
         """
         claimed = self._algorithm.classes.claimed(pod)
         assert claimed is not None, f"pod {pod.key} was placed and is refused"
@@ -220,82 +232,80 @@ class Preemptions:
             }
             usage = replace(usage, charges={**usage.charges, **whole})
         uses = {placement.dialect: usage} if usage.charges else {}
-        reservation = Reservation(
-            pod.uid, pod.key, placement.node, Phase.KEPT, uses, pod.spec.requests, ports=pod.spec.host_ports
-        )
+        reservation = Reservation.of(pod, placement.node, Phase.KEPT, uses, pod.spec.requests)
         return RoomReservation(
             reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving)
         )
 
     def _counted(self, pod: Pod) -> Pod:
-        """Return a pod with the priority that counts where pods have others end."""
+        """Return a pod with the priority that counts for preemption."""
         return self.evaluator.disruption.with_group_priority(pod)
 
     def consume_hold(self, decision: Decision) -> None:
-        """Take in that a pod is about to be placed, perhaps on the room that is kept for it."""
+        """Note that a pod is about to be placed, perhaps on the room that is kept for it."""
         hold = self._state.holds.get(decision.uid)
         if hold is not None and decision.placement is not None and decision.placement.node == hold.node:
             self._consumed[decision.uid] = hold
 
     def not_consumed(self, uids: Iterable[str]) -> None:
-        """Take in that pods were not placed after all on the room that is kept for them."""
+        """Note that pods were not placed on their kept room after all."""
         for uid in uids:
             self._consumed.pop(uid, None)
 
     def bound(self, uid: str) -> None:
-        """Take in that a pod is bound: whatever happens now, its room is not kept again."""
+        """Note that a pod is bound, so that its room is not kept again."""
         self._consumed.pop(uid, None)
 
-    def unreserved(self, uid: str, given_back: Reservation | None) -> None:
-        """Keep again what a pod held that was placed on the room kept for it and could not be bound: others have left.
+    def unreserved(self, uid: str, released: Reservation | None) -> None:
+        """Keep room again for a pod that was placed on its kept room and could not be bound.
 
         Parameters
         ----------
-        given_back
-            What it held, perhaps on other cards of the node than were kept at first; None if it holds it still, or held
-            nothing. On another node nothing is kept.
+        released
+            Its former reservation, perhaps on other cards of the node than were kept at first; None if it still holds
+            it, or held nothing. On another node nothing is kept.
         """
         hold, pod = self._consumed.pop(uid, None), self._state.pod(uid)
-        if hold is None or pod is None or given_back is None or given_back.placement is None:
+        if hold is None or pod is None or released is None or released.placement is None:
             return
-        if hold.node == given_back.node and self._algorithm.classes.claimed(pod) is not None:
-            self._state.keep(self.room_for(pod, given_back.placement, ()))
+        if hold.node == released.node and self._algorithm.classes.claimed(pod) is not None:
+            self._state.keep(self.room_for(pod, released.placement, (), hold.priority))
 
     def placed(self, decision: Decision) -> None:
-        """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
+        """Note that a pod was placed: end its preemption, and that of pods whose room it took."""
         self.withdraw(decision.uid)
         for uid in decision.takes_room_of:
             self.withdraw_and_requeue(uid)
 
-    def on_victim_gone(self, kept_for: Iterable[str], now: float) -> None:
-        """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
-        for uid in kept_for:
+    def on_victim_gone(self, victim: str, now: float) -> None:
+        """Try at once the pods whose kept room is free now that a pod, by UID, may have left it."""
+        for uid in self._state.holds.beneficiaries_of(victim):
             pod, found = self._state.pod(uid), self.of(uid)
             has_all = found is not None and not self.still_there_for_gang(uid)
             if pod is not None and (has_all or uid in self.held_without_eviction):
                 self._activate(pod, now)
 
     def _activate(self, pod: Pod, now: float) -> None:
-        """Have a pod be tried at once, and all pods that are placed together with it."""
+        """Make a pod active; pods of its group are decided with it."""
         self._queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
 
     def forget(self, uid: str) -> None:
-        """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
+        """Note that a pod is gone: end its preemption, and forget it as a victim."""
         self.withdraw(uid)
         self._consumed.pop(uid, None)
         self.evaluator.forget(uid)
 
     def rules_of(self, uid: str) -> PreemptionRules:
-        """Return what is in force for a pod; nothing is allowed to one that is not known."""
+        """Return the preemption rules in effect for a pod; an unknown pod may not preempt."""
         pod = self._state.pod(uid)
         return NO_PREEMPTION if pod is None else self._policies.resolve(pod).preemption
 
     def evicted(self, victim: str) -> None:
-        """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
+        """Note that a victim was evicted: it counts towards the limits, even if the preemption is given up."""
         self.evaluator.limits.commit(victim)
 
     def forbids(self, uid: str, victim: Pod, now: float) -> str:
-        """Return why a pod must not end for another one any more, as policies and its node are now; empty if it may."""
+        """Return why a victim must no longer be evicted for a pod, by current policies and nodes; empty if it may."""
         pod, found = self._state.pod(uid), self.of(uid)
         if pod is None or found is None:
             return "the pod is gone" if pod is None else "no room is kept for the pod any more"
@@ -304,33 +314,33 @@ class Preemptions:
         return self.evaluator.forbids(pod, victim, now)
 
     def retry(self, uid: str, now: float, wait: float) -> None:
-        """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
+        """Give up a preemption that cannot be carried out, and try its pod again after ``wait`` seconds."""
         self.withdraw(uid)
         if uid in self._queue and self._state.reservation(uid) is None:
             self._queue.back_off(uid, now, wait)
 
     def withdraw(self, uid: str) -> None:
-        """Keep no room for a pod any more, nor for those that get it together with this one."""
+        """Give up the room kept for a pod, and for those that are placed together with it."""
         found = self._under_way.get(uid)
         for each in (uid,) if found is None else found.gang or (uid,):
             self._withdraw(each)
 
     def _withdraw(self, uid: str) -> None:
         self.held_without_eviction.pop(uid, None)
-        self._state.wakes.events |= self._state.give_up(uid)
+        self._state.pending_events.events |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:
             shared = {victim.uid for _, other in self.under_way() for victim in other.victims}
             self.evaluator.limits.release({victim.uid for victim in found.victims} - shared)
 
     def node_changed(self, node: str) -> None:
-        """Take in that a node is another: whom it does not take any more, whoever leaves, is decided anew."""
+        """Note that a node changed: pods that it would not take even without the victims are decided anew."""
         for hold in self._state.holds.on(node):
             if not self.can_be_placed_on(hold):
                 self.withdraw_and_requeue(hold.uid)
 
     def can_be_placed_on(self, hold: RoomReservation | None) -> bool:
-        """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
+        """Tell whether a pod could be placed on its kept room once the others have left."""
         pod = None if hold is None else self._state.pod(hold.uid)
         if hold is None or pod is None or not self.evaluator.might_help_on(pod, hold.node):
             return False
@@ -343,13 +353,13 @@ class Preemptions:
         return {device.uuid for device in self._state.devices_on(node, dialect) if device.in_service}
 
     def node_gone(self, node: str) -> None:
-        """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""
+        """Note that a node is gone: decide anew the pods with kept room there, or waiting for pods ending there."""
         for hold in self._state.holds.on(node):
             self.withdraw_and_requeue(hold.uid)
         nominated = sorted(self._state.nominations.on(node))
-        self._state.wakes.pods.update(dict.fromkeys(nominated, QueueEvent.ASSIGNED_POD_DELETE))
+        self._state.pending_events.pods.update(dict.fromkeys(nominated, QueueEvent.ASSIGNED_POD_DELETE))
 
     def withdraw_and_requeue(self, uid: str) -> None:
-        """Give up the room that is kept for a pod, and have the pod decided anew."""
+        """Give up the room kept for a pod, and decide the pod anew."""
         self.withdraw(uid)
-        self._state.wakes.pods[uid] = QueueEvent.ATTEMPT_FAILURE
+        self._state.pending_events.pods[uid] = QueueEvent.ATTEMPT_FAILURE

@@ -1,4 +1,4 @@
-"""What still keeps a pod from nodes once all pods of lower priority are gone there, for all nodes together."""
+"""Why nodes reject a pod even without all pods of lower priority, for all nodes at once."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.engine.preemption.victims import Preemptor
 from vgpu_scheduler.kernels import REASONS, stale_rows
-from vgpu_scheduler.predicates import RejectionCodes
+from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.predicates import Reason, RejectionCodes
 from vgpu_scheduler.state import State
-
-__all__ = ["PerClass", "Refusals"]
 
 _Kept = TypeVar("_Kept")
 
 _NEVER: Final = -1
 _BITS: Final = np.int64(1) << np.arange(REASONS, dtype=np.int64)
-"""One for each reason of cards."""
+"""One bit for each card reason."""
 _MOST_KEPT: Final = 32
-"""Of how many classes it is kept what nodes say; each takes 12 bytes per node."""
+"""Number of classes for which rejections are kept; each takes 12 bytes per node."""
 
 
 class PerClass(Generic[_Kept]):
-    """What is kept of the classes of pods, each with their priority, that were asked about last.
+    """A cache of values by class and priority of pods; the least recently used is evicted.
 
     Parameters
     ----------
     make
-        Makes it for nodes and devices that are numbered in some way.
+        Makes a value for a numbering of nodes and devices.
     most
-        Of how many classes it is kept.
+        Maximum number of values.
     """
 
     def __init__(self, make: Callable[..., _Kept], most: int) -> None:
@@ -46,7 +45,7 @@ class PerClass(Generic[_Kept]):
         self._kept: OrderedDict[tuple[NodePart, int], tuple[tuple[int, ...], _Kept]] = OrderedDict()
 
     def of(self, preemptor: Preemptor, *numbering: int) -> _Kept:
-        """Return what is kept for a pod; rows and devices that are numbered otherwise than before make it void."""
+        """Return the value for a pod; a changed numbering of rows or devices makes it void."""
         key = preemptor.node, preemptor.pod.priority
         entry = self._kept.pop(key, None)
         if entry is None or entry[0] != numbering:
@@ -58,7 +57,7 @@ class PerClass(Generic[_Kept]):
 
 
 class _OfClass:
-    """What nodes say to the pods of one class and priority."""
+    """The rejections of nodes for the pods of one class and priority."""
 
     def __init__(self, capacity: int) -> None:
         self.seen = np.full(capacity, _NEVER, dtype=np.int64)
@@ -66,16 +65,16 @@ class _OfClass:
 
 
 class Refusals:
-    """Says what single nodes say when nobody of lower priority is there; computed anew only where nodes changed.
+    """Says why nodes reject a pod even without the pods of lower priority; updated only where nodes changed.
 
-    Host ports, nominated pods and what depends on other nodes have no part in it.
+    Host ports, nominated pods and constraints that depend on other nodes are not considered.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     levels
-        Tells on which nodes a pod fits once others have ended.
+        Tells on which nodes a pod fits without others.
     """
 
     def __init__(self, state: State, levels: PriorityLevels) -> None:
@@ -85,27 +84,26 @@ class Refusals:
         self._no_victims = self._rejections.code(NO_VICTIMS_THERE)
         self._kept = PerClass(_OfClass, _MOST_KEPT)
 
-    def count(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> dict[str, int]:
-        """Count some nodes under each reason; a node counts once under each of its own.
+    def count(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> dict[Reason | CardReason, int]:
+        """Count nodes by reason; a node counts once under each of its reasons.
 
-        No victims are found where nobody of lower priority is, and where the pod would fit if all of these were gone:
-        not all of them may be evicted, or others have a say.
+        A node has no victims if it has no pod of lower priority, or if the pod would fit without all of these: then
+        some of them may not be evicted, or other constraints matter.
 
         Parameters
         ----------
         rows
-            Node rows on which victims were searched and not found, shape (n,).
+            Node rows on which victims were searched for and not found, shape (n,).
         """
         kept = self._kept.of(preemptor, self._state.nodes.capacity)
         stale = np.empty_like(rows)
         count = stale_rows(rows, self._state.nodes.holders_version, kept.seen, stale)
         if count:
             kept.codes[stale[:count]] = self._codes(preemptor, stale[:count])
-        counts = self._rejections.count(kept.codes[rows])
-        return {reason.text: found for reason, found in counts.items()}
+        return self._rejections.count(kept.codes[rows])
 
     def _codes(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the code of what each of some nodes says; shape (n,)."""
+        """Return the rejection code of each node, shape (n,)."""
         codes = np.full(rows.shape[0], self._no_victims, dtype=np.int32)
         crowded = np.flatnonzero(self._levels.any_lower(preemptor, rows))
         if not crowded.size:

@@ -1,4 +1,4 @@
-"""Which nodes a pod could get by having pods of lower priority end there, and which of these costs least."""
+"""On which nodes a pod would fit if pods of lower priority were evicted, and which of these nodes costs least."""
 
 from __future__ import annotations
 
@@ -24,39 +24,37 @@ from vgpu_scheduler.engine.preemption.possible import PossibleVictims
 from vgpu_scheduler.engine.preemption.victims import Preemptor, ReprieveTarget, Unit, Victims, pods_of, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.model import CardReason, RejectionReason
 from vgpu_scheduler.predicates import Rejection, RejectionCodes
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["BY_PREEMPTION", "TERMINATING", "VictimSearch", "ineligible"]
-
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _MOST_LOOKED_AT: Final = 128
-"""Nodes that are asked about one by one, at most, however many of them turn out to have protected pods."""
+"""Maximum number of nodes that are tried one by one, however many of them turn out to have protected pods."""
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
-"""Why pods end that were chosen as victims."""
+"""The reasons in the disruption condition of pods that were chosen as victims."""
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
-"""What is said, as kube-scheduler does, of a pod that others are ending for already."""
+"""kube-scheduler's message about a pod whose victims are still terminating."""
 
 
 def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
-    """Return why a pod may not have others end for it now; empty if it may.
+    """Return why a pod may not preempt others now; empty if it may.
 
     Parameters
     ----------
     found
-        What the filters say of the nodes; None if nothing is known of that.
+        The pod's filter results; None if unknown.
     """
     if pod.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     node = pod.nominated_node_name
     row = state.nodes.row(node)
-    if row is None:  # nominated to none, or to one that is gone: what ends there is not waited for
+    if row is None:  # not nominated, or to a node that is gone: terminating pods there do not matter
         return ""
     rejection = None if found is None else found.rejection(row)
     if rejection is not None and not rejection.resolvable:
         return ""
-    there = (state.pod(held.uid) for held in state.reservations(node))
+    there = (state.pod(reservation.uid) for reservation in state.reservations(node))
     lower = (each for each in there if each and each.priority < pod.priority)
     if any(each.deleting and each.disruption in BY_PREEMPTION for each in lower):
         return TERMINATING
@@ -64,12 +62,12 @@ def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
 
 
 class VictimSearch:
-    """Searches the pods that would have to end for others.
+    """Searches for victims for pods.
 
     Parameters
     ----------
     state
-        What is known.
+        The cluster's state.
     nominated
         Filters nodes beside the pods that are nominated to them.
     budgets
@@ -77,12 +75,12 @@ class VictimSearch:
     may_end
         Tells whether a pod of lower priority may be a victim.
     exceed
-        Whether victims may end against their disruption budgets; then those that end already count, as they do with
+        Whether victims may violate their disruption budgets; then terminating pods count as victims, as with
         kube-scheduler.
     within_limits
         Tells whether so many pods may be evicted now.
     disruption
-        Tells which pods end together, and by which priority; each by itself and by its own without it.
+        Tells which pods end together, and by which priority; without it each pod ends alone and by its own.
     """
 
     def __init__(
@@ -104,17 +102,17 @@ class VictimSearch:
         self._possible = PossibleVictims(state, budgets, may_end, disruption or GroupDisruption(state), exceed=exceed)
 
     def helpful_rows(self, preemptor: Preemptor, found: Filtered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows on which the end of pods might help.
+        """Return the rows on which preemption might help.
 
         Parameters
         ----------
         found
-            What the filters of the pod say; the columns of its node part are up to date.
+            The filter results of the pod; the columns of its node part are up to date.
 
         Returns
         -------
         tuple
-            Those that a filter rejects, and those that pass all filters and are short of cards.
+            The rows that a filter rejects, and the rows that pass all filters and are short of cards.
         """
         rejected, passing = found.resolvable()
         is_short = np.asarray(preemptor.node.fit.counts[:, _RESOLVABLE].any(axis=1))
@@ -123,18 +121,18 @@ class VictimSearch:
     def best(
         self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder
     ) -> CheapestVictims:
-        """Search the victims that cost least; nodes on which none can cost less are left out.
+        """Search the victims of least cost; nodes that cannot cost less than the best so far are skipped.
 
-        Where more is short than a card, at most so many nodes are compared as :class:`.CandidateComparison` says are
-        enough: those first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or
-        a tenth of all. As many are compared where nobody has to be evicted.
+        Where more than one card is short, the number of compared nodes is limited (:class:`.CandidateComparison`): the
+        nodes where the lowest priorities suffice come first, then by name. kube-scheduler compares a hundred, or a
+        tenth of all nodes. The same limit applies where no pod has to be evicted.
 
         Parameters
         ----------
         closed
-            Nodes where the pod would not be served.
+            Nodes that are closed to the pod.
         order
-            Says in which order nodes are looked at.
+            The order in which nodes are searched.
         """
         (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
         seen = CandidateComparison(budgets, self._within_limits, exceed=self._exceed)
@@ -155,13 +153,13 @@ class VictimSearch:
     def on_node(
         self, preemptor: Preemptor, node: str, budgets: Sequence[DisruptionBudget], up_to: int | None = None
     ) -> Victims | Rejection | None:
-        """Return the victims on a node, why there are none, or None if the pod fits there as it is.
+        """Return the victims on a node, or why there are none; None if the pod fits there without victims.
 
         Parameters
         ----------
         up_to
-            The priority up to which the end of all pods is known to be enough, budgets and policies aside: none above
-            it has to end then, and there is less to ask.
+            The priority up to which evicting all pods is known to suffice (budgets and policies aside): no pod above it
+            has to be evicted, which shortens the search.
         """
         lower = self._possible.on_node(preemptor.pod, node)
         free = self._possible.costing_nothing(lower)
@@ -182,16 +180,16 @@ class VictimSearch:
 
     def refusals(
         self, preemptor: Preemptor, found: Filtered, best: CheapestVictims, order: SearchOrder
-    ) -> dict[str, int]:
-        """Count the nodes under each reason why nobody's end helps there, as kube-scheduler says it of each.
+    ) -> Mapping[RejectionReason, int]:
+        """Count the nodes by the reason why preemption does not help there, in kube-scheduler's words.
 
-        Those are asked one by one that were when victims were searched, and those of which more has a say than what is
-        in use there; of these, at most as many as are looked at in a search.
+        Nodes are evaluated one by one if the search tried them, or if nominated pods or host ports matter there; of the
+        latter at most as many as a search tries.
 
         Parameters
         ----------
         best
-            What a search found: no victims.
+            The result of a search that found no victims.
         """
         nodes, rows = self._state.nodes, np.concatenate(self.helpful_rows(preemptor, found))
         said = dict(best.compared.rejections)
@@ -199,15 +197,15 @@ class VictimSearch:
             (node, self._refusal(preemptor, node)) for node in self._with_nominated_pods_or_ports(preemptor, rows, said)
         )
         asked = [row for name in said if (row := nodes.row(name)) is not None]
-        counts = Counter(order.refusals.count(preemptor, rows[~np.isin(rows, asked)]))
-        counts.update(text for rejection in said.values() for text in rejection.texts)
-        counts[NOT_HELPFUL.text] = len(nodes) - int(rows.size)
+        counts: Counter[RejectionReason] = Counter(order.refusals.count(preemptor, rows[~np.isin(rows, asked)]))
+        counts.update(reason for rejection in said.values() for reason in rejection.reasons)
+        counts[NOT_HELPFUL] = len(nodes) - int(rows.size)
         return counts
 
     def _with_nominated_pods_or_ports(
         self, preemptor: Preemptor, rows: NDArray[np.int64], asked: Collection[str]
     ) -> list[str]:
-        """Return nodes on which nominated pods count, or host ports do, and that were not asked."""
+        """Return nodes that were not evaluated and where nominated pods or host ports matter."""
         nodes, nominations = self._state.nodes, self._state.nominations
         if preemptor.pod.spec.host_ports:
             names: Iterable[str] = map(nodes.name, rows.tolist())
@@ -217,16 +215,16 @@ class VictimSearch:
         return list(islice((name for name in names if name not in asked), _MOST_LOOKED_AT))
 
     def _refusal(self, preemptor: Preemptor, node: str) -> Rejection:
-        """Return why the end of all pods that may end on a node does not help."""
+        """Return why evicting all possible victims on a node does not help."""
         lower = self._possible.on_node(preemptor.pod, node)
         return (self.rejection(preemptor, node, pods_of(lower)) if lower else None) or NO_VICTIMS_THERE
 
     def best_with_terminating_pods(
         self, preemptor: Preemptor, node: str, ending: Sequence[Pod]
     ) -> Victims | Rejection | None:
-        """Return whose room a pod needs on a node where some pods end already; no others, if these are enough.
+        """Return the victims on a node where some pods are terminating already; only these if they are enough.
 
-        Else others on the same cards come before those on other cards: what ends already is to be of use.
+        Otherwise other pods on the same cards are preferred to pods on other cards, so that the freed room is used.
         """
         end: list[Unit] = [(pod,) for pod in ending]
         found = self._reprieved(preemptor, node, end, ())
@@ -239,12 +237,12 @@ class VictimSearch:
         return self._reprieved(preemptor, node, [*end, *others], self._budgets(), {**ends, **beside, **free})
 
     def left_behind(self, preemptor: Preemptor, ending: Iterable[Pod]) -> list[Pod]:
-        """Return the pods that have to end, too, as others of their groups end already, and these end whole."""
+        """Return the other pods of groups that are disrupted as a whole and of which some pods end already."""
         return self._possible.left_behind(preemptor.pod, ending)
 
     def _cards_of(self, pod: Pod) -> set[str]:
-        held = self._state.reservation(pod.uid)
-        return set() if held is None else {uuid for usage in held.uses.values() for uuid in usage.charges}
+        reservation = self._state.reservation(pod.uid)
+        return set() if reservation is None else {uuid for usage in reservation.uses.values() for uuid in usage.charges}
 
     def _reprieved(
         self,
@@ -254,7 +252,7 @@ class VictimSearch:
         budgets: Sequence[DisruptionBudget],
         rounds: Mapping[str, int] | None = None,
     ) -> Victims | Rejection | None:
-        """Return whom of some pods of a node nobody can reprieve."""
+        """Return the victims of a node that remain after reprieving as many of the given pods as possible."""
         rejection = self.rejection(preemptor, node, pods_of(lower))
         if rejection is not None:
             return rejection
@@ -267,7 +265,7 @@ class VictimSearch:
         return reprieve(node, lower, budgets, room, rounds, unbound, counts_terminating=self._exceed)
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
-        """Tell whether nothing but what is in use of a node has a say about a pod there."""
+        """Tell whether only the usage of a node itself decides whether a pod fits there."""
         state = self._state
         return (
             preemptor.pod_class.cluster is None
@@ -277,12 +275,12 @@ class VictimSearch:
         )
 
     def rejection(self, preemptor: Preemptor, node: str, gone: Collection[Pod]) -> Rejection | None:
-        """Return why a node does not let a pod pass once some pods there are gone; None if it does."""
+        """Return why a node rejects a pod once the given pods are gone; None if it does not."""
         state, row = self._state, self._state.nodes.row(node)
         assert row is not None
-        held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
-        here = [there for there in held if there.node == node]
-        elsewhere = [there for there in held if there.node != node]
+        reservations = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
+        here = [there for there in reservations if there.node == node]
+        elsewhere = [there for there in reservations if there.node != node]
         without, added = state.adjustment_if_gone(node, here, self._open_to(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
@@ -303,7 +301,7 @@ class VictimSearch:
     def _on_cards(
         self, preemptor: Preemptor, node: str, lower: Sequence[Unit], budgets: Sequence[DisruptionBudget]
     ) -> Victims | None:
-        """Return the victims of least cost where the cards of a node alone keep a pod away that takes one of them."""
+        """Return the cheapest victims where only the cards of a node reject a pod that takes one card."""
         state, row, allocator = self._state, self._state.nodes.row(node), preemptor.node.allocator
         assert row is not None
         if allocator is None or not allocator.takes_one_card:
@@ -311,11 +309,11 @@ class VictimSearch:
         room = self._open_to(preemptor, node)
         kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
         free = self._possible.costing_nothing(lower)
-        held = (state.reservation(pod.uid) for pod in pods_of(free.values()))
-        gone = [there for there in held if there is not None and there.node == node]
+        reservations = (state.reservation(pod.uid) for pod in pods_of(free.values()))
+        gone = [there for there in reservations if there is not None and there.node == node]
         without, added = state.adjustment_if_gone(node, gone, room)
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
-            return None  # others count on some of these: what the end of one frees depends on who ends with it
+            return None  # holds count on some of these pods: what one frees depends on which others end with it
         now = preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without))
         if now.feasible[row] or now.rejected[row] != RejectionCodes.PASSES:
             return None
@@ -332,7 +330,7 @@ class VictimSearch:
 
 
 class _NodeAlone:
-    """A node from which pods are gone, of which nothing but what is in use of it has a say."""
+    """A node without some pods, where only the usage of the node itself matters."""
 
     def __init__(self, state: State, preemptor: Preemptor, node: str, gone: Sequence[Unit]) -> None:
         row = state.nodes.row(node)
@@ -341,11 +339,15 @@ class _NodeAlone:
         self._node = preemptor.node
         self._row = row
         known = (state.reservation(pod.uid) for pod in pods_of(gone))
-        self._held = {held.uid: held for held in known if held is not None and held.node == node}
+        self._held = {
+            reservation.uid: reservation
+            for reservation in known
+            if reservation is not None and reservation.node == node
+        }
         self._in_use = state.node_usage_if.on(row, list(self._held.values()))
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
+        """Put pods back, unless the preemptor would not fit then; see :class:`.ReprieveTarget`."""
         there = [self._held[pod.uid] for pod in unit if pod.uid in self._held]
         self._charge(there, 1)
         fits = bool(self._node.if_in_use(self._state, self._row, self._in_use).feasible[self._row])
@@ -354,12 +356,12 @@ class _NodeAlone:
         return fits
 
     def _charge(self, there: Iterable[Reservation], sign: int) -> None:
-        for held in there:
-            self._state.node_usage_if.charge(self._in_use, self._row, held, sign)
+        for reservation in there:
+            self._state.node_usage_if.charge(self._in_use, self._row, reservation, sign)
 
 
 class _NodeAmongOthers:
-    """A node from which pods are gone; who is on others has a say, too."""
+    """A node without some pods, where pods on other nodes matter, too."""
 
     def __init__(self, search: VictimSearch, preemptor: Preemptor, node: str, gone: Sequence[Unit]) -> None:
         self._search = search
@@ -368,7 +370,7 @@ class _NodeAmongOthers:
         self._gone = list(gone)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
+        """Put pods back, unless the preemptor would not fit then; see :class:`.ReprieveTarget`."""
         left = [other for other in self._gone if other is not unit]
         fits = self._search.rejection(self._preemptor, self._node, pods_of(left)) is None
         if fits:

@@ -1,8 +1,8 @@
-"""The pods of one node that would have to end for another one, and what that costs: kube-scheduler's rules.
+"""The victims on one node that make room for a pod, and what they cost, by kube-scheduler's rules.
 
-All of lower priority are taken off first. If the pod fits then, as many as possible are *reprieved*: given their place
-back, those whose end would violate a disruption budget first, each of them by importance. Pods of a group that ends
-whole are reprieved together, or not at all; what their end costs counts on whichever nodes they are.
+First all pods of lower priority are removed. If the pod then fits, as many of them as possible are *reprieved* (put
+back): those whose eviction would violate a disruption budget first, then by importance. Pods of a group that is
+disrupted as a whole are reprieved together or not at all; their cost counts whichever nodes they are on.
 """
 
 from __future__ import annotations
@@ -19,50 +19,30 @@ from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.state import Phase, Reservation, State
 
-__all__ = [
-    "GIVEN_UP_AFTER",
-    "NOTHING",
-    "OVERDUE_AFTER",
-    "Cost",
-    "Preemptor",
-    "ReprieveTarget",
-    "Unit",
-    "Victims",
-    "assumed_only",
-    "by_importance",
-    "costs_nothing",
-    "importance",
-    "pods_of",
-    "reprieve",
-    "started",
-    "units_by_importance",
-    "waits_to_be_bound",
-]
-
 OVERDUE_AFTER: Final = 30.0
-"""Seconds after its grace period from which on a victim is overdue."""
+"""A victim is overdue when it has not ended so many seconds after its grace period."""
 GIVEN_UP_AFTER: Final = 120.0
-"""Seconds after its grace period from which on nobody waits for a victim any more."""
+"""A victim is not waited for any more when it has not ended so many seconds after its grace period."""
 
 Cost = tuple[int, int, int, int, float]
-"""What victims cost; see :attr:`Victims.cost`."""
+"""The cost of victims; see :attr:`Victims.cost`."""
 NOTHING: Final[Cost] = (0, LOWEST_PRIORITY, 0, 0, -math.inf)
-"""What victims cost of which none has to be evicted."""
+"""The cost of victims none of which has to be evicted."""
 Unit = tuple[Pod, ...]
-"""Pods that end together: one, or all of a group that ends whole.
+"""Pods that end together: one pod, or all pods of a group that is disrupted as a whole.
 
-The most important one is the first; those that only wait to be bound come after all others.
+The most important pod is the first; assumed pods that are not bound yet come after all others.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Preemptor:
-    """A pod that fits nowhere and may have others end.
+    """A pod that fits nowhere and may preempt others.
 
     Attributes
     ----------
     pod
-        The pod, with the priority that counts.
+        The pod, with the priority that counts for preemption.
     pod_class
         Its class.
     """
@@ -72,7 +52,7 @@ class Preemptor:
 
     @property
     def node(self) -> NodePart:
-        """What it asks of single nodes."""
+        """The node part of its class."""
         return self.pod_class.node
 
     @property
@@ -83,19 +63,18 @@ class Preemptor:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods that would have to end so that another one gets a node.
+    """The pods that would have to end so that another pod gets a node.
 
     Attributes
     ----------
     pods
-        At least one, the most important first, but that those of a group which ends whole follow each other; these may
-        be on other nodes, too.
+        At least one, the most important first; pods of one unit follow each other, and may be on other nodes, too.
     violations
-        How many of them end against a disruption budget.
+        How many of them violate a disruption budget.
     unbound
-        The UIDs of those that only wait to be bound: they give their places back, and cost nothing.
+        The UIDs of assumed pods that are not bound yet: they give their places back, and cost nothing.
     counts_terminating
-        Whether those that end already cost what others do, as with kube-scheduler; else they cost nothing.
+        Whether terminating pods cost as much as others, as with kube-scheduler; else they cost nothing.
     """
 
     node: str
@@ -106,20 +85,20 @@ class Victims:
 
     @property
     def evicted(self) -> list[Pod]:
-        """Those that have to be evicted, the most important first."""
+        """The pods that have to be evicted, the most important first."""
         return [pod for pod in self.pods if pod.uid not in self.unbound and not pod.deleting]
 
     @property
     def counted(self) -> list[Pod]:
-        """Those that cost something, the most important first."""
+        """The pods that cost something, the most important first."""
         return [pod for pod in self.pods if pod.uid not in self.unbound] if self.counts_terminating else self.evicted
 
     @property
     def cost(self) -> Cost:
-        """What is compared among nodes, the smallest first.
+        """The cost by which nodes are compared; the smallest wins.
 
-        Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of
-        the pods of the highest priority.
+        Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start
+        among the pods of the highest priority.
         """
         counted = self.counted
         if not counted:
@@ -130,8 +109,8 @@ class Victims:
         return self.violations, highest, total, len(counted), -earliest
 
     @property
-    def given_back(self) -> tuple[int, ...]:
-        """What is compared where costs are equal: whose places are given back; empty, the least, if nobody's are."""
+    def unbound_cost(self) -> tuple[int, ...]:
+        """The tie-breaker for equal costs: highest priority, sum and number of unbound pods; empty if none."""
         priorities = [pod.priority for pod in self.pods if pod.uid in self.unbound]
         if not priorities:
             return ()
@@ -139,36 +118,36 @@ class Victims:
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods by priority, of the same by the time for which they run, the most important first."""
+    """Return pods by importance, the most important first: by priority, then by how long they have run."""
     return sorted(pods, key=importance)
 
 
 def importance(pod: Pod, priority: int | None = None) -> tuple[int, float, str]:
-    """Return what pods are ordered by of which some may have to end, the most important first; all orders agree in it.
+    """Return the sort key of a pod's importance, the most important first. All orders of possible victims use it.
 
     Parameters
     ----------
     priority
-        Another priority that counts than its own.
+        A priority to use instead of the pod's own.
     """
     return -(pod.priority if priority is None else priority), started(pod), pod.key
 
 
 def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
-    """Return what ends together by the most important pod of each, the most important first."""
+    """Return units by the importance of their most important pods, the most important first."""
     return sorted(units, key=lambda unit: importance(unit[0]))
 
 
 def pods_of(units: Iterable[Unit]) -> tuple[Pod, ...]:
-    """Return the pods of what ends together, in the same order."""
+    """Return the pods of units, in the same order."""
     return tuple(chain.from_iterable(units))
 
 
 class ReprieveTarget(Protocol):
-    """A node, or a card, from which some pods are gone, for a pod that is to fit there."""
+    """A node, or a card, without some pods; another pod is to fit there."""
 
     def put_back(self, unit: Unit) -> bool:
-        """Put one, or several, back; tell whether the other pod fits still. If it does not, these are gone again."""
+        """Put the pods of a unit back if the other pod still fits; return whether it does."""
 
 
 def reprieve(
@@ -181,22 +160,22 @@ def reprieve(
     *,
     counts_terminating: bool = False,
 ) -> Victims | None:
-    """Return the victims of a node on which a pod fits once all of lower priority are gone; None if none need go.
+    """Return the victims on a node where a pod fits without all ``lower`` pods; None if all can be reprieved.
 
     Parameters
     ----------
     lower
-        The pods that may end.
+        The units that may be evicted.
     room
         The node without all of them.
     rounds
-        In which round pods are given back, by the UID of the first that ends with each, those first that are not named;
-        in each as is said above.
+        In which round a unit is reprieved, by the UID of its first pod; 0 by default, and low rounds come first. Within
+        a round, the order is that of the module's description.
     unbound
-        The UIDs of those that only wait to be bound: they are the last in their round, and violate no budget.
+        The UIDs of assumed pods that are not bound yet: they come last in their round, and violate no budget.
     counts_terminating
-        Whether those that end already are treated as all others, as by kube-scheduler; else they are the last before
-        those that wait to be bound, and violate no budget.
+        Whether terminating pods are treated as all others, as by kube-scheduler; else they come last but for unbound
+        pods, and violate no budget.
     """
     gone, rounds = units_by_importance(lower), rounds or {}
     ending = {pod.uid for pod in pods_of(gone) if pod.deleting and not counts_terminating}
@@ -220,22 +199,24 @@ def reprieve(
     return Victims(node, victims, violations, waiting, counts_terminating)
 
 
-def waits_to_be_bound(pod: Pod, held: Reservation) -> bool:
-    """Tell whether a pod that holds something was placed here and is not bound yet, as far as is known."""
-    return held.phase is Phase.ASSUMED and not pod.node_name
+def waits_to_be_bound(pod: Pod, reservation: Reservation) -> bool:
+    """Tell whether a pod with a reservation was assumed and is not known to be bound."""
+    return reservation.phase is Phase.ASSUMED and not pod.node_name
 
 
 def assumed_only(state: State, pods: Iterable[Pod]) -> frozenset[str]:
-    """Return which of some pods only wait to be bound, by UID."""
+    """Return the UIDs of those of the pods that are assumed and not bound yet."""
     there = ((pod, state.reservation(pod.uid)) for pod in pods)
-    return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
+    return frozenset(
+        pod.uid for pod, reservation in there if reservation is not None and waits_to_be_bound(pod, reservation)
+    )
 
 
-def costs_nothing(pod: Pod, held: Reservation) -> bool:
-    """Tell whether nobody has to evict a pod so that it leaves: it ends already, or only waits to be bound."""
-    return pod.deleting or waits_to_be_bound(pod, held)
+def costs_nothing(pod: Pod, reservation: Reservation) -> bool:
+    """Tell whether a pod leaves without eviction: it is terminating, or assumed and not bound yet."""
+    return pod.deleting or waits_to_be_bound(pod, reservation)
 
 
 def started(pod: Pod) -> float:
-    """Return when a pod was started; one that was not is younger than all that were."""
+    """Return when a pod was started; infinity, as the youngest, for a pod that was not."""
     return math.inf if pod.start_time is None else pod.start_time

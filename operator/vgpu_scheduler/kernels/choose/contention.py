@@ -1,4 +1,4 @@
-"""Cards on which an online pod finds least contention: MetaX's shares with an application class."""
+"""Choice of cards with the least contention for an online pod: MetaX's shares with an application class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 def choose_least_contended(
     columns: DeviceColumns, _request: Request, scratch: Scratch, _here: CardClaim, found: int
 ) -> int:
-    """Sort the candidates, stably, by what their occupants take from an online pod; see :mod:`kernels.choose`."""
+    """Sort the candidates, stably, by the contention of their occupants; see :mod:`kernels.choose`."""
     device, chosen = scratch.candidates.device, scratch.chosen
     for number in range(found):
         place = number
@@ -27,7 +27,7 @@ def choose_least_contended(
 
 @kernel
 def score_contention(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
-    """Return how little contention there is on the cards of a claim; 0 at best."""
+    """Return the negated contention on the cards of a claim; 0 is best."""
     total = 0
     for i in range(request.claims.wanted[here.claim]):
         total += contention(columns, scratch.picks[here.claim, i])

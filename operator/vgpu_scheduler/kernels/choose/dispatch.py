@@ -1,6 +1,6 @@
-"""The one place that knows every way of choosing: a new one is a file beside this one and a line in each chain.
+"""Dispatch over all ways of choosing: a new one is a file beside this one and a line in each ``if`` chain.
 
-Chains, not tables: numba compiles a call of a function that it finds in a table badly.
+There are no function tables, because numba compiles calls through them badly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONTENTION, _ZONE = int(Selection.CONTENTION), int(Selection.ZONE)
 
 @kernel
 def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Choose among the candidates as the claim has it; see :mod:`kernels.choose`."""
+    """Choose among the candidates by the claim's selection; see :mod:`kernels.choose`."""
     selection = request.rules.selection[here.claim]
     if selection == _LINKED:
         kept = choose_linked(columns, request, scratch, here, found)
@@ -50,7 +50,7 @@ def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: Car
 
 @kernel
 def score_choice(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
-    """Return how good the cards of a claim are, on the scale of the way in which they were chosen."""
+    """Return the score of a claim's cards by the claim's selection."""
     selection = request.rules.selection[here.claim]
     if selection == _HALVES:
         return score_halves(columns, request, scratch, here)
@@ -63,5 +63,5 @@ def score_choice(columns: DeviceColumns, request: Request, scratch: Scratch, her
 
 @kernel
 def is_strict(selection: int) -> bool:
-    """Tell whether cards that were chosen in a way belong together, so that no others can stand in for them."""
+    """Tell whether a selection forbids replacing chosen cards by others, because they belong together."""
     return selection in (_PAIRS, _RUN, _HALVES)

@@ -1,4 +1,4 @@
-"""The first candidates, in the order in which they were tried."""
+"""Choose the first candidates, in the order in which they were tried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch
 
 @kernel
 def choose_first(_columns: DeviceColumns, _request: Request, scratch: Scratch, _here: CardClaim, found: int) -> int:
-    """Leave the candidates as they come; see :mod:`kernels.choose`."""
+    """Keep the order of the candidates; see :mod:`kernels.choose`."""
     for number in range(found):
         scratch.chosen[number] = number
     return found

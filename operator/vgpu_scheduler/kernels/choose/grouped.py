@@ -1,4 +1,4 @@
-"""Cards of one group, as far as possible: of one network (Ascend), or parts of one card (Vastai)."""
+"""Choice of cards from as few groups as possible: one network (Ascend), or parts of one card (Vastai)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TAKEN, _LEFT = 1, 0
 
 @kernel
 def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take the candidates of the largest group first, then those of the next; see :mod:`kernels.choose`.
+    """Take the candidates of the largest group first, then those of the next one; see :mod:`kernels.choose`.
 
-    Of groups with equally many candidates the one comes first whose first candidate does.
+    Ties go to the group whose first candidate comes first.
     """
     if found <= request.claims.wanted[here.claim]:
         return choose_first(columns, request, scratch, here, found)
@@ -36,7 +36,7 @@ def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, h
 
 @kernel
 def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
-    """Return the group that most of the candidates are of which are left."""
+    """Return the group with the most remaining candidates."""
     device, state = scratch.candidates.device, scratch.spare
     largest, most = NO_GROUP, 0
     for number in range(found):
@@ -53,7 +53,7 @@ def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
 
 @kernel
 def score_group(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
-    """Return the part of a claim's cards that is of one group, the largest such part; 0 if any is in no group."""
+    """Return the largest fraction of a claim's cards in one group; 0 if any card is in no group."""
     wanted, picks = request.claims.wanted[here.claim], scratch.picks[here.claim]
     most = 0
     for i in range(wanted):

@@ -1,6 +1,6 @@
-"""Kunlunxin's servers: two halves of four cards, of which those with the same place are linked across.
+"""Choice for Kunlunxin's servers: two halves of four cards; cards at the same position are linked across.
 
-The tables are HAMi's. Cards are taken of the half that has fewest to spare, so that whole halves stay free.
+The tables are HAMi's. Cards are taken from the half with the fewest free cards, so that whole halves stay free.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SERVER = 2 * _HALF
 _LEFT, _RIGHT, _NEITHER = 0, 1, -1
 _IDLE = int(Check.IDLE)
 _RANK_FOR_ONE = (4, 0, 2, 1, 3)
-"""How well a half suits where one card is asked for, by its number of free cards: 1, 3, 2, 4."""
+"""Rank of a half for one card, by its number of free cards; the order of preference is 1, 3, 2, 4."""
 _PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
-"""Places in a half of two cards that are taken with those across from them, the best first."""
+"""Positions in a half of two cards that are taken with their linked cards in the other half, the best first."""
 _FRAGMENTS = (1, 2, 1, 1, 0)
-"""Into how many fragments the free cards of a half fall, by how many cards are in use."""
+"""Number of fragments of the free cards of a half, by its number of cards in use."""
 _SCORES = (3.0, 2.0, 1.0, 0.0)
-"""The score of a choice that leaves one fragment less, as many, one more, two more."""
+"""The score of a choice that leaves one fragment fewer, as many, one more, two more."""
 _OTHER_SCORE = 1.0
 _NOT_TOLD = (
     reasons.NOT_HEALTHY,
@@ -38,9 +38,9 @@ _NOT_TOLD = (
 
 @kernel
 def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take 1, 2, 4 or 8 cards: of one half, else linked across, or all there are; see :mod:`kernels.choose`.
+    """Take 1, 2, 4 or 8 cards: from one half, else linked across the halves, or all; see :mod:`kernels.choose`.
 
-    The candidates are taken from the last one on: HAMi's Fit for these cards walks the sorted list the other way round.
+    The candidates are taken in reverse, because HAMi's Fit for these cards walks the sorted list in reverse.
     """
     wanted, free = request.claims.wanted[here.claim], scratch.spare[:found]
     on_left = 0
@@ -66,7 +66,7 @@ def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, he
 
 @kernel
 def _best_half(left: int, right: int, wanted: int) -> int:
-    """Return the half whose free cards suit best, of equals the left one; neither where both have too few."""
+    """Return the half whose free cards suit best, the left one if tied; neither if both have too few."""
     if left < wanted and right < wanted:
         return _NEITHER
     if left < wanted:
@@ -78,7 +78,7 @@ def _best_half(left: int, right: int, wanted: int) -> int:
 
 @kernel
 def _rank(free: int, wanted: int) -> int:
-    """Return how well so many free cards suit: the fewer the better, but an odd number for one card."""
+    """Return the rank of a number of free cards: fewer are better; for one card an odd number is."""
     suited = min(free, _HALF)
     return _RANK_FOR_ONE[suited] if wanted == 1 else suited
 
@@ -98,7 +98,7 @@ def _take_half(
 
 @kernel
 def _take_across(columns: DeviceColumns, scratch: Scratch, wanted: int, free: NDArray[np.int64]) -> int:
-    """Take cards that are linked across: a pair as the cards come, or the best two; return how many, 0 for none."""
+    """Take cards that are linked across: the first pair, or the best two pairs; return how many, 0 for none."""
     chosen = scratch.chosen
     if wanted == 2:
         for number in free:
@@ -118,7 +118,7 @@ def _take_across(columns: DeviceColumns, scratch: Scratch, wanted: int, free: ND
 
 @kernel
 def _number_at(columns: DeviceColumns, scratch: Scratch, place: int, free: NDArray[np.int64]) -> int:
-    """Return the free card with a place in the server, if there is one."""
+    """Return the free card at a position in the server, or ``NO_CARD``."""
     found = NO_CARD
     for number in free:
         found = number if columns.ordinal[scratch.candidates.device[number]] == place else found
@@ -127,9 +127,9 @@ def _number_at(columns: DeviceColumns, scratch: Scratch, place: int, free: NDArr
 
 @kernel
 def _tell_why(columns: DeviceColumns, request: Request, here: CardClaim) -> None:
-    """Leave of the reasons those that HAMi gives for these cards; that no half fits, where there are none.
+    """Keep only the reasons that HAMi reports for these cards; without any, report that no half fits.
 
-    It looks at UUIDs before anything else.
+    HAMi checks UUIDs first for these cards.
     """
     counts = here.counts
     for reason in _NOT_TOLD:
@@ -147,7 +147,7 @@ def _tell_why(columns: DeviceColumns, request: Request, here: CardClaim) -> None
 
 @kernel
 def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
-    """Return how good it is what the pod leaves free of a vendor's cards, with the last of its claims on them."""
+    """Score, at the pod's last claim on a vendor, the fragmentation of the cards that it leaves free."""
     if not is_last_of_vendor(request, here.claim):
         return np.float32(0.0)
     left_before = right_before = left_after = right_after = 0
@@ -165,14 +165,14 @@ def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, her
 
 @kernel
 def _fragments(left: int, right: int) -> int:
-    """Return into how many fragments the free cards fall where so many of each half are in use."""
+    """Return the number of fragments of the free cards, by the number of cards in use in each half."""
     empty = 1 if left == 0 and right == 0 else 0
     return _FRAGMENTS[min(left, _HALF)] + _FRAGMENTS[min(right, _HALF)] - empty
 
 
 @kernel
 def _is_taken(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
-    """Tell whether any container of the pod, up to this claim, got a card."""
+    """Tell whether this claim or an earlier one of the pod got a card."""
     for other in range(claim + 1):
         if request.claims.vendor[other] == request.claims.vendor[claim] and is_pick(request, scratch, other, device):
             return True

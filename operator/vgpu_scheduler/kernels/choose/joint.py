@@ -1,4 +1,4 @@
-"""Devices of several kinds below the same switches: those of the first kind choose these, the others follow."""
+"""Joint choice of devices of several kinds below the same switches: the first kind determines the switches."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 
 _A_TURN = 1000
-"""More than scores of devices differ by."""
+"""Larger than any difference between device scores."""
 
 
 class JointTerms(NamedTuple):
-    """Which claims follow which, and how closely."""
+    """Which claims follow the devices of another claim, and how strictly."""
 
     order: NDArray[np.int64]  # (C,) the claims in the order in which they are served
-    first: int  # the claim that chooses the switches; any where none follows
+    first: int  # the claim that determines the switches; arbitrary if no claim follows
     follows: NDArray[np.bool_]  # (C,)
-    one_each: NDArray[np.bool_]  # (C,) follows with a device for each switch, if there are so many
-    same: bool  # the switches must be the same; a device for each is required then
+    one_each: NDArray[np.bool_]  # (C,) takes one device per switch if there are enough
+    same: bool  # the switches must be the same, with a device for each
 
 
 @kernel
 def switches(columns: DeviceColumns, picks: NDArray[np.int64]) -> int:
-    """Count the switches that picks are below; one whose switch nobody knows is below none."""
+    """Count the switches above some picks; picks with an unknown switch do not count."""
     count = 0
     for i in range(picks.shape[0]):
         group = columns.group[picks[i]]
@@ -48,7 +48,7 @@ def is_below_one_of(columns: DeviceColumns, device: int, picks: NDArray[np.int64
 
 @kernel
 def are_same_switches(columns: DeviceColumns, picks: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
-    """Tell whether two lots of picks are below the same switches."""
+    """Tell whether two sets of picks are below the same switches."""
     same = True
     for i in range(picks.shape[0]):
         same = same and (columns.group[picks[i]] < 0 or is_below_one_of(columns, picks[i], others))
@@ -73,13 +73,13 @@ def take_turns(
     columns, base
         The device matrix, and the number of the node's first device.
     picks
-        Devices below these switches.
+        The devices whose switches are preferred.
     fitting
         Which devices of the node may be taken, shape (M,).
     turn
         Work space, shape (>= M,).
     score
-        Of each device, shape (>= M,).
+        Score of each device, shape (>= M,); changed.
     """
     devices = fitting.shape[0]
     for position in range(devices):

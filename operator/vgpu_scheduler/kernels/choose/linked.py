@@ -1,4 +1,4 @@
-"""Cards by the sum of their pair scores: HAMi's ``topology-aware``; the search is in :mod:`kernels.topology`."""
+"""HAMi's ``topology-aware`` choice by the sum of pair scores; the search is in :mod:`kernels.topology`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.kernels.topology import best_linked
 
 @kernel
 def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take the best-linked cards, or the single one that is linked least; see :mod:`kernels.choose`."""
+    """Take the best-linked cards, or the least-linked card if one is wanted; see :mod:`kernels.choose`."""
     wanted = request.claims.wanted[here.claim]
     if found <= wanted:
         return choose_first(columns, request, scratch, here, found)
@@ -20,7 +20,7 @@ def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, he
     copy(device[:found], picks)
     best_linked(columns, here.row, picks, found, wanted, scratch.links)
     number = 0
-    for i in range(wanted):  # they are in the order of the walk; of several pieces of a card the first ones are taken
+    for i in range(wanted):  # picks are in try order; the first pieces of a card are taken
         while device[number] != picks[i]:
             number += 1
         scratch.chosen[i] = number

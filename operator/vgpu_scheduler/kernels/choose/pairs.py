@@ -1,4 +1,4 @@
-"""Whole modules of two cards: Ascend's super pods. Cards 0 and 1 of a node are a module, 2 and 3 the next."""
+"""Choice of whole modules of two cards: Ascend's super pods, where cards 0 and 1 are a module, 2 and 3 the next."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vgpu_scheduler.kernels.sentinels import COUNTED_AS_NONE, NO_CARD
 
 @kernel
 def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take candidates whose module is complete, the modules in the order of their first cards.
+    """Take candidates of complete modules, in the order of the modules' first cards.
 
-    HAMi counts of as many cards as are wanted, and says so where there are 0, too. See :mod:`kernels.choose`.
+    As in HAMi, the message counts out of the number of wanted cards, and also reports 0. See :mod:`kernels.choose`.
     """
     device, left = scratch.candidates.device, scratch.spare
     for number in range(found):

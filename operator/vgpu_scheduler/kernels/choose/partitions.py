@@ -1,4 +1,4 @@
-"""Cards that are given out together: the partitions of a node, as a table of sets of cards (Koordinator)."""
+"""Partitions of a node (Koordinator): tables of sets of cards that are given out together."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.sentinels import NO_PARTITION, NO_TABLE
 
 MOST_MEMBERS = 62
-"""A card of a partition has a smaller index: sets of them are bits of a number."""
+"""Indexes of cards in partitions are below this, because sets of cards are bits of an int64."""
 LARGEST_SIZE = 8
-"""Larger partitions are worth nothing to those who look for smaller ones."""
+"""The largest partition size that counts as worth keeping whole."""
 
 
 class PartitionTables(NamedTuple):
-    """``T`` tables of ``P`` partitions in all, those of each table by size, then score, then as they were listed."""
+    """``T`` tables with ``P`` partitions in total; each table is sorted by size, then score, then listed order."""
 
     first: NDArray[np.int64]  # (T,) the partitions of a table are first : last
     last: NDArray[np.int64]  # (T,)
-    only: NDArray[np.bool_]  # (T,) whole cards are given out in no other way
+    only: NDArray[np.bool_]  # (T,) whole cards are only given out by partition
     size: NDArray[np.int64]  # (P,) number of cards
-    mask: NDArray[np.int64]  # (P,) a bit for the index of each
-    score: NDArray[np.int64]  # (P,) lower ones are looked at first
+    mask: NDArray[np.int64]  # (P,) bits of the cards' indexes
+    score: NDArray[np.int64]  # (P,) lower scores are tried first
     bandwidth: NDArray[np.int64]  # (P,) bytes a second, or -1
 
 
 class PartitionTerms(NamedTuple):
-    """Which claims go by partitions, and what they want of them."""
+    """Which claims are placed by partition, and their requirements."""
 
     tables: PartitionTables
-    table: NDArray[np.int32]  # (D,) the number of the table of the node that a device is on, or NO_TABLE
-    claims: NDArray[np.bool_]  # (C,) whether a claim goes by them
-    required: bool  # cards of no partition do not do
+    table: NDArray[np.int32]  # (D,) number of the table of the device's node, or NO_TABLE
+    claims: NDArray[np.bool_]  # (C,) whether a claim is placed by partition
+    required: bool  # cards outside partitions are not accepted
     first_only: bool  # only partitions of the lowest score
-    bandwidth: int  # the least that it must have, or -1
+    bandwidth: int  # the minimum bandwidth, or -1
 
 
 def partition_mask(members: Iterable[int]) -> int:
@@ -47,16 +47,17 @@ def partition_mask(members: Iterable[int]) -> int:
 
 @kernel
 def is_bound_to_partitions(terms: PartitionTerms, device: int) -> bool:
-    """Tell whether only partitions do, on the node that a device is on."""
+    """Tell whether claims must be placed by partition on the node of a device."""
     table = terms.table[device]
     return bool(terms.required or (table != NO_TABLE and terms.tables.only[table]))
 
 
 @kernel
 def best_partition(terms: PartitionTerms, device: int, wanted: int, free: int, taken: int) -> int:
-    """Return the number of the best partition of so many cards, or ``NO_PARTITION``.
+    """Return the number of the best free partition of ``wanted`` cards, or ``NO_PARTITION``.
 
-    Of those with the lowest score that has any, the one that leaves most other partitions whole; then the first.
+    Among those of the lowest score with a free one, it is the one that keeps most other partitions whole, then the
+    first.
 
     Parameters
     ----------
@@ -65,11 +66,11 @@ def best_partition(terms: PartitionTerms, device: int, wanted: int, free: int, t
     device
         A device of the node.
     wanted
-        How many cards it must have.
+        The number of cards.
     free
         The bits of the cards that may be taken.
     taken
-        The bits of those that somebody uses.
+        The bits of the cards in use.
     """
     table = terms.table[device]
     if table == NO_TABLE:
@@ -94,7 +95,7 @@ def best_partition(terms: PartitionTerms, device: int, wanted: int, free: int, t
 
 @kernel
 def _left_whole(tables: PartitionTables, table: int, wanted: int, taken: int) -> int:
-    """Return what the larger partitions are worth of which no card is taken: of each size those of the lowest score."""
+    """Return the value of the partitions that stay whole: per size from ``wanted`` on, those of the lowest score."""
     value = 0
     size, lowest = 0, 0
     for number in range(tables.first[table], tables.last[table]):

@@ -1,4 +1,4 @@
-"""Neighbours: AWS Neuron devices that are linked in a row, or in fours, eights and sixteens."""
+"""Choice of consecutive AWS Neuron devices, which are linked in a row, or in fours, eights and sixteens."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LINKED = (4, 8, 16)
 
 @kernel
 def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take the first candidates whose numbers on the node follow each other; see :mod:`kernels.choose`.
+    """Take the first candidates with consecutive indexes on the node; see :mod:`kernels.choose`.
 
-    Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,
-    eights and sixteens: a run is one of these.
+    Cards with a group form one row, in which a run may begin anywhere. Other cards are linked in aligned blocks of 4, 8
+    or 16, and a run is one of these blocks.
     """
     wanted, number_at = request.claims.wanted[here.claim], scratch.spare
     anywhere = found > 0 and columns.group[scratch.candidates.device[0]] >= 0

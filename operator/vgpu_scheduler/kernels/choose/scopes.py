@@ -1,4 +1,4 @@
-"""Cards of one scope of a node's topology tree: the machine, its NUMA nodes, the switches below them (Koordinator)."""
+"""Choice by scopes of a node's topology tree: the machine, its NUMA nodes, the switches below them (Koordinator)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MACHINE, NUMA_NODE, SWITCH = 1, 2, 3
 
 
 class ScopeTerms(NamedTuple):
-    """Which claims have their cards chosen by the tree."""
+    """Which claims have their cards chosen by the topology tree."""
 
-    level: NDArray[np.int64]  # (C,) the highest scope that is small enough, or BY_SCORE
-    whole: NDArray[np.bool_]  # (C,) the claim takes cards whole: those of the lowest indexes, whatever their scores
-    required: bool  # a node that does not know the places of all its cards has no scope
+    level: NDArray[np.int64]  # (C,) the largest acceptable scope, or BY_SCORE
+    whole: NDArray[np.bool_]  # (C,) the claim takes whole cards: those of the lowest indexes, regardless of score
+    required: bool  # reject nodes where the place of some card is unknown
 
 
 @kernel
 def has_tree(columns: DeviceColumns, vendor: int, base: int, devices: int) -> bool:
-    """Tell whether the place of every device of a vendor is known, of those that begin at a number."""
+    """Tell whether the places of all devices of a vendor on a node are known."""
     for device in range(base, base + devices):
         if columns.vendor[device] == vendor and columns.group[device] < 0:
             return False
@@ -45,7 +45,7 @@ def _together(columns: DeviceColumns, level: int, one: int, other: int) -> bool:
 
 @kernel
 def is_shared(columns: DeviceColumns, base: int, position: int, used: NDArray[np.int64]) -> bool:
-    """Tell whether somebody uses anything of what the device at a position of a node has."""
+    """Tell whether the device at a position of a node is in use."""
     for dimension in range(used.shape[1]):
         if columns.total[base + position, dimension] > 0 and used[position, dimension] > 0:
             return True
@@ -54,13 +54,13 @@ def is_shared(columns: DeviceColumns, base: int, position: int, used: NDArray[np
 
 @kernel
 def _is_in_use(columns: DeviceColumns, level: int, device: int, base: int, used: NDArray[np.int64]) -> bool:
-    """Tell whether somebody uses a healthy card of the scope that a device is in."""
+    """Tell whether a healthy card in the scope of a device is in use."""
     for position in range(used.shape[0]):
         other = base + position
         if columns.vendor[other] != columns.vendor[device] or not columns.healthy[other]:
             continue
         if _together(columns, level, device, other):
-            for dimension in range(used.shape[1]):  # as in is_shared, which would take longer to call
+            for dimension in range(used.shape[1]):  # is_shared inlined, because a call costs more
                 if columns.total[other, dimension] > 0 and used[position, dimension] > 0:
                     return True
     return False
@@ -68,7 +68,7 @@ def _is_in_use(columns: DeviceColumns, level: int, device: int, base: int, used:
 
 @kernel
 def _comes_first(columns: DeviceColumns, one: int, other: int) -> bool:
-    """Tell whether the scope of a device is before that of another: by NUMA node, then by switch."""
+    """Tell whether the scope of a device comes before that of another, by NUMA node, then by switch."""
     if columns.numa[one] != columns.numa[other]:
         return columns.numa[one] < columns.numa[other]  # type: ignore[no-any-return]
     return columns.group[one] < columns.group[other]  # type: ignore[no-any-return]
@@ -84,9 +84,9 @@ def _best_of_level(
     score: NDArray[np.int64],
     out: NDArray[np.bool_],
 ) -> int:
-    """Return the position of a card in the best scope of a level, or ``NO_CARD`` where none has enough.
+    """Return the position of a card in the best scope of a level, or ``NO_CARD`` if none has enough cards.
 
-    The best has the most scopes in use on the way down to it; of equals the one with the best card, then the first.
+    The best scope has the most scopes in use on its path from the root; ties go to the best card, then to the first.
     """
     best, most_in_use, best_score = NO_CARD, 0, 0
     for position in range(used.shape[0]):
@@ -122,24 +122,24 @@ def keep_scope(
     score: NDArray[np.int64],
     out: NDArray[np.bool_],
 ) -> bool:
-    """Leave only the cards of the smallest scope that has enough of them; False where none is small enough.
+    """Keep only the cards of the smallest scope with enough cards; return False if no acceptable scope has enough.
 
     Parameters
     ----------
     columns
         The device matrix.
     highest
-        The level of the largest scope that is small enough.
+        The level of the largest acceptable scope.
     wanted
-        How many devices the claim is on.
+        The number of devices of the claim.
     base
         Device number of the node's first device.
     used
-        What is used of the node's devices, shape (devices, K).
+        Usage of the node's devices, shape (devices, K).
     score
-        Of each device, shape (>= devices,).
+        Score of each device, shape (>= devices,).
     out
-        Which devices are no candidates, shape (devices,); those of other scopes are added.
+        Which devices are no candidates, shape (devices,); devices of other scopes are added.
     """
     for level in range(SWITCH, highest - 1, -1):
         best = _best_of_level(columns, level, wanted, base, used, score, out)

@@ -1,4 +1,4 @@
-"""Whole cards of one link zone: MetaX's shares, whose plugin numbers the zones of linked cards."""
+"""Choice of whole cards of one link zone: MetaX's device plugin numbers the zones of linked cards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from vgpu_scheduler.kernels.request import CardClaim, Request, Scratch, is_pick
 from vgpu_scheduler.kernels.sentinels import NO_GROUP
 
 _LINK, _BROKEN_LINK = 100, 10
-"""What a link between two cards of a zone adds that are taken together, and takes away where one of them is left."""
+"""Score of a link between two cards that are taken together, and penalty of a link to a card that is left."""
 
 
 @kernel
 def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim, found: int) -> int:
-    """Take cards of the smallest zone that has enough, of equals of the one tried first; see :mod:`kernels.choose`.
+    """Take cards of the smallest zone with enough cards, the one tried first if tied; see :mod:`kernels.choose`.
 
-    Where none has enough the first candidates are taken.
+    If no zone has enough, the first candidates are taken.
     """
     wanted, device = request.claims.wanted[here.claim], scratch.candidates.device
     zone, smallest = NO_GROUP, found + 1
@@ -40,9 +40,9 @@ def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here
 
 @kernel
 def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here: CardClaim) -> np.float32:
-    """Return the score of the links among the cards of a claim, less that of links to cards which stay idle.
+    """Return the score of the links among the cards of a claim, minus the penalty of links to cards that stay idle.
 
-    Cards of one zone are linked, but for zone 0, which is no zone.
+    Cards of one zone are linked; zone 0 stands for no zone.
     """
     score = 0
     cards = here.used.shape[0]
@@ -61,7 +61,7 @@ def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 @kernel
 def _are_linked(columns: DeviceColumns, request: Request, here: CardClaim, device: int, other: int) -> bool:
-    """Tell whether two cards of the vendor that nobody else uses are in one zone."""
+    """Tell whether two cards are in one zone, of the claim's vendor, and unused by other pods."""
     vendor = request.claims.vendor[here.claim]
     return (  # type: ignore[no-any-return]
         columns.group[device] > 0

@@ -1,4 +1,4 @@
-"""kube-scheduler's plugins for volumes, and what is to be done about a pod's claims on the node that was chosen."""
+"""kube-scheduler's volume plugins, and the volume plan of a pod for its chosen node."""
 
 from vgpu_scheduler.predicates.volumes.binding import VOLUME_BINDING_PLUGIN, volume_plan
 from vgpu_scheduler.predicates.volumes.filters import (

@@ -1,7 +1,7 @@
 """Volumes for claims: kube-scheduler's VolumeBinding for many nodes at once, and the plan for one.
 
-Volumes of bound claims must be reachable from the node. For claims that wait for their first consumer a free volume is
-looked for, the smallest that will do, the smallest claim first; for what is left it must be possible to make one there.
+Volumes of bound claims must be reachable from the node. Claims that wait for their first consumer are matched with the
+smallest suitable free volume, the smallest claim first; for the other claims a volume must be provisionable there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ from vgpu_scheduler.predicates.volumes.filters import (
 )
 from vgpu_scheduler.state import Item, State, VolumeRequirement, from_size
 
-__all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
-
 _NAME: Final = "VolumeBinding"
 _REASONS: Final = (VOLUME_ELSEWHERE, NO_VOLUME, NO_STORAGE, VOLUME_GONE)
 _ELSEWHERE, _NONE, _FULL, _GONE = 1, 2, 4, 8
@@ -48,7 +46,7 @@ Rows = NDArray[np.int64]
 
 
 def _rejections() -> RejectionCodes:
-    """Return the rejections whose codes are the bits of their reasons."""
+    """Return codes in which each reason is one bit."""
     found = RejectionCodes()
     for bits in range(1, 1 << len(_REASONS)):
         reasons = tuple(reason for bit, reason in enumerate(_REASONS) if bits >> bit & 1)
@@ -63,9 +61,9 @@ class _Unbound:
     Attributes
     ----------
     selected
-        Those whose volume is being made, each with the node that it is made for.
+        Claims whose volume is being provisioned, each with the selected node.
     others
-        Those that a volume is looked for, the smallest first.
+        Claims that still need a volume, the smallest first.
     """
 
     selected: Sequence[tuple[PersistentVolumeClaim, str]]
@@ -91,7 +89,7 @@ def _unbound(pod: Pod, state: State) -> _Unbound:
 
 
 def _claim_problem(pod: Pod, named: NamedClaim) -> str:
-    """Return what is wrong with a claim, whatever the nodes are; empty if nothing is."""
+    """Return the problem of a claim that does not depend on the node; empty if there is none."""
     claim = named.claim
     if claim is None:
         if named.ephemeral:
@@ -107,22 +105,22 @@ def _claim_problem(pod: Pod, named: NamedClaim) -> str:
 
 
 class _Binding(VolumeFilter):
-    """Keeps pods away from nodes where a claim has no volume and cannot get one."""
+    """Rejects nodes where the volume of a claim is unreachable, or a claim cannot get a volume."""
 
     rejections: Final = _rejections()
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return what keeps a claim of the pod from being mounted anywhere.
+        """Return the reason why a claim of the pod cannot be used on any node.
 
         Raises
         ------
         FilterError
-            If the class of a claim does not say when volumes are bound.
+            If the class of a claim has no volume binding mode.
         """
         for named in volume_claims_of(pod, self._state):
             if problem := _claim_problem(pod, named):
                 return volume_problem(_NAME, problem)
-        # All are asked, so that an error is told whatever the others say.
+        # Check all claims, so that an error is raised whatever the other claims are.
         waiting = [self._waits(claim) for claim in existing_volume_claims(pod, self._state) if not claim.bound]
         return None if all(waiting) else UNBOUND_IMMEDIATE
 
@@ -154,7 +152,7 @@ class _Binding(VolumeFilter):
     # Bound claims ----------------------------------------------------------------------------------------------------
 
     def _check_bound(self, claim: PersistentVolumeClaim, rows: Rows, codes: NDArray[np.int32]) -> None:
-        """Note where a bound claim's volume cannot be reached; of several claims the first such one is told."""
+        """Write a code where a bound claim's volume is unreachable, unless an earlier claim has written one."""
         volume = self._state.volumes.objects.volumes.get(claim.volume_name)
         undecided = codes == RejectionCodes.PASSES
         if volume is None:
@@ -185,7 +183,7 @@ class _Binding(VolumeFilter):
     # Claims that wait for their first consumer -----------------------------------------------------------------------
 
     def _check_unbound(self, unbound: _Unbound, rows: Rows) -> NDArray[np.int32]:
-        """Return a code for each of the rows: of the claims without a volume the first is told that can get none."""
+        """Return a code for each row, that of the first unbound claim that cannot get a volume there."""
         codes = np.zeros(rows.shape[0], dtype=np.int32)
         undecided = np.ones(rows.shape[0], dtype=np.bool_)
         for _, node in unbound.selected:
@@ -205,7 +203,7 @@ class _Binding(VolumeFilter):
     def _check_provision(
         self, claim: PersistentVolumeClaim, rows: Rows, codes: NDArray[np.int32], needed: Mask
     ) -> None:
-        """Note where no volume can be made for a claim that needs one; takes what it rejects out of ``needed``."""
+        """Write a code where no volume can be provisioned for a claim, and clear these rows in ``needed``."""
         if not needed.any():
             return
         possible = self._can_be_made(claim, rows)
@@ -218,7 +216,7 @@ class _Binding(VolumeFilter):
             needed &= room
 
     def _can_be_made(self, claim: PersistentVolumeClaim, rows: Rows) -> Mask | None:
-        """Return the nodes that the class of a claim allows volumes for; None for all."""
+        """Return the nodes where the class of a claim allows provisioning; None for all."""
         found = self._state.volumes.objects.class_of(claim)
         if found is None:
             raise FilterError(f'failed to find storage class "{claim.class_name}"')
@@ -227,7 +225,7 @@ class _Binding(VolumeFilter):
         return None if found.allowed_topologies is None else self._selected(found.allowed_topologies, rows)
 
     def _has_room(self, claim: PersistentVolumeClaim, rows: Rows) -> Mask | None:
-        """Return the nodes where a driver says that it has room for a claim; None where that is not asked."""
+        """Return the nodes where a driver reports enough storage capacity; None if capacity is not checked."""
         objects = self._state.volumes.objects
         if claim.key in self._state.volumes.being_made:
             return None
@@ -267,8 +265,8 @@ class _Binding(VolumeFilter):
     def _found_of_many_kinds(
         self, claims: Sequence[PersistentVolumeClaim], counts: Sequence[NDArray[np.int64]], rows: Rows, asked: Mask
     ) -> list[Mask]:
-        """Return where volumes are found for claims of which one may want what another does, but not all of that."""
-        # Claims before this one take at most one volume each: where there are more than that, one is left.
+        """Return where volumes are found for claims that may compete for some of the same volumes."""
+        # Earlier claims take at most one volume each: if a node has more suitable volumes than that, one is left.
         matched = [count > before for before, count in enumerate(counts)]
         unsure = np.zeros(rows.shape[0], dtype=np.bool_)
         for before, count in enumerate(counts):
@@ -286,11 +284,11 @@ class _Binding(VolumeFilter):
 
 
 def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
-    """Return where volumes are found for claims that want the same but for their sizes, the smallest claim first.
+    """Return where volumes are found for claims that differ only in size, the smallest claim first.
 
-    Each claim takes the smallest volume that is large enough. So the volumes that are left for the next claim are the
-    largest ones: as many as before, less one. The next claim is larger, and may need larger volumes than some of these:
-    the number that it can use is the smaller of what is left and what is large enough for it.
+    Each claim takes the smallest volume that is large enough, so the largest volumes are left for the next claim, one
+    less than before. The next claim is larger: the number of volumes that it can use is the smaller of the number left
+    and the number large enough for it.
     """
     found = []
     left = counts[0]
@@ -302,7 +300,7 @@ def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
 
 
 def _assign(claims: Sequence[PersistentVolumeClaim], state: State, row: int) -> list[str | None]:
-    """Return the volume that each claim gets on a node, None where none is found."""
+    """Return the volume that each claim gets on a node, None for claims without one."""
     node = state.node(state.nodes.name(row))
     assert node is not None
     taken: set[str] = set()
@@ -323,7 +321,7 @@ def _assign(claims: Sequence[PersistentVolumeClaim], state: State, row: int) -> 
 
 
 def _first(items: Sequence[Item], size: int, taken: Set[str]) -> Item | None:
-    """Return the smallest of sorted volumes that is large enough and not taken."""
+    """Return the first of some sorted volumes that is large enough and not taken."""
     positions = range(from_size(items, size), len(items))
     return next((items[position] for position in positions if items[position][1] not in taken), None)
 
@@ -333,7 +331,7 @@ def _reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def volume_plan(pod: Pod, row: int, state: State) -> VolumePlan:
-    """Return what is to be done about the claims of a pod on a node that all filters let pass."""
+    """Return which volumes to match and which to provision for a pod on a feasible node."""
     if not pod.spec.volume_claims:
         return NO_VOLUMES
     unbound = _unbound(pod, state)

@@ -1,4 +1,4 @@
-"""What is wrong with claims of a pod, as kube-scheduler words it: said in conditions, and read out of them."""
+"""kube-scheduler's messages about claims of a pod: written into conditions, and parsed from them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MissingClaim", "awaited_claim", "deleted_claim", "is_about_claims", "lost_claim"]
-
 _SAID: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _ABOUT: Final = 'persistentvolumeclaim "'
-"""What all of them have."""
+"""A substring of all these messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingClaim:
-    """A PersistentVolumeClaim that a pod names and that is not there."""
+    """A PersistentVolumeClaim that a pod names and that does not exist."""
 
     name: str
 
@@ -24,25 +22,25 @@ class MissingClaim:
 
     @staticmethod
     def found_in(message: str) -> list[MissingClaim]:
-        """Return the claims of which a message says that they are not there."""
+        """Return the missing claims that a message names."""
         return [MissingClaim(name) for name in _SAID.findall(message)]
 
 
 def awaited_claim(name: str) -> str:
-    """Say that the claim of an ephemeral volume is not made yet."""
+    """Return the message for an ephemeral volume whose claim is not created yet."""
     return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
 
 
 def lost_claim(name: str, volume: str) -> str:
-    """Say that the volume of a claim is gone."""
+    """Return the message for a claim whose volume does not exist."""
     return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
 
 
 def deleted_claim(name: str) -> str:
-    """Say that a claim is being deleted."""
+    """Return the message for a claim that is being deleted."""
     return f'persistentvolumeclaim "{name}" is being deleted'
 
 
 def is_about_claims(message: str) -> bool:
-    """Tell whether a message says of a claim of the pod what is wrong with it."""
+    """Tell whether a message is about a claim of the pod."""
     return _ABOUT in message

@@ -1,6 +1,6 @@
-"""Kube-scheduler's VolumeRestrictions, NodeVolumeLimits and VolumeZone, and what all plugins for volumes share.
+"""kube-scheduler's VolumeRestrictions, NodeVolumeLimits and VolumeZone, and the base of all volume filters.
 
-A filter of these plugins is one for all pods: it keeps nothing of a pod, and reads the claims anew for each decision.
+One filter of each plugin serves all pods: it keeps no pod data, and reads the claims again for each decision.
 """
 
 from __future__ import annotations
@@ -39,27 +39,15 @@ from vgpu_scheduler.predicates.reasons import (
 from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim
 from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
 
-__all__ = [
-    "NODE_VOLUME_LIMITS_PLUGIN",
-    "VOLUME_RESTRICTIONS_PLUGIN",
-    "VOLUME_ZONE_PLUGIN",
-    "NamedClaim",
-    "VolumeFilter",
-    "existing_volume_claims",
-    "has_volume_claims",
-    "volume_claims_of",
-]
-
-
 _MOST_BYTES: Final = 4 * 2**20
-"""What selectors may take that are remembered."""
+"""Bytes that cached selectors may take."""
 _LOOKUP: Final = 4 * 2**10
-"""What one takes beside itself: a byte per value of the labels that it asks about."""
+"""Bytes that a cached selector takes in addition: one per value of its labels."""
 _PENDING: Final = "Pending"
 
 
 class NamedClaim(NamedTuple):
-    """A claim that a pod names; None if there is none of that name."""
+    """A claim that a pod names; ``claim`` is None if it does not exist."""
 
     key: str
     ephemeral: bool
@@ -78,14 +66,14 @@ def has_volume_claims(pod: Pod, state: State) -> Hashable | None:
 
 
 def volume_claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
-    """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
+    """Yield the current claims of a pod in the order of its volumes; a claim may occur twice."""
     for volume in pod.spec.volume_claims:
         key = f"{pod.namespace}/{volume.claim(pod.name)}"
         yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
 
 
 def existing_volume_claims(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
-    """Yield the claims of a pod that are there, each once, in the order of the pod."""
+    """Yield the existing claims of a pod, each once, in the order of its volumes."""
     seen = set()
     for key, _, claim in volume_claims_of(pod, state):
         if claim is not None and key not in seen:
@@ -94,7 +82,7 @@ def existing_volume_claims(pod: Pod, state: State) -> Iterator[PersistentVolumeC
 
 
 class SelectedNodes:
-    """Which nodes selectors over node labels select; each condition is asked once per distinct value of a label.
+    """Evaluates node selectors for many nodes; each requirement is evaluated once per distinct value of a label.
 
     Parameters
     ----------
@@ -119,7 +107,7 @@ class SelectedNodes:
 
 
 class VolumeFilter(ClusterFilter):
-    """Base of the filters by volumes.
+    """Base of the volume filters.
 
     Parameters
     ----------
@@ -135,7 +123,7 @@ class VolumeFilter(ClusterFilter):
         self._selected = SelectedNodes(state.nodes)
 
     def equivalence(self, pod: Pod) -> Hashable:
-        """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
+        """Return the disks and claims of the pod; claims that any free volume can serve only by their requirements."""
         volumes = self._state.volumes
         asked: list[Hashable] = []
         for key, ephemeral, claim in volume_claims_of(pod, self._state):
@@ -162,7 +150,7 @@ def _limit_key(pod: Pod, state: State) -> Hashable | None:
 
 
 class _Limits(VolumeFilter):
-    """Keeps pods away from nodes where a driver could not attach their volumes beside those that are there."""
+    """Rejects nodes where a driver's attach limit leaves too little room for the pod's volumes."""
 
     rejections: Final = _LIMIT_REJECTIONS
 
@@ -187,7 +175,7 @@ class _Limits(VolumeFilter):
         return np.logical_or.reduce(exceeded).take(rows) * np.int32(_TOO_MANY) if exceeded else None
 
     def _over(self, volumes: set[AttachedVolume]) -> NDArray[np.bool_] | None:
-        """Return the nodes where a driver cannot attach some volumes of its, by row; None if there is none."""
+        """Return by node row where a driver cannot attach some of its volumes; None if it can everywhere."""
         attached = self._state.volumes.attached
         driver, _ = next(iter(volumes))
         columns = attached.driver(driver, self._state.nodes.capacity)
@@ -197,7 +185,7 @@ class _Limits(VolumeFilter):
         if not over.any():
             return None
         there = Counter(row for volume in volumes for row in attached.used_on(volume))
-        for row, known in there.items():  # these count already
+        for row, known in there.items():  # volumes in use on a node count there already
             more = len(volumes) - known
             over[row] = more > 0 and columns.remaining[row] < more
         return over
@@ -223,12 +211,12 @@ def _restriction_key(pod: Pod, state: State) -> Hashable | None:
 
 
 class _Restrictions(VolumeFilter):
-    """Keeps pods away from disks in use on a node, and from claims that one pod has for itself."""
+    """Rejects nodes where a disk of the pod is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     rejections: Final = _RESTRICTION_REJECTIONS
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return that a claim that the pod names is not there."""
+        """Return the reason if a claim that the pod names does not exist."""
         for named in volume_claims_of(pod, self._state):
             if named.claim is None and not named.ephemeral:
                 return volume_problem(_RESTRICTIONS, str(MissingClaim(named.name)))
@@ -245,7 +233,7 @@ class _Restrictions(VolumeFilter):
         return codes
 
     def _claim_in_use(self, pod: Pod) -> bool:
-        """Tell whether a pod on some node uses a claim that only one pod may use."""
+        """Tell whether a pod on some node uses one of the pod's ReadWriteOncePod claims."""
         nodes, volumes = self._state.nodes, self._state.volumes
         return any(
             node in nodes
@@ -255,7 +243,7 @@ class _Restrictions(VolumeFilter):
         )
 
     def _nodes_with_disks_of(self, pod: Pod) -> list[int]:
-        """Return the rows where somebody uses one of the pod's disks; those who only read may share it."""
+        """Return the rows where another pod uses one of the pod's disks; readers may share a disk."""
         used = (
             (node, disk.read_only, use)
             for disk in pod.spec.disks
@@ -277,17 +265,17 @@ _LABELS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels that say where volumes and nodes are, each with its name of today, which nodes may have instead."""
+"""The zone and region labels of volumes, each with its current name, which nodes may have instead."""
 _DELIMITER: Final = "__"
 
 
 class _Zones(VolumeFilter):
-    """Keeps pods away from nodes in other zones or regions than their volumes."""
+    """Rejects nodes outside the zones or regions of the pod's volumes."""
 
     rejections: Final = _ZONE_REJECTIONS
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return that the volume of a claim is not there."""
+        """Return the reason if the volume of a claim does not exist."""
         for _, ephemeral, claim in volume_claims_of(pod, self._state):
             if claim is None or ephemeral or not claim.volume_name:
                 continue
@@ -314,7 +302,7 @@ class _Zones(VolumeFilter):
                 yield volume
 
     def _is_somewhere(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which nodes say where they are at all; the others are not asked."""
+        """Tell which nodes have a zone or region label; the filter ignores the others."""
         nodes, said = self._state.nodes, np.zeros(rows.shape[0], dtype=np.bool_)
         for key in _LABELS:
             said |= nodes.labels.column(key).ids.take(rows) >= 0
@@ -323,7 +311,7 @@ class _Zones(VolumeFilter):
 
 @lru_cache(maxsize=1024)
 def _in_zones(key: str, text: str) -> NodeSelector | None:
-    """Return what selects the nodes in the zones of a volume's label; None if the label cannot be read."""
+    """Return a selector for the nodes in the zones of a volume's label; None if the label is malformed."""
     zones = frozenset(zone.strip() for zone in text.split(_DELIMITER))
     if "" in zones:
         return None

@@ -1,4 +1,4 @@
-"""Who may see the page: on a laptop one browser, deployed those whose rights the API server confirms."""
+"""Access control of the page: one browser on a laptop; in a cluster, users whose rights the API server confirms."""
 
 from vgpu_scheduler.ui.access.connections import BoundedSite, Bounds
 from vgpu_scheduler.ui.access.deployed import DeployedGuard, PageAddresses

@@ -1,7 +1,8 @@
-"""Who may see a page that is deployed in the cluster: whoever the API server knows, as far as their rights go.
+"""Access to a page deployed in the cluster: users known to the API server, within their rights.
 
-A browser logs in with a token, and has a session in its place; programs send the token with each request; a proxy that
-has authenticated somebody names them. Who they are, and which pods they may list, the API server says.
+A browser logs in with a token and gets a session in exchange. Programs send the token with each request. A proxy that
+has authenticated a user names the user in a header. The API server says who a token belongs to and which pods they may
+list.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from aiohttp import web
 from vgpu_scheduler.ui.access.guard import HEADERS, Guard, User, Visitor, check_request, local, wants_json
 from vgpu_scheduler.ui.access.limits import FailureLimiter
 from vgpu_scheduler.ui.access.proxies import Proxies
-from vgpu_scheduler.ui.access.reviews import Reviews, Right
+from vgpu_scheduler.ui.access.reviews import AccessRight, Reviews
 from vgpu_scheduler.ui.access.sessions import Sessions
 from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
 from vgpu_scheduler.ui.forms import fields_of
@@ -26,10 +27,8 @@ from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.templating import render
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
-__all__ = ["DeployedGuard", "PageAddresses"]
-
 COOKIE: Final = "__Host-vgpu-scheduler"
-"""The prefix has browsers take it from this host alone, over TLS alone, and for all of its pages."""
+"""With this prefix browsers accept the cookie only from this host, only over TLS, and for all paths."""
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
 PROBES: Final = ("/livez", "/readyz")
@@ -37,18 +36,18 @@ _STATIC: Final = "/static/"
 _BEARER: Final = "bearer"
 _LONGEST_TOKEN: Final = 16 * 1024
 _STREAM_LASTS: Final = 60.0
-_LIST_PODS: Final = Right("list", "pods")
-_LIST_NODES: Final = Right("list", "nodes")
-_LIST_ROLES: Final = Right("list", "clusterroles", "rbac.authorization.k8s.io")
-_DELETE_PODS: Final = Right("delete", "pods")
+_LIST_PODS: Final = AccessRight("list", "pods")
+_LIST_NODES: Final = AccessRight("list", "nodes")
+_LIST_ROLES: Final = AccessRight("list", "clusterroles", "rbac.authorization.k8s.io")
+_DELETE_PODS: Final = AccessRight("delete", "pods")
 _AT_ONCE, _ONE_MORE_AFTER = 10, 3.0
-"""Failed attempts that an address may have at once, and seconds after which it may have one more."""
+"""The most failed attempts of one address at once, and seconds until it may have one more."""
 _NOBODY: Final = Visitor(visibility=Visibility(frozenset()), sees_findings=False)
 _STRICT: Final = "max-age=31536000"
 _LOCAL: Final = "localhost"
-_WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
+_WRONG_HOST: Final = "this page is not served under this host name: --host lists the names"
 _LOG_IN: Final = "send a token with each request: Authorization: Bearer TOKEN"
-_REFUSED: Final = "the API server does not know this token"
+_REFUSED: Final = "the API server rejects this token"
 _TOO_OFTEN: Final = "there were too many failed attempts from your address: try again in a minute"
 
 
@@ -59,11 +58,11 @@ class PageAddresses:
     Attributes
     ----------
     hosts
-        The names by which it is asked for, with a port where addresses have one.
+        The host names in requests, with a port if their address has one.
     is_tls
-        Whether browsers reach it over TLS, be it that a proxy ends it.
+        Whether browsers reach the page over TLS, possibly ended by a proxy.
     proxies
-        Who names users; None where nobody may.
+        The proxies that may name users; None if there are none.
     """
 
     hosts: frozenset[str]
@@ -72,16 +71,16 @@ class PageAddresses:
 
 
 class DeployedGuard(Guard):
-    """Lets those in whom the API server knows and who may list pods somewhere.
+    """Admits users whom the API server knows and who may list pods in some namespace.
 
     Parameters
     ----------
     namespaces
-        Returns the namespaces that there are.
+        Returns the existing namespaces.
     clock
-        Seconds, which only rise.
+        A monotonic clock (seconds).
     wall
-        The time of day in seconds.
+        The time of day (seconds since 1970).
     """
 
     stream_lasts = _STREAM_LASTS
@@ -103,9 +102,9 @@ class DeployedGuard(Guard):
         self._attempts = FailureLimiter(_AT_ONCE, _ONE_MORE_AFTER, clock)
 
     def headers(self, request: web.Request) -> Mapping[str, str]:
-        """Return what every answer has, by a name of its own that it comes by TLS alone.
+        """Return the headers of every answer; under a name of its own, the page also demands TLS from browsers.
 
-        Through a port-forward it has the name of the browser's own machine, where others serve without TLS.
+        Through a port-forward the page is ``localhost``, where other programs of the machine serve without TLS.
         """
         is_local = request.headers.get("Host", "").partition(":")[0].lower() == _LOCAL
         if is_local or not self._doors.is_tls:
@@ -113,7 +112,7 @@ class DeployedGuard(Guard):
         return {**HEADERS, "Strict-Transport-Security": _STRICT}
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """Return the pages of its own."""
+        """Return the routes for login, logout and probes."""
         return (
             web.get(LOGIN, self._login_page),
             web.post(LOGIN, self._login),
@@ -122,25 +121,25 @@ class DeployedGuard(Guard):
         )
 
     def check(self, request: web.Request) -> None:
-        """Refuse what is no reading, and what another site asks for; a link on one may lead here.
+        """Refuse writes, and requests that another site makes; links from other sites are allowed.
 
         Raises
         ------
         RefusedError
-            If it is another method, for another host, or from another site.
+            If the request uses another method, names another host, or comes from another site.
         """
         if request.method == "GET" and request.path in PROBES:
-            return  # kubelets ask for an address
+            return  # kubelets send the pod's address as the host
         schemes = ("https",) if self._doors.is_tls else ("http",)
         check_request(request, self._doors.hosts, schemes, links=True, where=_WRONG_HOST)
 
     async def let_in(self, request: web.Request) -> Visitor | web.Response:
-        """Return who asks, or the page on which they can log in.
+        """Return the visitor, or the login page.
 
         Raises
         ------
         RefusedError
-            If they are not let in.
+            If the visitor is not admitted.
         """
         if request.path in {LOGIN, LOGOUT, *PROBES} or request.path.startswith(_STATIC):
             return _NOBODY
@@ -155,11 +154,11 @@ class DeployedGuard(Guard):
         user = await self._reviews.user_of(session.token)
         if user is None or (user.name, user.uid) != (session.user.name, session.user.uid):
             self.sessions.end(shown)
-            return self._ask_visitor(request, "your session has ended with its token")
-        return await self._visitor(user, may_leave=True)  # their groups may be others by now
+            return self._ask_visitor(request, "your session has ended because its token expired")
+        return await self._visitor(user, may_leave=True)  # with the user's current groups
 
     async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
-        """Return in which of some namespaces a visitor may delete pods, among those that they see."""
+        """Return the given namespaces in which a visitor may delete pods, as far as the visitor sees them."""
         if visitor.user is None:
             return ()
         seen = [name for name in namespaces if visitor.visibility.sees(name)]
@@ -170,19 +169,19 @@ class DeployedGuard(Guard):
     async def _bearer(self, request: web.Request, given: list[str]) -> User:
         scheme, _, token = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != _BEARER:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Authorization: this page takes Bearer and a token")
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Authorization: write Bearer and a token")
         return await self._recognised(request, token.strip())
 
     async def _recognised(self, request: web.Request, token: str) -> User:
-        """Return whose token this is.
+        """Return the user of a token.
 
         Raises
         ------
         RefusedError
-            If it is nobody's, or there were too many attempts.
+            If the token is not valid, or the address had too many failed attempts.
         """
         if (known := self._reviews.known(token)) is not None:
-            return known  # whoever fails behind the same address keeps nobody out
+            return known  # failed attempts from the same address do not lock out a known user
         address = request.remote or ""
         if not self._attempts.may(address):
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_OFTEN)
@@ -194,19 +193,19 @@ class DeployedGuard(Guard):
         return user
 
     async def _visitor(self, user: User, *, may_leave: bool = False) -> Visitor:
-        """Return what somebody may see.
+        """Return a user as a visitor, with what they may see.
 
         Raises
         ------
         RefusedError
-            If that is nothing, or the API server does not say.
+            If the user may see nothing, or the API server does not answer.
         """
         known = self._namespaces()
         if not await self._reviews.allows(user, _LIST_PODS):
             mine = await self._reviews.allowed_in(user, _LIST_PODS, known)
             if not mine:
                 raise RefusedError(
-                    HTTPStatus.FORBIDDEN, "you may list the pods of no namespace, and so see nothing here"
+                    HTTPStatus.FORBIDDEN, "you may not list the pods of any namespace, so this page shows you nothing"
                 )
             return Visitor(user, Visibility(mine), sees_findings=False, may_leave=may_leave)
         if not await self._reviews.allows(user, _LIST_NODES):
@@ -223,7 +222,7 @@ class DeployedGuard(Guard):
         given = await fields_of(request)
         form = dict(given)
         if len(form) != len(given) or not form.keys() <= {"token", "to"}:
-            raise BadQueryError("this form has a token, and where to go from there, and nothing else")
+            raise BadQueryError("this form takes a token and the page to open next, and nothing else")
         to = _within(form.get("to", ""))
         try:
             token = form.get("token", "").strip()
@@ -244,12 +243,12 @@ class DeployedGuard(Guard):
         return answer
 
     def _ask_visitor(self, request: web.Request, message: str) -> web.Response:
-        """Return the page on which somebody can log in who asks for another one; programs are told to send a token.
+        """Return the login page for a browser; a program is told to send a token instead.
 
         Raises
         ------
         RefusedError
-            If a program asks.
+            If a program sent the request.
         """
         if wants_json(request):
             raise RefusedError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
@@ -257,7 +256,7 @@ class DeployedGuard(Guard):
 
     @staticmethod
     def _ask(to: str, message: str = "", status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> web.Response:
-        """Return the page on which somebody can log in."""
+        """Return the login page."""
         values = {"page": "", "titles": {}, "message": message, "to": _within(to), "status": status}
         headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
         text = render("login.html", values)
@@ -269,7 +268,7 @@ async def _well(_: web.Request) -> web.Response:
 
 
 def _within(to: str) -> str:
-    """Return an address of this page; the first page where it is none."""
+    """Return an address on this page; ``/`` if it is anything else."""
     try:
         parts = urlsplit(to)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What stands between requests and pages: who asks, and how much that somebody sees."""
+"""Access control between requests and pages: who the visitor is, and how much they see."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
-__all__ = ["HEADERS", "JSON", "Guard", "User", "Visitor", "check_request", "local", "wants_json"]
-
 JSON: Final = "application/json"
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _FORM: Final = "POST"
-"""How a question is asked that is too long for an address."""
+"""The method for queries that are too long for an address."""
 _SAME: Final = frozenset({"", "none", "same-origin"})
-"""What browsers say of requests that are their user's own or the page's (``Sec-Fetch-Site``)."""
+"""Values of ``Sec-Fetch-Site`` for requests by the user or by the page itself."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
     " frame-ancestors 'none'; base-uri 'none'"
@@ -29,22 +27,22 @@ _POLICY: Final = (
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # without any, forms of the page itself would name no origin
+    "Referrer-Policy": "same-origin",  # with "no-referrer", the page's own forms would send no origin
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""What every answer has."""
+"""The headers of every answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody whom the API server, or a proxy, has recognised.
+    """A user recognised by the API server or a proxy.
 
     Attributes
     ----------
     extra
-        What else the API server told of them, by names; it decides with it what they may do.
+        Further attributes from the API server's token review, which its access reviews take into account.
     """
 
     name: str
@@ -55,18 +53,18 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks for a page.
+    """Who requests a page.
 
     Attributes
     ----------
     user
-        None on a laptop, where it is the one who started the page.
+        The user; None on a laptop, where the page serves only the user who started it.
     visibility
-        What they see.
+        What the visitor sees.
     sees_findings
-        Whether they see what the doctor has found, who may do what among it.
+        Whether the visitor sees the doctor's findings, which include who may do what.
     may_leave
-        Whether they have a session that they can end.
+        Whether the visitor has a session that they can end.
     """
 
     user: User | None = None
@@ -81,67 +79,67 @@ class Visitor:
 
 
 class Guard(Protocol):
-    """Tells whose requests are answered, and how much these see.
+    """Decides whose requests are answered, and how much they see.
 
     Attributes
     ----------
     names
-        Which names there are, where there are visitors who do not see all; None where there are none.
+        The names to redact for visitors who do not see everything; None if there are no such visitors.
     stream_lasts
-        Seconds after which a stream ends, so that whoever follows it is asked anew who they are; None for ever.
+        Seconds after which a stream ends, so that its follower is authenticated again; None for no limit.
     """
 
     names: Names | None
     stream_lasts: float | None
 
     def headers(self, request: web.Request) -> Mapping[str, str]:
-        """Return what every answer to such a request has."""
+        """Return the headers of the answer to a request."""
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """Return the pages of its own."""
+        """Return the routes of the guard itself."""
 
     def check(self, request: web.Request) -> None:
-        """Refuse what is no reading, and what another site asks for.
+        """Refuse writes, and requests that another site makes.
 
         Raises
         ------
         RefusedError
-            If it is another method, for another host, or from another site.
+            If the request uses another method, names another host, or comes from another site.
         """
 
     async def let_in(self, request: web.Request) -> Visitor | web.Response:
-        """Return who asks, or the answer to somebody who is not let in, or not yet.
+        """Return the visitor, or the answer to a visitor who is not admitted yet.
 
         Raises
         ------
         RefusedError
-            If they are not let in.
+            If the visitor is not admitted.
         """
 
     async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
-        """Return in which of some namespaces a visitor may delete pods, and so may know who would end."""
+        """Return the given namespaces in which a visitor may delete pods, and so may know the names of victims."""
 
 
 def check_request(
     request: web.Request, hosts: Collection[str], schemes: Collection[str], *, links: bool = False, where: str
 ) -> None:
-    """Refuse what is no reading, and what another site asks for; a form has to say that it is the page's own.
+    """Refuse writes, and requests that another site makes; a form must carry the page's own origin.
 
     Parameters
     ----------
     hosts
-        By which names this page is asked for.
+        The host names of this page.
     schemes
-        Those of its origins.
+        The schemes of this page's origins.
     links
-        Whether a link on another site may lead here.
+        Whether links on other sites may lead here.
     where
-        What is said to somebody who asks for another host.
+        The message for requests that name another host.
 
     Raises
     ------
     RefusedError
-        If it is another method, for another host, or from another site.
+        If the request uses another method, names another host, or comes from another site.
     """
     is_form = request.method == _FORM and request.match_info.http_exception is None
     if request.method not in _READING and not is_form:
@@ -157,17 +155,17 @@ def check_request(
 
 
 def wants_json(request: web.Request) -> bool:
-    """Tell whether a program asks, to which errors are told as JSON."""
+    """Tell whether a program sent the request; it gets errors as JSON."""
     return JSON in request.headers.get("Accept", "")
 
 
 def _is_link(request: web.Request) -> bool:
-    """Tell whether somebody followed a link, which shows the page to nobody but them."""
+    """Tell whether the user followed a link; the page is then shown to nobody else."""
     headers = request.headers
     is_visit = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
     return request.method in _READING and is_visit
 
 
 def local(location: str) -> str:
-    """Return an address within this page: two slashes at its beginning would name another host."""
+    """Return an address on this page; two slashes at its beginning would name another host."""
     return f"/{location.lstrip('/')}"

@@ -1,8 +1,8 @@
-"""Who may see the page on a laptop: one browser of the same machine, which knows the key.
+"""Access to the page on a laptop: one browser on the same machine, which knows the key.
 
-The address that is printed has the key. Whoever opens it gets a cookie in its place, which other sites can neither read
-nor have sent. A page of another site that resolves its own name to this machine is told apart by the name that it asks
-for, and a request that another site makes by the headers that browsers write.
+The printed address contains the key. The browser that opens it gets a cookie in exchange, which other sites can neither
+read nor send. The ``Host`` header exposes a site that resolves its own name to this machine, and the browser's fetch
+headers expose requests that another site makes.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from vgpu_scheduler.ui.access.guard import HEADERS, Guard, Visitor, check_reques
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.query import Query
 
-__all__ = ["Deletable", "LocalKeyGuard"]
-
 Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
 KEY: Final = "key"
 _BYTES: Final = 32
 _VISITOR: Final = Visitor()
-_WRONG_HOST: Final = "this page is served to this machine only"
+_WRONG_HOST: Final = "this page is served only to this machine"
 
 
 class LocalKeyGuard(Guard):
-    """Lets the browser in that has the key; it sees all that the user's own rights show.
+    """Admits the browser that has the key; it sees everything that the user's own rights allow.
 
     Parameters
     ----------
     port
-        On which the page is served.
+        The port of the page.
     deletable
-        Returns in which of some namespaces the user may delete pods; None where it makes no difference.
+        Returns the given namespaces in which the user may delete pods; None if that makes no difference.
     """
 
     names = None
@@ -52,35 +50,35 @@ class LocalKeyGuard(Guard):
 
     @property
     def address(self) -> str:
-        """The address that lets a browser in."""
+        """The address with the key, which admits a browser."""
         return f"{self._address}?{KEY}={self._key}"
 
     def headers(self, request: web.Request) -> Mapping[str, str]:
-        """Return what every answer has."""
+        """Return the headers of every answer."""
         del request
         return HEADERS
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """Return the pages of its own."""
+        """Return no routes: this guard has none of its own."""
         return ()
 
     def check(self, request: web.Request) -> None:
-        """Refuse what is no reading, and what another site asks for.
+        """Refuse writes, and requests that another site makes.
 
         Raises
         ------
         RefusedError
-            If it is another method, for another host, or from another site.
+            If the request uses another method, names another host, or comes from another site.
         """
         check_request(request, self._hosts, ("http",), where=_WRONG_HOST)
 
     async def let_in(self, request: web.Request) -> Visitor | web.Response:
-        """Return who asks, or the answer that gives a browser its cookie.
+        """Return the visitor, or the answer that gives the browser its cookie.
 
         Raises
         ------
         RefusedError
-            If it has neither cookie nor key.
+            If the browser has neither cookie nor key.
         """
         if _is(request.cookies.get(self._cookie, ""), self._session):
             return _VISITOR
@@ -93,11 +91,11 @@ class LocalKeyGuard(Guard):
             return answer
         wrong = "the key in this address is wrong" if given else "this page is shown to the browser that has its key"
         raise RefusedError(
-            HTTPStatus.UNAUTHORIZED, f"{wrong}: open the address that vgpu-scheduler ui has printed, with all of it"
+            HTTPStatus.UNAUTHORIZED, f"{wrong}: open the whole address that vgpu-scheduler ui has printed"
         )
 
     async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
-        """Return in which of some namespaces the user may delete pods; all where it makes no difference."""
+        """Return the given namespaces in which the user may delete pods; all of them if that makes no difference."""
         del visitor
         return namespaces if self._deletable is None else await self._deletable(namespaces)
 

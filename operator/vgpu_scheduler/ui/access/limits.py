@@ -1,4 +1,4 @@
-"""How often something may be tried."""
+"""Limits of failed attempts by address."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import Final
 
 from vgpu_scheduler.model import TokenBucket
 
-__all__ = ["FailureLimiter"]
-
 _MOST_KNOWN: Final = 4096
-"""Addresses that are remembered; the one that was quiet for longest is forgotten first."""
+"""The most addresses to remember; the one without failures for longest is forgotten first."""
 
 
 class FailureLimiter:
-    """How many failures an address may have.
+    """Limits the failures of each address, with a token bucket.
 
     Parameters
     ----------
     at_once
-        How many at once.
+        The most failures at once.
     seconds
-        After how many there may be one more.
+        Seconds after which one more failure is allowed.
     clock
-        Seconds, which only rise.
+        A monotonic clock (seconds).
     """
 
     def __init__(self, at_once: int, seconds: float, clock: Callable[[], float]) -> None:
@@ -34,12 +32,12 @@ class FailureLimiter:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def may(self, address: str) -> bool:
-        """Tell whether an address may try."""
+        """Tell whether an address may make an attempt."""
         bucket = self._buckets.get(address)
         return bucket is None or bucket.has_token(self._clock())
 
     def failed(self, address: str) -> None:
-        """Count a failure."""
+        """Count a failed attempt."""
         now = self._clock()
         bucket = self._buckets.setdefault(address, TokenBucket(self._at_once, self._seconds, now))
         bucket.take(now)

@@ -1,4 +1,4 @@
-"""Proxies that have authenticated somebody: they prove by a secret that they are one, and name the user in a header."""
+"""Authenticating proxies: a proxy proves its identity with a secret, and names the user in a header."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from aiohttp import web
 from vgpu_scheduler.ui.access.guard import User
 from vgpu_scheduler.ui.errors import RefusedError
 
-__all__ = ["Proxies", "SecretError"]
-
 PROOF: Final = "X-Vgpu-Scheduler-Proxy-Secret"
-"""The header with which a proxy proves that it is one."""
+"""The header with the proxy's secret."""
 _SHORTEST: Final = 32
 _SYSTEM: Final = "system:"
 _AUTHENTICATED: Final = "system:authenticated"
@@ -25,19 +23,19 @@ _MOST_GROUPS: Final = 200
 
 
 class SecretError(Exception):
-    """The file with the secret is none; the message names it."""
+    """The secret cannot be read or is too short; the message names its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """How a proxy tells who somebody is.
+    """How proxies name users.
 
     Attributes
     ----------
     user_header, group_header
-        The headers; groups come in several of these, or with commas between. Without a header for them nobody has any.
+        The header names; groups come in repeated headers or separated by commas. An empty group header means no groups.
     secret_file
-        What proxies know and nobody else; it is read again whenever it is needed, so that it can be changed.
+        The file with the secret of the proxies; it is read for each request, so that the secret can be changed.
     """
 
     user_header: str
@@ -50,7 +48,7 @@ class Proxies:
         Raises
         ------
         SecretError
-            If there is none, or one that could be guessed.
+            If it cannot be read, or is short enough to guess.
         """
         try:
             found = self.secret_file.read_text(encoding="utf-8").strip()
@@ -61,12 +59,12 @@ class Proxies:
         return found
 
     def user_of(self, request: web.Request) -> User | None:
-        """Return whom a proxy names; None where no proxy asks, whatever headers there are.
+        """Return the user that a proxy names; None if the request has no proxy secret, whatever its other headers.
 
         Raises
         ------
         RefusedError
-            If the secret is wrong, or it names nobody, or somebody whom only the API server can recognise.
+            If the secret is wrong, or the proxy names no user, several users, or one of Kubernetes' own.
         """
         given = request.headers.getall(PROOF, [])
         if not given:
@@ -79,12 +77,14 @@ class Proxies:
             raise RefusedError(HTTPStatus.FORBIDDEN, f"{PROOF}: this is not the secret of a proxy")
         names = request.headers.getall(self.user_header, [])
         if len(names) != 1 or not names[0].strip():
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, f"{self.user_header}: the proxy names nobody, or several")
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, f"{self.user_header}: the proxy must name exactly one user")
         told = request.headers.getall(self.group_header, []) if self.group_header else []
         groups = [name.strip() for text in told for name in text.split(",") if name.strip()]
         for name in (names[0].strip(), *groups):
             if name.startswith(_SYSTEM) or len(name) > _LONGEST:
-                raise RefusedError(HTTPStatus.FORBIDDEN, "a proxy names no users and groups of Kubernetes' own")
+                raise RefusedError(
+                    HTTPStatus.FORBIDDEN, "a proxy must not name users and groups that are Kubernetes' own"
+                )
         if len(groups) > _MOST_GROUPS:
             raise RefusedError(HTTPStatus.FORBIDDEN, f"{self.group_header}: these are more than {_MOST_GROUPS} groups")
         return User(names[0].strip(), groups=(*groups, _AUTHENTICATED))

@@ -1,4 +1,4 @@
-"""Asks the API server who somebody is, and what they may do: the only requests of the page that are no reads."""
+"""Token and access reviews: the only requests of the page that are not reads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from vgpu_scheduler.ui.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Reviews", "Right"]
-
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _RIGHTS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _LASTS: Final = 60.0
-"""Seconds for which an answer holds."""
+"""Seconds for which an answer is cached."""
 _AT_ONCE: Final = 16
-"""Reviews under way at a time."""
+"""The most reviews in flight."""
 _MOST_TOKENS: Final = 2000
 _MOST_RIGHTS: Final = 200_000
 _TIMEOUT: Final = 10.0
@@ -32,8 +30,8 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
 
-class Right(NamedTuple):
-    """What somebody may do, or not; in all namespaces where none is named."""
+class AccessRight(NamedTuple):
+    """A right on a resource; in all namespaces if none is named."""
 
     verb: str
     resource: str
@@ -42,60 +40,60 @@ class Right(NamedTuple):
 
 
 class Api(Protocol):
-    """What sends requests."""
+    """Sends requests to the API server."""
 
     async def request(self, method: str, path: str, body: object = None, *, timeout: float = 30.0) -> ApiResponse:  # noqa: ASYNC109 - as ApiClient has it
         """Send one request and read its whole answer."""
 
 
 class Reviews:
-    """What the API server has answered of late.
+    """Asks the API server for reviews, and caches its answers.
 
-    Tokens are not kept here: an answer is found again by a digest of the token.
+    Tokens are not stored: the cache uses a digest of the token as its key.
 
     Parameters
     ----------
     clock
-        Seconds, which only rise.
+        A monotonic clock (seconds).
     """
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._users: _Kept[bytes, User | None] = _Kept(_MOST_TOKENS, clock)
-        self._rights: _Kept[tuple[User, Right], bool] = _Kept(_MOST_RIGHTS, clock)
+        self._rights: _Kept[tuple[User, AccessRight], bool] = _Kept(_MOST_RIGHTS, clock)
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
     async def user_of(self, token: str) -> User | None:
-        """Return whose token this is; None for nobody's.
+        """Return the user of a token; None if the token is not valid.
 
         Raises
         ------
         RefusedError
-            If the API server does not say.
+            If the API server does not answer.
         """
         return await self._users.get(_digest(token), lambda: self._authenticated(token))
 
     def known(self, token: str) -> User | None:
-        """Return whose token this is by an answer that still holds; None where there is none."""
+        """Return the user of a token from the cache; None if the cache has none."""
         return self._users.known(_digest(token))
 
-    async def allows(self, user: User, right: Right) -> bool:
-        """Tell whether somebody has a right.
+    async def allows(self, user: User, right: AccessRight) -> bool:
+        """Tell whether a user has a right.
 
         Raises
         ------
         RefusedError
-            If the API server does not say.
+            If the API server does not answer.
         """
         return await self._rights.get((user, right), lambda: self._allowed(user, right))
 
-    async def allowed_in(self, user: User, right: Right, namespaces: Collection[str]) -> frozenset[str]:
-        """Return in which of some namespaces somebody has a right.
+    async def allowed_in(self, user: User, right: AccessRight, namespaces: Collection[str]) -> frozenset[str]:
+        """Return the given namespaces in which a user has a right.
 
         Raises
         ------
         RefusedError
-            If the API server does not say.
+            If the API server does not answer.
         """
         answers = {name: self._rights.known((user, right._replace(namespace=name))) for name in namespaces}
         unknown = sorted(name for name, allowed in answers.items() if allowed is None)
@@ -112,11 +110,11 @@ class Reviews:
         return User(
             str(found["username"]),
             str(found.get("uid") or ""),
-            tuple(sorted(map(str, found.get("groups") or ()))),  # in one order, whatever a webhook's is
+            tuple(sorted(map(str, found.get("groups") or ()))),  # sorted, because webhooks may return any order
             tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
         )
 
-    async def _allowed(self, user: User, right: Right) -> bool:
+    async def _allowed(self, user: User, right: AccessRight) -> bool:
         attributes = {"verb": right.verb, "resource": right.resource, "group": right.group}
         attributes |= {"namespace": right.namespace} if right.namespace else {}
         spec: dict[str, Any] = {"resourceAttributes": attributes, "user": user.name, "groups": list(user.groups)}
@@ -125,7 +123,7 @@ class Reviews:
         return (await self._review(_RIGHTS, spec)).get("allowed") is True
 
     async def _review(self, path: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ask, and return the status of the answer; what is no clear answer is none."""
+        """Send a review and return its status; anything but a clear answer raises."""
         try:
             async with self._gate:
                 response = await self._api.request("POST", path, {"spec": spec}, timeout=_TIMEOUT)
@@ -133,12 +131,12 @@ class Reviews:
                 log.warning("%s: %s; docs/rbac.md has the rights of the page", path, response.status)
             status = response.json()["status"] if response.ok else None
         except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
-            log.warning("%s: %s", path, type(error).__name__)  # without what was sent
+            log.warning("%s: %s", path, type(error).__name__)  # without the request, which has the token
             status = None
         if not isinstance(status, Mapping):
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                "the API server does not say who you are and what you may see; the log says why",
+                "the API server does not say who you are and what you may read; the log says why",
             )
         return status
 
@@ -148,7 +146,7 @@ def _digest(token: str) -> bytes:
 
 
 class _Kept(Generic[_Key, _Value]):
-    """Answers that hold for a while; the same is asked once at a time, and no failure is kept."""
+    """A cache of answers that expire; concurrent requests for a key share one question, and failures are not cached."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._most = most
@@ -157,7 +155,7 @@ class _Kept(Generic[_Key, _Value]):
         self._asked: dict[_Key, asyncio.Task[_Value]] = {}
 
     def known(self, key: _Key) -> _Value | None:
-        """Return an answer that holds; None where there is none."""
+        """Return a cached answer; None if there is none or it expired."""
         found = self._found.get(key)
         return found[1] if found is not None and found[0] > self._clock() else None
 
@@ -169,7 +167,7 @@ class _Kept(Generic[_Key, _Value]):
         if task is None:
             task = self._asked[key] = asyncio.create_task(self._ask(key, ask))
             task.add_done_callback(_noticed)
-        return await asyncio.shield(task)  # whoever is gone meanwhile, others wait for the same
+        return await asyncio.shield(task)  # a caller that is cancelled must not cancel the others
 
     async def _ask(self, key: _Key, ask: Callable[[], Any]) -> _Value:
         try:
@@ -184,6 +182,6 @@ class _Kept(Generic[_Key, _Value]):
 
 
 def _noticed(task: asyncio.Task[Any]) -> None:
-    """Have nobody told of the failure of what nobody waits for any more."""
+    """Retrieve a task's error, so that asyncio does not complain if nobody waits for it any more."""
     if not task.cancelled():
         task.exception()

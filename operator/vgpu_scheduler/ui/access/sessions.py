@@ -1,4 +1,4 @@
-"""Sessions: what a browser has in the place of a token, which it hands over once."""
+"""Sessions of browsers, which exchange a token for a session once."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from typing import Any, Final
 
 from vgpu_scheduler.ui.access.guard import User
 
-__all__ = ["Sessions", "expiry_of"]
-
 _BYTES: Final = 32
 _LONGEST: Final = 12 * 3600.0
-"""Seconds after which a session ends whose token does not say when it does."""
+"""The longest session (seconds), if the token does not say when it expires."""
 _MOST: Final = 2000
 _MOST_OF_ONE: Final = 8
-"""Sessions of one user; the oldest ends when there is one more."""
+"""The most sessions of one user; a further session ends the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has logged in.
+    """A user who has logged in.
 
     Attributes
     ----------
     token
-        Is asked about again and again; it is kept in memory alone, and shown nowhere.
+        The token, which is checked again with each request; it is only kept in memory and never shown.
     ends
-        When it ends, by the clock of sessions.
+        When the session ends, by the clock of the sessions.
     """
 
     user: User
@@ -40,28 +38,28 @@ class Session:
     ends: float
 
     def __repr__(self) -> str:
-        """Show whose it is, and no token."""
+        """Show the user, but not the token."""
         return f"Session({self.user.name!r})"
 
 
 class Sessions:
-    """The sessions, found by a digest of what the browser has.
+    """The open sessions, by a digest of the browser's cookie.
 
     Parameters
     ----------
     clock
-        Seconds, which only rise.
+        A monotonic clock (seconds).
     wall
-        The time of day in seconds, as tokens have it.
+        The time of day (seconds since 1970), as in tokens.
     """
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._clock = clock
         self._wall = wall
-        self._open: dict[bytes, Session] = {}  # the oldest first
+        self._open: dict[bytes, Session] = {}  # oldest first
 
     def begin(self, user: User, token: str) -> str:
-        """Begin a session, and return what its browser has to show."""
+        """Start a session, and return the value of its cookie."""
         now, expiry = self._clock(), expiry_of(token)
         lasts = _LONGEST if expiry is None else min(expiry - self._wall(), _LONGEST)
         self._open = {key: each for key, each in self._open.items() if each.ends > now}
@@ -75,7 +73,7 @@ class Sessions:
         return shown
 
     def find(self, shown: str) -> Session | None:
-        """Return a session; None where there is none, or it has ended."""
+        """Return a session; None if there is none or it has ended."""
         found = self._open.get(_digest(shown))
         if found is not None and found.ends <= self._clock():
             self.end(shown)
@@ -83,11 +81,11 @@ class Sessions:
         return found
 
     def end(self, shown: str) -> None:
-        """End a session, if it is one."""
+        """End a session, if it exists."""
         self._open.pop(_digest(shown), None)
 
     def __len__(self) -> int:
-        """Return how many are open."""
+        """Return the number of open sessions."""
         return len(self._open)
 
 
@@ -96,7 +94,7 @@ def _digest(shown: str) -> bytes:
 
 
 def expiry_of(token: str) -> float | None:
-    """Return until when a token says that it holds, which only the API server can confirm; None where it does not."""
+    """Return the expiry in a token (seconds since 1970), unverified; None if it has none."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -1,4 +1,4 @@
-"""The certificate of the page, which is replaced while it is served."""
+"""The TLS certificate of the page, reloaded when its files change."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Certificate", "CertificateError"]
-
 _EVERY: Final = 10.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks whether the files changed."""
 
 
 class CertificateError(Exception):
-    """The files are no certificate with its key; the message names them."""
+    """The files do not contain a certificate and its key; the message names them."""
 
 
 class Certificate:
-    """A certificate and its key, as files have them.
+    """A certificate and its key, loaded from files.
 
     Attributes
     ----------
     context
-        What TLS is spoken with; new connections have the certificate that was read last.
+        The TLS context; new connections use the certificate that was loaded last.
 
     Raises
     ------
     CertificateError
-        If they cannot be read.
+        If the files cannot be loaded.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -42,21 +40,21 @@ class Certificate:
         self._load(self.context)
 
     async def follow(self, every: float = _EVERY) -> None:
-        """Read the files again whenever they change, until cancelled; what cannot be read changes nothing."""
+        """Reload the files whenever they change, until cancelled; files that cannot be loaded are ignored."""
         while True:
             await asyncio.sleep(every)
-            self.look()
+            self.reload_if_changed()
 
-    def look(self) -> None:
-        """Read the files again if they have changed."""
+    def reload_if_changed(self) -> None:
+        """Reload the files if they have changed."""
         seen = self._state()
         if seen == self._seen:
             return
         try:
-            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # half of a new pair must not stay in the other one
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a failed load must not leave half a pair in the other
             self._load(self.context)
         except CertificateError as error:
-            log.warning("%s: the one before stays", error)
+            log.warning("%s: the previous certificate stays in use", error)
         else:
             self._seen = seen
             log.info("a new certificate is in use: %s", self._files[0])
@@ -66,10 +64,10 @@ class Certificate:
         try:
             context.load_cert_chain(certificate, key, password="")
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise CertificateError(f"{certificate}, {key}: no certificate with its key: {error}") from None
+            raise CertificateError(f"{certificate}, {key}: not a certificate with its key: {error}") from None
 
     def _state(self) -> list[tuple[float, int]]:
-        """Return what tells versions of the files apart; Kubernetes replaces the links that lead to them."""
+        """Return time stamps and inodes of the files; Kubernetes replaces the symbolic links to them."""
         found = []
         for path in self._files:
             try:

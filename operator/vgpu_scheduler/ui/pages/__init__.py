@@ -1,4 +1,4 @@
-"""What the pages show: pure functions from a world to values, which have the JSON of the command line."""
+"""The content of pages: pure functions from a world to values, with the same JSON as the command line."""
 
 from vgpu_scheduler.ui.pages.card import card_page
 from vgpu_scheduler.ui.pages.cards import CardsView, cards_page
@@ -7,7 +7,8 @@ from vgpu_scheduler.ui.pages.namespaces import namespaces_page
 from vgpu_scheduler.ui.pages.now import now_page
 from vgpu_scheduler.ui.pages.pod import edited_page, forecast_page, pod_page
 from vgpu_scheduler.ui.pages.waiting import waiting_page
-from vgpu_scheduler.ui.pages.what_if_page import WhatIfQuery, what_if, what_if_form
+from vgpu_scheduler.ui.pages.what_if_page import what_if, what_if_form
+from vgpu_scheduler.ui.pages.what_if_query import WhatIfQuery
 
 __all__ = [
     "CardsView",

@@ -1,4 +1,4 @@
-"""One card: what is used of it, by whom, and how it is taken out of service."""
+"""The page of one card: its usage, its pods, and how to take it out of service."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from vgpu_scheduler.whatif.world import usage
 
 @dataclass(frozen=True, slots=True)
 class CardPage:
-    """One card.
+    """The content of a card's page.
 
     Attributes
     ----------
     command
-        Takes the card out of service, or brings it back; empty where cards of its vendor cannot be cordoned.
+        The command that cordons or uncordons the card; empty if its vendor's cards cannot be cordoned.
     """
 
     card: usage.CardUsage
     command: str
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return it as plain values, as ``top cards NODE/CARD -o json`` does."""
+        """Return the card as plain values, as ``top cards NODE/CARD -o json`` does."""
         return [usage.as_json(self.card)]
 
 
 def card_page(world: World, node: str, name: str, visibility: Visibility = EVERYTHING) -> CardPage:
-    """Return a card by its node and its name.
+    """Return the page of a card, given its node and name.
 
     Parameters
     ----------
     visibility
-        Which pods are named.
+        Which pods may be named.
 
     Raises
     ------
     NotFoundError
-        If there is no such card.
+        If the card does not exist.
     """
     try:
         place = find_card(world, f"{node}/{name}")

@@ -1,4 +1,4 @@
-"""All cards as a heat map, by node and by what groups nodes."""
+"""The cards page: all cards as a heat map, by node and by a label of nodes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PARAMETERS: Final = ("by", "group", "node", "model", "state")
 
 @dataclass(frozen=True, slots=True)
 class CardsView:
-    """Which cards are shown, and how; empty texts are for all.
+    """Which cards to show, and how; empty texts select all.
 
     Attributes
     ----------
     by
-        What colours a tile.
+        The measure that colours the tiles.
     group
-        The label of nodes by which these are grouped.
+        The node label to group by.
     model
-        A part of the model's name.
+        A substring of the model's name.
     """
 
     by: str = "memory"
@@ -40,12 +40,12 @@ class CardsView:
 
     @classmethod
     def of(cls, query: Query) -> CardsView:
-        """Read it from an address.
+        """Read the view from an address.
 
         Raises
         ------
         BadQueryError
-            If a value is none that there is.
+            If a value is not allowed.
         """
         state = query.get("state") and query.choice("state", STATES)
         return cls(query.choice("by", MEASURES), query.get("group"), query.get("node"), query.get("model"), state)
@@ -53,12 +53,12 @@ class CardsView:
 
 @dataclass(frozen=True, slots=True)
 class CardsPage:
-    """Cards.
+    """The content of the cards page.
 
     Attributes
     ----------
     labels
-        The labels by which nodes may be grouped.
+        The node labels that are available for grouping.
     """
 
     view: CardsView
@@ -68,24 +68,24 @@ class CardsPage:
     models: Sequence[str]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return it as plain values, as ``top cards -o json`` does."""
+        """Return the cards as plain values, as ``top cards -o json`` does."""
         return [usage.as_json(card) for card in self.cards]
 
 
 def cards_page(world: World, view: CardsView, visibility: Visibility = EVERYTHING) -> CardsPage:
-    """Return the cards that are asked for.
+    """Return the cards page.
 
     Parameters
     ----------
     visibility
-        Which pods are named.
+        Which pods may be named.
 
     Raises
     ------
     NotFoundError
-        If there is no such node.
+        If the node does not exist.
     BadQueryError
-        If no node has the label by which they are to be grouped.
+        If no node has the label to group by.
     """
     if view.node and not world.has_node(view.node):
         raise NotFoundError(f"there is no node {view.node}")

@@ -1,4 +1,4 @@
-"""Two policies compared: what would become of the pods that wait with one of them, and with the other in its place."""
+"""Comparison of two policies: what would become of the pending pods with each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.policies import PolicyRow, policy_rows
-from vgpu_scheduler.ui.pages.what_if_page import told
+from vgpu_scheduler.ui.pages.what_if_page import bad_query_errors
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import FileObject, PodResult, World
@@ -37,16 +37,16 @@ _MADE_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "cre
 
 @dataclass(frozen=True, slots=True)
 class ComparisonQuery:
-    """What is compared; each policy by kind, namespace and name with slashes between, empty for none.
+    """The policies to compare, each as ``kind/namespace/name``; empty for none.
 
     Attributes
     ----------
     one
-        A policy that is there.
+        An existing policy.
     other
-        Another one.
+        Another existing policy.
     edited
-        In its place: the first one, or any other, in YAML.
+        Its replacement, in YAML: an edited copy of the first policy, or any other.
     """
 
     one: str = ""
@@ -55,32 +55,32 @@ class ComparisonQuery:
 
     @classmethod
     def of(cls, query: Query) -> ComparisonQuery:
-        """Read it from an address or a form.
+        """Read the question from an address or a form.
 
         Raises
         ------
         BadQueryError
-            If these are not two.
+            If the parameters do not name two policies.
         """
         found = cls(query.get("compare"), query.get("with"), query.get("edited"))
         for name, value in (("with", found.other), ("edited", found.edited)):
             if value and not found.one:
-                raise BadQueryError(f"{name}: there is no policy that it could be compared with")
+                raise BadQueryError(f"{name}: there is no other policy to compare it with")
         if found.other and found.edited:
             raise BadQueryError("with: a policy is compared either with another policy or with an edited one")
         if found.one and found.one == found.other:
-            raise BadQueryError("with: a policy is compared with another one")
+            raise BadQueryError("with: name another policy")
         return found
 
     @property
     def something(self) -> bool:
-        """Whether two are compared."""
+        """Whether two policies are compared."""
         return bool(self.other or self.edited)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedResult:
-    """What would become of a pod in both cases; None where it would not be asked about."""
+    """What would become of a pod with each policy; None if the pod would not be pending with that policy."""
 
     pod: str
     one: PodResult | None
@@ -88,22 +88,22 @@ class ComparedResult:
 
     @property
     def differs(self) -> bool:
-        """Whether it is not the same."""
-        return _told(self.one) != _told(self.other)
+        """Whether the two answers differ."""
+        return _visible_answer(self.one) != _visible_answer(self.other)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two policies, and what would become of pods that wait.
+    """Two policies, and the answers for the pending pods.
 
     Attributes
     ----------
     of
-        What the two are called.
+        The names of the two policies.
     answers
-        With each of the two.
+        The answers with each of them.
     said
-        What somebody should know beside the answers.
+        Notes to show beside the answers.
     """
 
     of: tuple[str, str]
@@ -112,18 +112,18 @@ class Comparison:
 
     @property
     def outcomes(self) -> list[ComparedResult]:
-        """What would become of each pod, those first for which it is not the same."""
+        """The answers for each pod, with pods whose answers differ first."""
         one, other = ({answer.pod.key: answer for answer in answers} for answers in self.answers)
         found = [ComparedResult(key, one.get(key), other.get(key)) for key in {**one, **other}]
         return sorted(found, key=lambda outcome: not outcome.differs)
 
     @property
     def placed(self) -> list[int]:
-        """How many pods would be placed with each of the two."""
+        """How many pods would be placed with each policy."""
         return [sum(bool(answer.node) for answer in answers) for answers in self.answers]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values; answers as ``simulate -o json`` has them."""
+        """Return the comparison as plain values, with answers as in ``simulate -o json``."""
         return {
             "of": list(self.of),
             "answers": [[answer.as_json() for answer in answers] for answers in self.answers],
@@ -133,18 +133,18 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PoliciesPage:
-    """The policies.
+    """The content of the policies page.
 
     Attributes
     ----------
     now
-        As of when; None where that is not known.
+        The time of the cluster's state; None if it is not known.
     compared
-        What is asked.
+        The policies to compare.
     text
-        The first of the two as it can be edited; empty where none is named.
+        The first policy in YAML, to edit; empty if none is named.
     comparison
-        The answer; None where nothing is asked.
+        The result of the comparison; None if nothing is compared.
     """
 
     rows: Sequence[PolicyRow]
@@ -154,22 +154,22 @@ class PoliciesPage:
     comparison: Comparison | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the page as plain values."""
         found: dict[str, Any] = {"policies": [row.as_json() for row in self.rows]}
         return found if self.comparison is None else {**found, "compared": self.comparison.as_json()}
 
 
 def policies_page(world: World, view: ClusterView, compared: ComparisonQuery) -> PoliciesPage:
-    """Return the policies, and what two that are compared would make of the pods that wait.
+    """Return the policies, and the comparison if one is requested.
 
     Raises
     ------
     BadQueryError
-        If what is edited cannot be understood.
+        If the edited policy cannot be understood.
     NotFoundError
-        If a policy is not there.
+        If a policy does not exist.
     RefusedError
-        If it takes too long.
+        If the comparison takes too long.
     """
     rows = policy_rows(world, view.scheduler.options.scheduler_names)
     page = PoliciesPage(rows, view.read_at, compared)
@@ -180,7 +180,7 @@ def policies_page(world: World, view: ClusterView, compared: ComparisonQuery) ->
     if not compared.something:
         return page
     said: dict[str, None] = {}
-    with told():
+    with bad_query_errors():
         if compared.other:
             other, more = _find(world, rows, "with", compared.other), list[FileObject]()
         else:
@@ -201,7 +201,7 @@ def policies_page(world: World, view: ClusterView, compared: ComparisonQuery) ->
 
 
 def _find(world: World, rows: Sequence[PolicyRow], parameter: str, ref: str) -> str:
-    """Return what messages call a policy that an address names."""
+    """Return the title of the policy that an address names."""
     found = next((row.title for row in rows if row.ref == ref), "")
     if found not in world.policies:
         hint = did_you_mean(ref, [row.ref for row in rows])
@@ -210,11 +210,11 @@ def _find(world: World, rows: Sequence[PolicyRow], parameter: str, ref: str) -> 
 
 
 def _edited(text: str, first: Object) -> tuple[str, list[FileObject]]:
-    """Return the policy of a text and its title; where it names no namespace, it is in that of the first."""
+    """Parse an edited policy; return it and its title. Its namespace defaults to that of the first policy."""
     home = str((first.get("metadata") or {}).get("namespace") or "default")
     found = policies_among(objects_of_text(text, _EDITED), _EDITED, home)
     if len(found) > 1:
-        raise BadQueryError(f"{_EDITED}: it holds {len(found)} policies, and one is compared")
+        raise BadQueryError(f"{_EDITED}: it contains {len(found)} policies; give one")
     policy = decode_policy(found[0])
     if policy.error:
         raise BadQueryError(f"{_EDITED}: {title(policy)}: {policy.error}")
@@ -226,7 +226,7 @@ def _title(obj: Object) -> str:
 
 
 def _text(written: Object) -> str:
-    """Return a policy as somebody would write it."""
+    """Return a policy in YAML without the fields that the API server sets."""
     metadata = {name: value for name, value in (written.get("metadata") or {}).items() if name not in _MADE_BY_SERVER}
     annotations = {
         name: text for name, text in (metadata.pop("annotations", None) or {}).items() if name != LAST_APPLIED
@@ -237,6 +237,6 @@ def _text(written: Object) -> str:
     return yaml.safe_dump(policy, sort_keys=False)
 
 
-def _told(answer: PodResult | None) -> tuple[Any, ...]:
-    """Return what of an answer somebody would notice."""
+def _visible_answer(answer: PodResult | None) -> tuple[Any, ...]:
+    """Return the visible parts of an answer."""
     return () if answer is None else (answer.outcome, answer.node, answer.cards, answer.decision.message)

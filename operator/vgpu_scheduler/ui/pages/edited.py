@@ -1,4 +1,4 @@
-"""A pod that asks for something else: what its page takes, and the pod that it makes."""
+"""A pod with edited requests: the fields of the form, and the pod made from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.whatif import World
 
 AMOUNT: Final = "ask/"
-"""Stands before a container and a resource, with a slash between them, in the names of amounts."""
+"""The prefix of the form's fields for amounts: ``ask/CONTAINER/RESOURCE``."""
 EDITED: Final = ("edit", "annotations")
 _KINDS: Final = ("containers", "initContainers")
 _PLACES: Final = ("limits", "requests")
@@ -20,12 +20,12 @@ _PLACES: Final = ("limits", "requests")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An amount that can be changed.
+    """An amount that can be edited.
 
     Attributes
     ----------
     amount
-        As it is written; empty where nothing is.
+        The amount as written in the pod; empty if the pod does not ask for the resource.
     """
 
     container: str
@@ -34,12 +34,12 @@ class Field:
 
     @property
     def name(self) -> str:
-        """How the form calls it."""
+        """The name of the form's field."""
         return f"{AMOUNT}{self.container}/{self.resource}"
 
 
 def fields_of(world: World, written: Object) -> list[Field]:
-    """Return the amounts of a pod: those that are written, and the others of the same vendors' cards."""
+    """Return the amounts of a pod, and empty ones for further resources of the same vendors."""
     return [
         Field(str(container.get("name", "")), resource, amount)
         for container in _containers(written)
@@ -48,18 +48,18 @@ def fields_of(world: World, written: Object) -> list[Field]:
 
 
 def annotations_of(written: Object) -> str:
-    """Return the annotations of a pod, a line each."""
+    """Return the annotations of a pod, one per line."""
     annotations = (written.get("metadata") or {}).get("annotations") or {}
     return "\n".join(f"{key}={text}" for key, text in annotations.items() if key != LAST_APPLIED)
 
 
 def edited(world: World, written: Object, query: Query) -> Object:
-    """Return a pod as it would be created with other amounts and annotations.
+    """Return a pod as if it were created with the amounts and annotations of a form.
 
     Raises
     ------
     BadQueryError
-        If what it asks for cannot be understood.
+        If an amount or annotation cannot be understood.
     """
     spec = {key: value for key, value in written["spec"].items() if key != "nodeName"}
     known = {field.name for field in fields_of(world, written)}

@@ -1,4 +1,4 @@
-"""How long pods will wait, as a page says it: with fewer courses than a command, and to whom it may be told."""
+"""Forecasts of waiting times for pages: fewer draws than for a command, restricted to what the visitor may know."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from vgpu_scheduler.reading import ClusterView, Forecaster, SimulatedPods, is_ou
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import PodResult, World, awaited_volumes
 
-__all__ = ["BUDGET", "told_to", "waits_of"]
-
 BUDGET: Final = 10_000
-"""Moments and decisions of all courses of a forecast: fewer than a command has, which nobody else waits for."""
+"""The most moments and decisions over all draws of a forecast; fewer than for a command, because others wait, too."""
 
 
-def told_to(found: Forecast | NoForecast, visibility: Visibility) -> Forecast | NoForecast:
-    """Return a forecast as somebody may know it: how many pods of others have run is not theirs to know."""
+def as_visible_to(found: Forecast | NoForecast, visibility: Visibility) -> Forecast | NoForecast:
+    """Return a forecast as a visitor may see it: without the number of others' pods that it is based on."""
     if isinstance(found, Forecast) and not visibility.is_whole:
         return replace(found, known_from=None)
     return found
@@ -32,14 +30,14 @@ def waits_of(
     visibility: Visibility,
     check: Callable[[object], None],
 ) -> Callable[[Sequence[PodResult]], dict[str, Forecast | NoForecast]]:
-    """Return what says of the answers about pods that wait how long those wait that fit nowhere, by UID.
+    """Return a function that forecasts how long the pending pods among answers that fit nowhere will wait, by UID.
 
     Parameters
     ----------
     world
-        As it is before any of them is placed.
+        The world before any of the pods is placed.
     check
-        Is called with each course; raises where all of it takes too long.
+        Called with each draw; raises if the forecast takes too long.
     """
     waiting = [pod for pod in asked.waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)]
     awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
@@ -51,6 +49,6 @@ def waits_of(
         found = forecaster.of(unplaced, BUDGET, check) if forecaster is not None and unplaced else {}
         placed = {answer.pod.uid for answer in answers if answer.node}
         found |= waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
-        return {uid: told_to(each, visibility) for uid, each in found.items()}
+        return {uid: as_visible_to(each, visibility) for uid, each in found.items()}
 
     return forecasts_of

@@ -1,4 +1,4 @@
-"""The heat map: cards as tiles, by node and by what groups nodes."""
+"""The heat map: cards as tiles, by node and by a label of nodes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from vgpu_scheduler.whatif.world import usage
 
 MEASURES: Final = ("memory", "cores", "pods")
 MOST_TILES: Final = 4096
-"""Cards above which there is one tile for each node."""
+"""The number of cards above which each tile shows a node."""
 _LEVELS: Final = 10
 _NO_LABEL: Final = "(no such label)"
 
 Spot = tuple[str, str]
-"""A node, and a card of it."""
+"""The names of a node and of one of its cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A card, or the cards of a node where there are too many.
+    """A tile for a card, or for all cards of a node if there are too many.
 
     Attributes
     ----------
     level
-        How full it is, from 0 to 10.
+        The fill level, from 0 to 10.
     told
-        What it is, for those who do not see colours.
+        The tile's meaning in words, for visitors who do not see colours.
     marked
-        Whether it is to be noticed.
+        Whether to highlight the tile.
     """
 
     node: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes with the same value of a label; of all nodes where they are not grouped, without a name."""
+    """The nodes with the same value of a label; all nodes, without a name, if they are not grouped."""
 
     name: str
     rows: Sequence[Row]
@@ -60,12 +60,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Cards as tiles.
+    """The tiles of cards, in groups.
 
     Attributes
     ----------
     by_node
-        Whether there is one tile for each node.
+        Whether each tile shows a node.
     """
 
     groups: Sequence[Group]
@@ -81,20 +81,20 @@ def heat_map(
     most: int = MOST_TILES,
     named: Callable[[str], str] = str,
 ) -> HeatMap:
-    """Return cards as tiles.
+    """Return the heat map of cards.
 
     Parameters
     ----------
     by
-        What colours a tile: one of ``MEASURES``.
+        The measure that colours the tiles, one of ``MEASURES``.
     label
-        That of nodes by which these are grouped; empty where they are not.
+        The node label to group by; empty for no groups.
     marked
-        The cards that are to be noticed.
+        The cards to highlight.
     most
-        Cards above which there is one tile for each node.
+        The number of cards above which each tile shows a node.
     named
-        Returns what a pod is called.
+        Returns the name to show for a pod.
     """
     by_node = len(cards) > most
     found: dict[str, dict[str, list[usage.CardUsage]]] = {}

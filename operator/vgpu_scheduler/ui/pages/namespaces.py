@@ -1,4 +1,4 @@
-"""What each namespace holds of cards, may hold, waits for, and has held."""
+"""The namespaces page: what each namespace holds of cards, its quotas, its waiting pods, and past usage."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from vgpu_scheduler.whatif.world import usage
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
 _HOURS_HEAD: Final = ("gib_hours_24h", "card_hours_24h")
 VALUES: Final = ("held", "hours", "usage")
-"""What there is as JSON: what is held now, what was held in the last day, or the same of each model and who says so."""
+"""What the JSON contains: current holdings, those of the last day, or the latter by model with their source."""
 _HOUR: Final = 3600.0
 _NOT_ASKED: Final = "Prometheus does not answer"
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuery:
-    """What is asked beside the names.
+    """The query of the namespaces page, besides names.
 
     Attributes
     ----------
     now
-        The time of day; None where it is not known.
+        The time of day; None if it is not known.
     metered
-        What Prometheus has said; None where nobody asks it.
+        Prometheus' last answer; None if no Prometheus is configured.
     values
         One of ``VALUES``.
     """
@@ -43,16 +43,16 @@ class NamespaceQuery:
 
 @dataclass(frozen=True, slots=True)
 class NamespacesPage:
-    """The namespaces whose pods hold something of a card, wait for one or have held one, or that have a quota.
+    """The namespaces that hold, wait for or have held cards, or that have a quota.
 
     Attributes
     ----------
     rows
-        Those of now.
+        The current holdings.
     by_model
-        What was held in the last 24 hours, by namespace and model; nothing where that is not known.
+        The usage of the last 24 hours by namespace and model; empty if not known.
     metered
-        What Prometheus has said; None where the hours are those of the pods that run now.
+        Prometheus' last answer; None if the hours are computed from the running pods.
     """
 
     rows: Sequence[usage.NamespaceUsage]
@@ -62,12 +62,12 @@ class NamespacesPage:
 
     @property
     def hours(self) -> list[HeldHours]:
-        """What was held in the last 24 hours, by namespace."""
+        """The usage of the last 24 hours by namespace."""
         return summed_by_namespace(self.by_model)
 
     @property
     def whole(self) -> list[tuple[usage.NamespaceUsage, HeldHours | None]]:
-        """All namespaces with what they have held, those included that hold nothing any more."""
+        """All namespaces with their past usage, including those that hold nothing any more."""
         hours = {each.namespace: each for each in self.hours}
         rows = {row.namespace: row for row in self.rows}
         gone = {name: usage.NamespaceUsage(name, 0, 0, 0, 0, 0) for name in hours.keys() - rows.keys()}
@@ -75,11 +75,11 @@ class NamespacesPage:
 
     @property
     def trouble(self) -> str:
-        """Why what was held is not known; empty where it is."""
+        """Why past usage is not known; empty if it is known."""
         return "" if self.metered is None else self.metered.trouble
 
     def as_json(self) -> list[dict[str, Any]] | dict[str, Any]:
-        """Return it as plain values, as ``top namespaces -o json`` or ``usage -o json`` does."""
+        """Return the page as plain values, as ``top namespaces -o json`` or ``usage -o json`` does."""
         if self.values == "usage":
             pending = self.metered is not None and self.metered.pending
             said = {"metered": self.metered is not None, "trouble": self.trouble, "pending": pending}
@@ -89,32 +89,32 @@ class NamespacesPage:
         return [usage.as_json(row) for row in self.rows]
 
     def as_csv(self) -> str:
-        """Return it as a table for a spreadsheet."""
+        """Return the page as CSV."""
         text = io.StringIO()
         table = csv.writer(text)
         table.writerow((*_HEAD, *_HOURS_HEAD))
         for row, held in self.whole:
             quotas = "; ".join(map(str, row.quotas))
-            hours = ("", "") if self.trouble else _worded(held)
+            hours = ("", "") if self.trouble else _format_hours(held)
             table.writerow((row.namespace, row.pods, row.waiting, row.cards, row.memory, row.cores, quotas, *hours))
         return text.getvalue()
 
 
-def _worded(held: HeldHours | None) -> tuple[str, str]:
+def _format_hours(held: HeldHours | None) -> tuple[str, str]:
     return ("0", "0") if held is None else (f"{held.gib_hours:.3f}", f"{held.card_hours:.3f}")
 
 
 def namespaces_page(
     world: World, namespace: str = "", visibility: Visibility = EVERYTHING, asked: NamespaceQuery | None = None
 ) -> NamespacesPage:
-    """Return the namespaces.
+    """Return the namespaces page.
 
     Parameters
     ----------
     namespace
-        A part of their names; empty for all.
+        A substring of the namespaces' names; empty for all.
     visibility
-        Which are seen.
+        Which namespaces the visitor sees.
     """
     asked = asked or NamespaceQuery()
     if asked.metered is None:
@@ -127,7 +127,7 @@ def namespaces_page(
 
     metered = asked.metered
     if metered is not None and metered.trouble and not metered.pending and not visibility.is_whole:
-        metered = PrometheusReading(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
+        metered = PrometheusReading(trouble=_NOT_ASKED)  # the original message has an address and maybe names
     rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
     by_model = [each for each in found if is_meant(each.namespace)]
     return NamespacesPage(rows, by_model, metered, asked.values)

@@ -1,4 +1,4 @@
-"""How the cluster is now, in one look."""
+"""The first page: an overview of the cluster."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True)
 class CardCounts:
-    """How many cards there are of each kind; each is counted once.
+    """How many cards are in each state; each card is counted once.
 
     Attributes
     ----------
     free
-        Nobody has anything of them.
+        Cards of which nothing is in use.
     partly
-        Somebody has a part of them, and there is room for more.
+        Cards that are partly in use and have room for more.
     full
-        Memory, compute or shares are used up.
+        Cards whose memory, compute or slots are used up.
     """
 
     free: int
@@ -40,20 +40,20 @@ class CardCounts:
 
 @dataclass(frozen=True, slots=True)
 class NowPage:
-    """How the cluster is now.
+    """The content of the first page.
 
     Attributes
     ----------
     total
-        All cards together.
+        The usage of all cards together.
     waiting
-        Why pods wait, the reason for which most wait first.
+        Why pods wait; the reasons with most pods come first.
     lately
-        What has changed in the last hour.
+        The events of the last hour.
     looks
-        Whether the doctor looks at the cluster.
+        Whether the doctor examines the cluster.
     found
-        What it has found; None before it has.
+        The doctor's last result; None before there is one.
     """
 
     cards: CardCounts
@@ -70,7 +70,7 @@ class NowPage:
         return sum(len(reason.pods) for reason in self.waiting)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the page as plain values."""
         return {
             "cards": asdict(self.cards),
             "total": usage.as_json(self.total),
@@ -90,16 +90,16 @@ def now_page(
     looks: bool = False,
     found: DoctorResult | None = None,
 ) -> NowPage:
-    """Return how the cluster is now.
+    """Return the first page.
 
     Parameters
     ----------
     recent
-        What has happened to it.
+        The recent events.
     visibility
-        Which pods are seen; amounts are of all.
+        Which pods the visitor sees; amounts include all pods.
     looks, found
-        What the doctor has to say; see :class:`NowPage`.
+        The doctor's part; see :class:`NowPage`.
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
@@ -109,7 +109,7 @@ def now_page(
 
 
 def _as_json(found: DoctorResult | None) -> dict[str, Any] | None:
-    """Return what the doctor has found as plain values, the findings as ``doctor -o json`` has them."""
+    """Return the doctor's result as plain values, with findings as in ``doctor -o json``."""
     if found is None:
         return None
     report = found.report

@@ -1,4 +1,4 @@
-"""One pod: why it waits and what would help, or why it is where it is."""
+"""The page of one pod: why it waits and what would help, or why it is where it is."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
-from vgpu_scheduler.ui.pages.forecasts import BUDGET, told_to
+from vgpu_scheduler.ui.pages.forecasts import BUDGET, as_visible_to
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.world import usage
 
-_INSTEAD: Final = "vgpu-scheduler explain --forecast says it, for those who may read the cluster"
+_INSTEAD: Final = "vgpu-scheduler explain --forecast estimates it for users who may read the cluster"
 
 
 @dataclass(frozen=True, slots=True)
 class PodPage:
-    """One pod.
+    """The content of a pod's page.
 
     Attributes
     ----------
     told
-        What is to be said of it.
+        The explanation of the pod.
     cards
-        The cards that it has a part of.
+        The cards on which the pod holds something.
     fields
-        The amounts that it asks for, and could ask for.
+        The amounts that the pod asks for, or could ask for.
     annotations
-        Its annotations, a line each.
+        The pod's annotations, one per line.
     own
-        What its owner has written of it.
+        The parts of the pod that its owner wrote, as text.
     is_edited
-        Whether it is not the pod that is there, but would be if it asked for this.
+        Whether this is a hypothetical version of the pod with other requests.
     waits
-        How much longer it waits; None where that was not asked, or it has or would have a place.
+        How much longer the pod will wait; None if that was not asked, or the pod is or could be placed.
     """
 
     told: ExplainedPod
@@ -63,7 +63,7 @@ class PodPage:
     waits: Forecast | NoForecast | None = None
 
     def without_others(self, mine: Collection[str]) -> PodPage:
-        """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
+        """Hide names of pods in namespaces in which the user may not delete pods."""
         return replace(self, told=self.told.without_others(mine))
 
     @property
@@ -73,66 +73,66 @@ class PodPage:
 
     @property
     def record(self) -> list[str]:
-        """What was written down when it was decided, in lines."""
+        """The recorded reasons of its placement, in lines."""
         return self.told.record
 
     @property
     def left_to(self) -> str:
-        """Who places it; empty where this scheduler does."""
+        """Which other scheduler places the pod; empty if this scheduler does."""
         scheduler = self.told.scheduler.settings
         return "" if self.told.ours else f"{left_to_whom(self.pod.scheduler_name, scheduler)}."
 
     @property
     def condition(self) -> str:
-        """What its condition says of why it waits."""
+        """The message of the pod's PodScheduled condition; empty once it is bound."""
         found = self.pod.scheduled_condition
         return found.message if found is not None and not self.told.is_bound else ""
 
     @property
     def may_wait_long(self) -> bool:
-        """Whether there is something to forecast: it fits nowhere now, and this scheduler is to place it."""
+        """Whether a forecast makes sense: the pod is ours, not bound, and fits nowhere now."""
         return self.told.ours and not (self.told.is_bound or self.is_edited or self.told.found.answer.node)
 
     @property
     def said(self) -> list[str]:
-        """What there is to know beside nodes, cards and remedies, in sentences."""
+        """Notes beside nodes, cards and remedies, in sentences."""
         found = self.told.found
         said = (found.group, found.quotas, found.models, *found.first, found.none_proposed)
         return [text for text in said if text]
 
     @property
     def today(self) -> dict[str, Any]:
-        """What would become of it today, as plain values."""
+        """The decision that would be made now, as plain values."""
         return self.told.found.as_json()
 
     def as_text(self) -> str:
-        """Return what ``explain`` says of it."""
+        """Return the page as text, as ``explain`` prints it."""
         awaited = ["", *self.told.waits_for] if self.told.waits_for else []
         condition = [f"\nIts condition says: {self.condition}"] if self.condition else []
         waits = [] if self.waits is None else [self.waits.text()]
         return "\n".join([*self.told.lines(), *awaited, *condition, *waits, ""])
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, as ``explain -o json`` does."""
+        """Return the page as plain values, as ``explain -o json`` does."""
         return with_forecast(self.told.as_json(), self.waits)
 
 
 def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING) -> PodPage:
-    """Return what is to be said of a pod that waits or runs.
+    """Return the page of a pod that waits or runs.
 
     Parameters
     ----------
     key
-        Its namespace and name.
+        The pod as ``namespace/name``.
     node
-        Show what the cards of this node say.
+        A node whose cards' verdicts to show.
     visibility
-        Which pods are seen.
+        Which pods the visitor sees.
 
     Raises
     ------
     NotFoundError
-        If there is no such pod, it is not seen, or there is no such node.
+        If the pod or node does not exist, or the visitor may not see the pod.
     """
     _check(key, visibility)
     if node and not world.has_node(node):
@@ -149,12 +149,12 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibili
 def forecast_page(
     world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING
 ) -> PodPage:
-    """Return what is to be said of a pod, and how much longer it will wait; see :func:`pod_page`.
+    """Return the page of a pod with a forecast of its waiting time; see :func:`pod_page`.
 
     Raises
     ------
     RefusedError
-        If that takes too long.
+        If the forecast takes too long.
     """
     waits = any(pod.key == key for pod in world.pending.values()) and visibility.sees_pod(key)
     forecaster = Forecaster(world, view) if waits else None
@@ -163,25 +163,25 @@ def forecast_page(
     told: Forecast | NoForecast | None = waits_for_volumes({uid: shown.told.awaited}).get(uid)
     if forecaster is not None and shown.may_wait_long:
         told = forecaster.of([shown.pod], BUDGET, until_too_long(_INSTEAD))[uid]
-    return replace(shown, waits=told and told_to(told, visibility))
+    return replace(shown, waits=told and as_visible_to(told, visibility))
 
 
 def edited_page(
     world: World, view: ClusterView, key: str, query: Query, visibility: Visibility = EVERYTHING
 ) -> PodPage:
-    """Return what is to be said of a pod if it asked for something else; the world is another one afterwards.
+    """Return the page of a pod as if it asked for something else; this changes the world.
 
     Parameters
     ----------
     visibility
-        Which pods are seen.
+        Which pods the visitor sees.
 
     Raises
     ------
     NotFoundError
-        If there is no such pod that waits or runs, or it is not seen.
+        If no such pod waits or runs, or the visitor may not see it.
     BadQueryError
-        If what it asks for cannot be understood.
+        If the new request cannot be understood.
     """
     _check(key, visibility)
     known = world.pods.get(key)
@@ -204,12 +204,12 @@ def edited_page(
 
 
 def _own(written: Object) -> str:
-    """Return the texts of a pod that are not its status, which others write."""
+    """Return a pod's metadata and spec as text; the status, which others write, is left out."""
     return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
 def _check(key: str, visibility: Visibility) -> None:
-    """Refuse what is not seen as if it were not there."""
+    """Treat a pod that the visitor may not see as missing."""
     if not visibility.sees_pod(key):
         raise _missing(key, visibility)
 

@@ -1,4 +1,4 @@
-"""The policies that are in force: for whom, since when, what each decides there, and what is wrong with it."""
+"""The policies in force: which pods each selects, since when, what it decides, and its problems."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
 from vgpu_scheduler.kube import Object, Pod, parse_time
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, namespaced_name
 from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
 from vgpu_scheduler.whatif import World, fields_matching_nothing
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
 _TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE
-"""What is said of the cards that there are has more to say about it."""
+"""The check of policies against the existing cards reports this in more detail."""
 _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """A policy.
+    """A row of the policies page.
 
     Attributes
     ----------
     whom
-        Which pods it is for, in words.
+        The pods that the policy selects, in words.
     selected, waiting
-        How many pods it is for, and how many of them wait.
+        How many pods the policy selects, and how many of them are pending.
     pods
-        For how many some section of it is in force.
+        For how many pods at least one section of the policy is in force.
     created
-        When it was made, as Kubernetes writes it; empty where that is not known.
+        The creation time as Kubernetes writes it; empty if not known.
     changed
-        When what its status says of it last changed; empty where it says nothing.
+        The last transition time in its status; empty if there is none.
     sections
-        For how many pods each section that it sets is in force.
+        For how many pods each section of the policy is in force.
     changes
-        What each section says, in words.
+        The content of each section, in words.
     problems
-        What is wrong with it.
+        What is wrong with the policy.
     """
 
     kind: str
@@ -59,21 +59,21 @@ class PolicyRow:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The policy's name in messages."""
         return f"{self.kind} {self.path}"
 
     @property
     def path(self) -> str:
         """Its namespace, if it has one, and its name."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return namespaced_name(self.namespace, self.name)
 
     @property
     def ref(self) -> str:
-        """What addresses call it."""
+        """The policy's name in addresses."""
         return f"{self.kind}/{self.path}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the row as plain values."""
         return {
             "policy": self.title,
             "kind": self.kind,
@@ -92,7 +92,7 @@ class PolicyRow:
 
 
 def policy_rows(world: World, ours: Iterable[str]) -> list[PolicyRow]:
-    """Return the policies.
+    """Return the rows of the policies page.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ class _Reach:
     Attributes
     ----------
     won
-        For how many each section of it is in force.
+        For how many pods each section is in force.
     lost
-        For how many another one decides a section, by the section and who that is.
+        For how many pods another source decides a section: counts by section and source.
     """
 
     selected: int = 0
@@ -126,7 +126,7 @@ class _Reach:
 
 
 def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
-    """Return which pods policies select; pods of which the same is known are counted together."""
+    """Return the pods that each policy selects; pods with the same labels and effective policy are counted together."""
     policies = world.engine.policies
     alike: dict[tuple[Any, ...], tuple[EffectivePolicy, Pod, Counter[bool]]] = {}
     for pods, waits in ((world.bound, False), (world.pending, True)):
@@ -148,7 +148,7 @@ def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
 
 
 def _count(policy: PolicyResource, resolved: EffectivePolicy, pods: int, reach: _Reach) -> None:
-    """Count which sections of a policy are in force for some pods that it selects."""
+    """Count the sections of a policy that are in force for pods that it selects."""
     for section in policy.sections if policy.spec is not None and not resolved.refusal else ():
         by = resolved.titles(section)
         if title(policy) in by:
@@ -178,7 +178,7 @@ def _row(world: World, report: PolicyReport, reach: _Reach) -> PolicyRow:
 
 
 def _whom(policy: PolicyResource, written: Object) -> str:
-    """Say which pods a policy is for; one whose selectors are not understood is for all."""
+    """Describe the pods that a policy selects; without valid selectors it selects all."""
     spec = written.get("spec") or {}
     pods = describe_selector(spec["selector"]) if policy.selector is not None else ""
     homes = describe_selector(spec["namespaceSelector"]) if policy.namespace_selector is not None else ""
@@ -187,7 +187,7 @@ def _whom(policy: PolicyResource, written: Object) -> str:
 
 
 def _last_change(status: object) -> str:
-    """Return when what is said of a policy last changed; its status may hold anything."""
+    """Return the last transition time of a policy's conditions; the status may have any content."""
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     listed = conditions if isinstance(conditions, list) else []
     times = [str(each.get("lastTransitionTime") or "") for each in listed if isinstance(each, Mapping)]
@@ -195,19 +195,19 @@ def _last_change(status: object) -> str:
 
 
 def _changes(report: PolicyReport, written: Object) -> Iterator[tuple[str, str]]:
-    """Yield what each section says: in the words of the status, where it has some, else as it is written."""
+    """Yield the content of each section, as summarised for the status or else as written."""
     summaries = {"nodes": report.nodes, "preemption": report.preemption}
     spec = written.get("spec") or {}
     for section in sorted(report.policy.sections):
-        yield section, summaries.get(section) or _worded(section, spec[section])
+        yield section, summaries.get(section) or _format_section(section, spec[section])
 
 
-def _worded(section: str, value: Any) -> str:
+def _format_section(section: str, value: Any) -> str:
     return describe_selector(value) if section == "nodeSelector" else ", ".join(_fields("", value))
 
 
 def _fields(path: str, value: Any) -> Iterator[str]:
-    """Yield the fields of a value as texts, those of a map in it by their paths."""
+    """Yield the fields of a value as texts, with nested fields by their paths."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _fields(f"{path}.{name}" if path else str(name), inner)
@@ -217,7 +217,7 @@ def _fields(path: str, value: Any) -> Iterator[str]:
 
 
 def _problems(world: World, report: PolicyReport, written: Object, reach: _Reach) -> Iterator[str]:
-    """Yield what is wrong with a policy, the worst first."""
+    """Yield the problems of a policy, the worst first."""
     for condition in report.conditions:
         if condition.reason not in _FINE and condition.reason is not _TOLD_BY_REACH:
             yield condition.message

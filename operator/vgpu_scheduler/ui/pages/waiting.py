@@ -1,4 +1,4 @@
-"""The pods that wait, those that wait for the same together; the engine is asked for one of each of the first."""
+"""The waiting pods, grouped by reason; the engine is asked about one pod of each of the first reasons."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from vgpu_scheduler.whatif import World, ask
 from vgpu_scheduler.whatif.world.queue_order import places_in_queue
 
 _MOST_ASKED: Final = 8
-"""Reasons of which the engine is asked about one pod."""
-_NOT_TRIED: Final = "No scheduler has said anything about it yet"
-_GATED: Final = "It has scheduling gates, which somebody else removes"
+"""The most reasons for which the engine is asked about a pod."""
+_NOT_TRIED: Final = "No scheduler has reported anything about it yet"
+_GATED: Final = "It has scheduling gates, which whoever set them removes"
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPodRow:
-    """A pod that waits.
+    """A waiting pod.
 
     Attributes
     ----------
     created
-        When it was created, as Kubernetes writes it; empty where that is not known.
+        The creation time as Kubernetes writes it; empty if not known.
     place
-        Its place in the queue, from 1 on; 0 where it has none.
+        The pod's place in the queue, starting at 1; 0 if it has none.
     group
-        The group with which it is placed together; empty where it is placed by itself.
+        The pod group that it is placed with; empty for a pod without one.
     """
 
     namespace: str
@@ -43,18 +43,18 @@ class WaitingPodRow:
 
     @property
     def key(self) -> str:
-        """Its namespace and name."""
+        """The pod as ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why some pods wait, as their condition says it, and these pods: the oldest first.
+    """A reason from pods' conditions, and the pods that wait for it, oldest first.
 
     Attributes
     ----------
     nearest
-        What card came closest to the oldest of them, and what it lacks; empty where that is not known.
+        The card that came closest to fitting the oldest pod, and what it lacks; empty if not known.
     """
 
     text: str
@@ -63,14 +63,14 @@ class Reason:
 
     @property
     def rows(self) -> list[list[WaitingPodRow]]:
-        """The pods, those of a group together where the first of them is."""
+        """The pods in rows; the pods of a group share the row of their first pod."""
         found: dict[str, list[WaitingPodRow]] = {}
         for pod in self.pods:
             found.setdefault(f"group {pod.group}" if pod.group else pod.key, []).append(pod)
         return list(found.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the reason as plain values."""
         places = {each.key: each.place for each in self.pods if each.place}
         return {
             "reason": self.text,
@@ -82,14 +82,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """Why pods wait.
+    """The content of the page of waiting pods.
 
     Attributes
     ----------
     reasons
-        The one for which most wait first.
+        The reasons, those with most pods first.
     now
-        The time of day when that was so; None where it is not known.
+        The time of the cluster's state; None if it is not known.
     """
 
     reasons: Sequence[Reason]
@@ -97,11 +97,11 @@ class WaitingPage:
 
     @property
     def pods(self) -> int:
-        """How many wait."""
+        """How many pods wait."""
         return sum(len(reason.pods) for reason in self.reasons)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return it as plain values."""
+        """Return the page as plain values."""
         return [reason.as_json() for reason in self.reasons]
 
 
@@ -112,16 +112,16 @@ def waiting_page(
     visibility: Visibility = EVERYTHING,
     most_asked: int = _MOST_ASKED,
 ) -> WaitingPage:
-    """Return why pods wait that ask for cards, or that name this scheduler.
+    """Return why pods wait that ask for cards or name this scheduler.
 
     Parameters
     ----------
     namespace
-        Of this one only; empty for all.
+        Show only pods of this namespace; empty for all.
     visibility
-        Which pods are seen; places in the queue count all of them.
+        Which pods the visitor sees; places in the queue count all pods.
     most_asked
-        Reasons of which the engine is asked what card came closest.
+        The most reasons for which the engine is asked which card came closest.
     """
     found: dict[str, list[Pod]] = {}
     for pod in world.pending.values():
@@ -138,7 +138,7 @@ def waiting_page(
 
 
 def _nearest(world: World, pod: Pod) -> str:
-    """Word what card comes closest to a pod now."""
+    """Return the card that comes closest to fitting a pod now, in words."""
     if gated(pod):
         return ""
     found = ask(world, pod).decision.near_miss

@@ -1,17 +1,23 @@
 // Fetches the page's own address again when the server says that it may show something else, and puts its content in.
 "use strict";
 
-let asked = 0, shown = 0, busy = false;
+// After each answer it pauses for several times as long as the answer took, so that open pages leave the server its time.
+const PAUSE = 4, SHORTEST = 250, LONGEST = 30000, AFTER_ERROR = 2000, MOST_REFUSALS = 3;
+let asked = 0, shown = 0, refusals = 0, busy = false;
 
 const editing = () => document.activeElement && document.activeElement.matches("main input, main select, main textarea");
 
 const refresh = async () => {
   if (busy || asked === shown || document.hidden || editing()) return;
   busy = true;
-  const wanted = asked;
+  const wanted = asked, began = performance.now();
+  let pause = SHORTEST;
   try {
     const answer = await fetch(location.href, { cache: "no-store" });
+    refusals = answer.status === 503 ? refusals + 1 : 0;
+    if (0 < refusals && refusals <= MOST_REFUSALS) throw new Error("it is busy"); // what is shown stays for now
     const read = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+    pause = Math.min(Math.max(PAUSE * (performance.now() - began), SHORTEST), LONGEST);
     const main = document.querySelector("main");
     const focused = document.activeElement && document.activeElement.getAttribute("href");
     main.querySelectorAll("details[id]").forEach((before) => {
@@ -20,14 +26,16 @@ const refresh = async () => {
     });
     if (main.innerHTML !== read.innerHTML) main.replaceChildren(...read.childNodes);
     if (focused) [...main.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+    if (refusals) throw new Error("what is shown is why it refuses");
     shown = wanted;
     prepare();
   } catch {
-    setTimeout(refresh, 2000);
-  } finally {
-    busy = false;
+    pause = Math.max(pause, AFTER_ERROR);
   }
-  if (asked !== shown) setTimeout(refresh, 250);
+  setTimeout(() => {
+    busy = false;
+    refresh();
+  }, pause);
 };
 
 const prepare = () => document.querySelectorAll("button.copy").forEach((button) => {

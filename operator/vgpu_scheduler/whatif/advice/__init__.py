@@ -1,1 +1,1 @@
-"""What would help a pod that waits: one module per kind of change, each of which is tried."""
+"""Remedies for a waiting pod: one module per kind of change; each change is tried before it is proposed."""

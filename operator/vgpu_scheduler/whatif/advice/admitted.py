@@ -1,33 +1,31 @@
-"""What an admission webhook makes of a pod that is changed: our own, or HAMi's, of which it is the copy."""
+"""What an admission webhook makes of a changed pod: this project's webhook, or HAMi's, which behaves the same."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from vgpu_scheduler.admission import completed_containers
+from vgpu_scheduler.admission import completed_containers, is_exempt
 from vgpu_scheduler.dialects import Refusal
 from vgpu_scheduler.kube import Object, Pod, QuantityError
 from vgpu_scheduler.whatif.objects.containers import containers_of
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["AdmissionVariants"]
-
 
 class AdmissionVariants:
-    """In which forms a pod may be stored that is written otherwise.
+    """The forms in which the API server may store another version of a pod.
 
-    A pod that is created anew meets the webhook, where there is one: a change that it refuses, or that it overwrites,
-    helps nobody. Whether there is one is not known, so a change has to help both as it is written and as it is
-    completed.
+    A recreated pod passes the webhook, if there is one: a change that the webhook refuses or overwrites is no remedy.
+    Whether there is a webhook is unknown, so a change has to help both as written and as completed by the webhook;
+    exempt pods stay as they are written.
 
     Parameters
     ----------
     world
-        Knows the dialects and the policies.
+        A world with the dialects and policies.
     written
-        The pod as it is. It exists: if a webhook would refuse it, none has seen it, so a change is not held against
-        that same refusal.
+        The pod as it is. Since it exists, no webhook has refused it, so a refusal that applies to it already is not
+        held against a change.
     """
 
     def __init__(self, world: World, written: Object) -> None:
@@ -35,14 +33,14 @@ class AdmissionVariants:
         self._written = written
 
     def of(self, written: Object, *, excused: bool = True) -> tuple[Pod, ...]:
-        """Return how the scheduler may get to see a pod: as it is written, and as it is completed if that is different.
+        """Return the forms in which the scheduler may see a pod: as written and, if different, as completed.
 
-        Empty where it is not let in, or cannot be read.
+        Return nothing if the pod would be refused, or cannot be read.
 
         Parameters
         ----------
         excused
-            Whether what the pod would be refused for as it is is not held against a change.
+            Whether to ignore a refusal that applies to the pod as it is.
         """
         try:
             read = self._world.pod(written, again=True)
@@ -55,7 +53,7 @@ class AdmissionVariants:
 
     @cached_property
     def _refusal(self) -> str:
-        """What the pod would be refused for as it is; empty where it would be let in."""
+        """Why the pod as it is would be refused; empty if it would be admitted."""
         try:
             self._completed(self._written, self._world.pod(self._written, again=True))
         except Refusal as refusal:
@@ -65,25 +63,28 @@ class AdmissionVariants:
         return ""
 
     def _completed(self, written: Object, read: Pod) -> Object | None:
-        """Return a pod as it would be completed; None where nothing that a decision rests on would be changed.
+        """Return a pod as the webhook would complete it; None if that changes nothing that affects decisions.
 
         Raises
         ------
         Refusal
-            If it would not be let in.
+            If the webhook would refuse the pod.
         """
         engine = self._world.engine
+        namespace_labels = self._world.namespaces.get(read.namespace, {})
+        if is_exempt(read.labels, namespace_labels, read.namespace, engine.options.home):
+            return None
         ruled = frozenset[str]().union(*(each.claims.completed_resources for each in engine.dialects.owners(read)))
         if ruled.isdisjoint(read.spec.resource_names):
             return None
         try:
             completed, _ = completed_containers(written, read, engine.dialects, engine.policies.claim_defaults(read))
         except QuantityError:
-            return None  # the scheduler refuses it
+            return None  # the scheduler refuses the malformed quantity
         return completed if _decisive(completed) != _decisive(written) else None
 
 
 def _decisive(pod: Object) -> object:
-    """Return what decisions rest on of all that may be completed."""
+    """Return the parts of a pod that the webhook may complete and that affect decisions."""
     resources = [container.get("resources") or {} for _, _, container in containers_of(pod)]
     return (pod.get("metadata") or {}).get("annotations") or {}, resources

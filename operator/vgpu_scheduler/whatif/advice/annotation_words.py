@@ -1,4 +1,4 @@
-"""Other words of the annotations that say beside which pods a pod may be: classes and qualities of service."""
+"""Try other values of the annotations that decide beside which pods a pod may run: classes and qualities of service."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
-__all__ = ["annotated_as_others"]
-
-_OF_OTHERS: Final = frozenset({CardReason.CardAppClassMismatch.text, CardReason.CardQosPolicyMismatch.text})
+_OF_OTHERS: Final = frozenset({CardReason.CardAppClassMismatch, CardReason.CardQosPolicyMismatch})
 
 
 def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Yield that a pod says another word, one annotation at a time, where those on the cards say others."""
+    """Yield other values of one annotation at a time, if pods on the cards have another value than the pod."""
     if _OF_OTHERS.isdisjoint(waiting.algorithm.decide(waiting.ours).reasons):
         return
     annotations = (waiting.written.get("metadata") or {}).get("annotations") or {}
@@ -27,4 +25,4 @@ def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
                 if word != given and (node := waiting.node(written)):
                     instead = "" if given is None else f" instead of {given}"
                     text = f"write {word} as its annotation {name}{instead}"
-                    yield Remedy(RemedyKind.ASK_OTHERWISE, do(text), node, written)
+                    yield Remedy(RemedyType.ASK_OTHERWISE, do(text), node, written)

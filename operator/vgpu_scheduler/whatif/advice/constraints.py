@@ -1,4 +1,4 @@
-"""What a pod says that keeps it from nodes and cards, and may leave out."""
+"""The constraints of a pod on nodes and cards that it may drop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from vgpu_scheduler.whatif.objects.containers import containers_of, with_contain
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["HOST_PORT", "Constraint", "annotations_that_count", "constraints_of"]
-
-
 _SCHEDULING: Final = (
     ("nodeSelector", "nodeSelector"),
     ("affinity.nodeAffinity", "node affinity"),
@@ -27,40 +24,43 @@ _SCHEDULING: Final = (
 
 _TCP: Final = "TCP"
 HOST_PORT: Final = "hostPort"
-"""The name of constraints that are ports of the node."""
+"""The name of constraints that are host ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Something that a pod may leave out.
+    """A constraint that a pod may drop.
 
     Attributes
     ----------
     name
-        The field below ``spec``, or the annotation.
+        The field below ``spec``, or the annotation's name.
     text
-        What is to be done, in words.
+        The proposal.
     without
-        The pod without it.
+        The pod without the constraint.
+    annotation
+        The words of the proposal for the annotation; empty if the constraint is none.
     """
 
     name: str
     text: str
     without: Object
+    annotation: str = ""
 
 
 def annotations_that_count(world: World) -> tuple[str, ...]:
-    """Return the names of the annotations that may keep a pod from cards: what it asks for, and how they are chosen."""
+    """Return the names of annotations that may keep a pod from cards: requests, and overrides of policies."""
     return (*world.engine.dialects.pod_annotations, *OVERRIDES.values())
 
 
 def constraints_of(written: Object, annotations: Iterable[str]) -> Iterator[Constraint]:
-    """Yield the constraints of a pod, as it is written, one by one.
+    """Yield the constraints of a pod as written, one by one.
 
     Parameters
     ----------
     annotations
-        The names of those that count.
+        The names of annotations that are constraints.
     """
     spec = written.get("spec") or {}
     for path, words in _SCHEDULING:
@@ -74,13 +74,17 @@ def constraints_of(written: Object, annotations: Iterable[str]) -> Iterator[Cons
     given = (written.get("metadata") or {}).get("annotations") or {}
     for name in annotations:
         if name in given:
-            yield Constraint(
-                name, f"leave out its annotation {name} ({given[name]})", with_annotation(written, name, "")
-            )
+            words = annotation_words(name, given[name])
+            yield Constraint(name, f"leave out {words}", with_annotation(written, name, ""), words)
+
+
+def annotation_words(name: str, value: object) -> str:
+    """Return how proposals call an annotation of a pod."""
+    return f"its annotation {name} ({value})"
 
 
 def _host_ports(written: Object) -> Iterator[Constraint]:
-    """Yield the ports of its node that a pod asks for, each with the pod without it: another one would do as well."""
+    """Yield the host ports of a pod, each with the pod without it, which stands for the use of another port."""
     asking: dict[tuple[int, str], list[str]] = {}
     for _, _, container in containers_of(written):
         for port in container.get("ports") or ():

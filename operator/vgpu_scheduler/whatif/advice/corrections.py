@@ -1,108 +1,68 @@
-"""What of a pod is hardly meant, or keeps it from every node, and how it would have to be written instead.
+"""Find likely mistakes in a pod, or requests that no node can satisfy, and how to correct them.
 
-That follows from the pod and the settings alone, so that users who may see no node are told it, too.
+Corrections follow from the pod and the settings alone, so users who may not see nodes get them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import AmountFix, AnnotationFix, AskForCard, LeaveOutResource
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, domain_of
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
-from vgpu_scheduler.model import MIB, WHOLE, Outcome
+from vgpu_scheduler.model import MIB, WHOLE, Outcome, by_name
 from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
-from vgpu_scheduler.whatif.advice.remedy import Action, Advice
+from vgpu_scheduler.whatif.advice.constraints import annotation_words
+from vgpu_scheduler.whatif.advice.corrected_pod import Change, CorrectedPod, Correction
+from vgpu_scheduler.whatif.advice.mig_names import as_pieces_of_cards
+from vgpu_scheduler.whatif.advice.remedy import Action, leave_out_resources
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
+from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names, unit_of
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["CorrectedPod", "corrected", "refusal_of"]
-
-
 _AMOUNTS: Final = ("limits", "requests")
 _MOST_OF_A_CARD: Final = 2**20
-"""MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
+"""More MiB than any card has: a larger amount with a unit was meant in bytes."""
 _MOST_ROUNDS: Final = 16
-"""What is refused is told one after the other."""
+"""The most corrections in a row; the scheduler reports one refusal at a time."""
 _MILLI: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectedPod:
-    """A pod as it would have to be written.
-
-    Attributes
-    ----------
-    changes
-        What is to be changed, in words where it is no amount; empty where nothing is.
-    """
-
-    written: Object
-    changes: tuple[AmountChange | str, ...] = ()
-
-    @property
-    def amounts(self) -> tuple[AmountChange, ...]:
-        """The amounts that are to be changed."""
-        return tuple(each for each in self.changes if isinstance(each, AmountChange))
-
-    def and_then(self, advice: Iterable[Action] = ()) -> Advice:
-        """Return what is to be done after the corrections, with them before it.
-
-        An amount that is asked otherwise then is not corrected before.
-        """
-        then = tuple(advice)
-        asked = [each.amount for each in then]
-        kept = (each for each in self.changes if isinstance(each, str) or not any(map(each.is_of, asked)))
-        return (*(Action(str(each)) for each in kept), *then)
+_GROUP: Final = "schedulingGroup"
+_RESOURCE_CLAIMS: Final = "resourceClaims"
+_OTHER_GROUP: Final = f"leave out spec.{_GROUP}, or name a PodGroup in spec.{_GROUP}.podGroupName"
 
 
 def corrected(world: World, written: Object) -> CorrectedPod:
-    """Return a pod as it is probably meant, with what had to be changed for that.
+    """Return a pod as it was probably meant, with the corrections.
 
     Parameters
     ----------
     world
-        Knows the scheduler's settings and policies; nothing else need be in it.
+        A world with the scheduler's settings and policies; it may be empty otherwise.
     """
-    found = _respelt(world, written)
+    found = respelt(world, written)
     for _ in range(_MOST_ROUNDS):
         more = (
-            _accepted(world, found.written)
+            as_pieces_of_cards(world, found.written)
+            or _accepted(world, found.written)
             or _in_mebibytes(world, found.written)
             or _without_useless_corrections(world, found.written)
         )
         if more is None:
             break
-        found = CorrectedPod(more.written, _made_once(found.changes, more.changes))
+        found = found.corrected_further(more)
     return found
 
 
-def _made_once(
-    before: tuple[AmountChange | str, ...], after: tuple[AmountChange | str, ...]
-) -> tuple[AmountChange | str, ...]:
-    """Return corrections without those of amounts that are corrected again: the last one is meant."""
-    kept = list(before)
-    for change in after:
-        made = change
-        for earlier in before:
-            if isinstance(change, AmountChange) and isinstance(earlier, AmountChange):
-                both = change.after(earlier)
-                if both is not None:
-                    kept.remove(earlier)
-                    made = both
-        kept.append(made)
-    return tuple(kept)
-
-
-def _respelt(world: World, written: Object) -> CorrectedPod:
-    """Write the resources of devices whose names are misspelt as they are called."""
-    meant_by = world.engine.usage_warnings.meant_by
+def respelt(world: World, written: Object) -> CorrectedPod:
+    """Return a pod with the misspelt names of its device resources corrected."""
+    meant_by = world.engine.usage_warnings.names.meant_by
     misspelt = [
         (field, index, container, name, meant)
         for field, index, container in containers_of(written)
@@ -112,16 +72,18 @@ def _respelt(world: World, written: Object) -> CorrectedPod:
     choices = range(max((len(meant) for *_, meant in misspelt), default=0))
     forms = [_with_names(written, misspelt, choice) for choice in choices]
     fitting = [choice for choice in choices if len(forms) > 1 and _fits(world, forms[choice])] or list(choices)
-    texts: dict[str, None] = {}
+    corrections: dict[Correction, None] = {}
     for _, _, container, name, meant in misspelt:
         asked = {name for places in _AMOUNTS for name in _listed(container, places)}
-        where = f"in container {container.get('name', '')}"
+        called = str(container.get("name", ""))
+        where = f"in container {called}"
         chosen = list(dict.fromkeys(_chosen(meant, choice) for choice in fitting))
-        said = f"write {' or '.join(chosen)} instead of {name} {where}"
+        said = Action(f"write {' or '.join(chosen)} instead of {name} {where}")
+        correction = Correction(said, called, chosen[0], name)
         if chosen[0] in asked:
-            said = f"leave out {name} {where}, which asks for {chosen[0]} as well"
-        texts[said] = None
-    return CorrectedPod(forms[fitting[0]] if forms else written, tuple(texts))
+            correction = Correction(Action(f"leave out {name} {where}, which asks for {chosen[0]} as well"))
+        corrections[correction] = None
+    return CorrectedPod(forms[fitting[0]] if forms else written, tuple(corrections))
 
 
 def _chosen(meant: Sequence[str], choice: int) -> str:
@@ -131,7 +93,7 @@ def _chosen(meant: Sequence[str], choice: int) -> str:
 def _with_names(
     written: Object, misspelt: Sequence[tuple[str, int, Object, str, Sequence[str]]], choice: int
 ) -> Object:
-    """Return a pod whose misspelt resources are called as one of those that may be meant, in the order of these."""
+    """Return a pod with each misspelt resource replaced by one of the names that may be meant, chosen by index."""
     for field, index, container, name, meant in misspelt:
         asked = {name for places in _AMOUNTS for name in _listed(container, places)}
         chosen = _chosen(meant, choice)
@@ -140,7 +102,7 @@ def _with_names(
 
 
 def _fits(world: World, written: Object) -> bool:
-    """Tell whether a pod would fit now if it were written so."""
+    """Tell whether another version of the pod would fit now."""
     try:
         read = world.pod(written, again=True)
     except WorldError:
@@ -149,7 +111,7 @@ def _fits(world: World, written: Object) -> bool:
 
 
 def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> Object:
-    """Return a pod of which a container asks for another resource, or for none instead of it."""
+    """Return a pod in which a container's resource is renamed, or removed if the new name is empty."""
 
     def change(amounts: Object) -> Object:
         return {meant if key == name else key: value for key, value in amounts.items() if key != name or meant}
@@ -158,7 +120,7 @@ def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> 
 
 
 def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str, Any]) -> Object:
-    """Return a pod with other limits or requests of a container."""
+    """Return a pod with changed limits or requests of a container."""
     spec = written["spec"]
     containers = list(spec[field])
     resources = dict(containers[index].get("resources") or {})
@@ -170,7 +132,7 @@ def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str,
 
 
 def _accepted(world: World, written: Object) -> CorrectedPod | None:
-    """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
+    """Correct the mistake for which a pod is refused; None if it is not refused, or no correction is known."""
     refused = _refused(world, written)
     if refused is None:
         return None
@@ -187,20 +149,20 @@ def _accepted(world: World, written: Object) -> CorrectedPod | None:
             return _without_unsupported(world, written)
 
 
-def _refused(world: World, written: Object) -> Refused | None:
-    """Return what a pod is refused for before any node is looked at; None where it is not, or cannot be read."""
+def _refused(world: World, written: Object) -> RefusedClass | None:
+    """Return the refusal of a pod that does not depend on nodes; None if there is none, or the pod cannot be read."""
     try:
         read = world.pod(written, again=True)
     except WorldError:
         return None
     found = world.engine.algorithm.classes.of(created(world, read, read.uid))
-    return found if isinstance(found, Refused) else None
+    return found if isinstance(found, RefusedClass) else None
 
 
 def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -> CorrectedPod | None:
-    """Ask for a card in a container that asks for none, and amounts of it; where nothing mends that, not for these.
+    """Add a card to a container that asks only for amounts of one; if that does not help, drop these amounts.
 
-    Where one of the amounts is in the way of another, only that one is left out, the last first: it has no effect.
+    If the amounts conflict with each other, drop only one, the last first: it has no effect.
     """
     mended = _mended(world, written, AmountFix(fix.container, fix.resource, "0", 1))
     if mended is None or _is_mendable(world, mended.written, refusal):
@@ -213,42 +175,77 @@ def _with_a_card(world: World, written: Object, fix: AskForCard, refusal: str) -
 
 
 def _is_mendable(world: World, written: Object, refusal: str) -> bool:
-    """Tell whether a pod is refused no more, or for something else that is mended after that."""
+    """Tell whether a pod is no longer refused, or refused for something that can be corrected next."""
     then = _refused(world, written)
     return then is None or then.fix is not None or then.reason in refusal
 
 
 def _leaving_out(written: Object, container: str, resources: Sequence[str]) -> CorrectedPod | None:
-    """Ask for nothing of some resources in a container; None where there is no such container."""
+    """Remove resources from a container; None if there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
             for name in resources:
                 written = _renamed(written, field, index, name, "")
-            return CorrectedPod(written, (f"leave out {' and '.join(resources)} in container {container}",))
+            return CorrectedPod(written, (Correction(leave_out_resources(resources, [container])),))
     return None
 
 
 def _without_unsupported(world: World, written: Object) -> CorrectedPod | None:
     for field in unsupported_fields(world.pod(written, again=True)):
         if (without := _without(written, field)) is not None:
-            return CorrectedPod(without, (f"leave out {field}",))
+            is_group = field.volume is None and field.name.startswith(_GROUP)
+            text = _OTHER_GROUP if is_group else f"leave out {field}"
+            if field.name == _RESOURCE_CLAIMS:
+                text += _with_the_claims(world, written, without)
+            return CorrectedPod(without, (Correction(Action(text)),))
     return None
 
 
+def _with_the_claims(world: World, written: Object, without: Object) -> str:
+    """Say what a pod without ``resourceClaims`` has to leave out as well, and that it may have no cards then."""
+    containers = containers_of(written)
+    names = [str(each.get("name", "")) for _, _, each in containers if (each.get("resources") or {}).get("claims")]
+    text = f" and resources.claims in {by_name('container', names)}" if names else ""
+    if not asks_for_cards(card_names(world.engine.dialects), world.pod(without, again=True)):
+        text += "; the pod asks for no card then, so if it needs one, ask for it by a resource of a device plugin"
+    return text
+
+
 def _mended(world: World, written: Object, fix: AmountFix) -> CorrectedPod | None:
-    """Write an amount as it was probably meant, and say what its unit is where that is not plain."""
+    """Set an amount to what was probably meant, naming its unit if the resource's name does not tell it."""
     if not fix.written:
-        text = f"add {fix.resource}: {fix.meant} to the limits of container {fix.container}"
-        return _set(written, fix.container, fix.resource, str(fix.meant), text)
+        if (renamed := _with_named_count(world, written, fix)) is not None:
+            return renamed
+        add = Action(f"add {fix.resource}: {fix.meant} to the limits of container {fix.container}")
+        addition = Correction(add, fix.container, fix.resource)
+        return _set(written, fix.container, fix.resource, str(fix.meant), addition)
     meant, unit = (fix.meant, "") if fix.meant is not None else _whole(world, fix.resource, to_milli(fix.written))
     change = AmountChange(fix.container, fix.resource, fix.written, str(meant), unit)
     return _set(written, fix.container, fix.resource, str(meant), change)
 
 
-def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
-    """Return what was probably meant by thousandths of a resource of devices, and what is counted of it.
+def _with_named_count(world: World, written: Object, fix: AmountFix) -> CorrectedPod | None:
+    """Rename the count of another device plugin, beside which the missing resource is asked; None if there is none."""
+    names, offered = world.engine.usage_warnings.names, world.engine.state.nodes.offered()
+    for field, index, each in containers_of(written):
+        asked = _listed(each, "limits") if each.get("name") == fix.container else {}
+        counts = [
+            name
+            for name in asked
+            if name in OF_OTHER_PLUGINS - names.known - offered and domain_of(name) == domain_of(fix.resource)
+        ]
+        if len(counts) == 1:
+            (name,) = counts
+            write = Action(f"write {fix.resource} instead of {name} in container {fix.container}")
+            correction = Correction(write, fix.container, fix.resource, name)
+            return CorrectedPod(_renamed(written, field, index, name, fix.resource), (correction,))
+    return None
 
-    A fraction of compute is one of a card. Of memory nobody means thousandths: the m was meant as M.
+
+def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
+    """Return the amount probably meant by a fraction of a device resource (in thousandths), with its unit.
+
+    A fraction of compute is meant as one of a card. For memory in MiB, the suffix ``m`` was meant as ``M``.
     """
     rounded_up = -(-milli // _MILLI)
     dialect = next((each for each in world.engine.dialects if resource in each.inventory.device_resources), None)
@@ -260,24 +257,25 @@ def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
         unit = "in percent of a card" if of_card == WHOLE else f"in {of_card} parts of a card"
         return (-(-milli * of_card // _MILLI) if milli <= _MILLI else rounded_up), unit
     if about.dimension == inventory.memory:
-        return (milli if milli < _MILLI else rounded_up), f"in {inventory.dimensions[about.dimension].unit}"
-    return rounded_up, "a number of cards"
+        if unit := unit_of((dialect,), resource):
+            return rounded_up, unit
+        return (milli if milli < _MILLI else rounded_up), "in MiB"
+    counts = [name for name, other in inventory.device_resources.items() if replace(other, percent=False) == about]
+    return rounded_up, "a number of cards" if counts == [resource] else ""
 
 
 def refusal_of(world: World, written: Object) -> str:
-    """Return what a pod is refused for whatever the nodes are; empty where it is not."""
+    """Return why a pod is refused on all nodes; empty if it is not."""
     try:
         pod = world.pod(written, again=True)
         decision = world.engine.algorithm.decide(created(world, pod, pod.uid))
     except WorldError:
         return ""
-    return "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
+    return "; ".join(reason.text for reason in decision.reasons) if decision.outcome is Outcome.REFUSED else ""
 
 
-def _set(
-    written: Object, container: str, resource: str, amount: str, change: AmountChange | str
-) -> CorrectedPod | None:
-    """Return a pod of which a container asks for an amount of a resource; None where there is no such container."""
+def _set(written: Object, container: str, resource: str, amount: str, change: Change) -> CorrectedPod | None:
+    """Set a container's amount of a resource; None if there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
             places = [place for place in _AMOUNTS if resource in _listed(each, place)] or ["limits"]
@@ -290,16 +288,19 @@ def _set(
 
 
 def _annotated(written: Object, fix: AnnotationFix) -> CorrectedPod | None:
-    """Return a pod with another value of an annotation, or without it; None where it has none of that name."""
-    name = fix.annotation
-    if name not in ((written.get("metadata") or {}).get("annotations") or {}):
+    """Replace or remove an annotation; None if the pod does not have it."""
+    name, given = fix.annotation, (written.get("metadata") or {}).get("annotations") or {}
+    if name not in given:
         return None
-    text = f"write {fix.meant} as its annotation {name}" if fix.meant else f"leave out its annotation {name}"
-    return CorrectedPod(with_annotation(written, name, fix.meant), (text,))
+    correction = Correction(Action(f"leave out its annotation {name}"))
+    if fix.meant:
+        write, was = Action(f"write {fix.meant} as its annotation {name}"), annotation_words(name, given[name])
+        correction = Correction(write, writes=annotation_words(name, fix.meant), was=was)
+    return CorrectedPod(with_annotation(written, name, fix.meant), (correction,))
 
 
 def _without(written: Object, unsupported: UnsupportedField) -> Object | None:
-    """Return a pod without a field that is not supported; None where it has none."""
+    """Return a pod without an unsupported field; None if it does not have it."""
     spec = dict(written.get("spec") or {})
     if unsupported.volume is not None:
         volumes = list(spec.get("volumes") or ())
@@ -308,11 +309,11 @@ def _without(written: Object, unsupported: UnsupportedField) -> Object | None:
         gone = volumes.pop(unsupported.volume).get("name")
         spec["volumes"] = volumes
         return {**written, "spec": with_containers(spec, lambda each: _without_mounts(each, gone))}
-    name = unsupported.name
+    name = _GROUP if unsupported.name.startswith(_GROUP) else unsupported.name
     if name not in spec:
         return None
     del spec[name]
-    if name == "resourceClaims":
+    if name == _RESOURCE_CLAIMS:
         spec = with_containers(spec, _without_claims)
     return {**written, "spec": spec}
 
@@ -328,7 +329,7 @@ def _without_claims(container: Object) -> Object:
 
 
 def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
-    """Ask one amount of memory in MiB that says more with its unit than any card has; None where none does."""
+    """Convert one memory amount that exceeds any card from bytes to MiB; None if there is none."""
     for _, _, container in containers_of(written):
         for place in _AMOUNTS:
             for name, quantity in _listed(container, place).items():
@@ -341,7 +342,7 @@ def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
 
 
 def _meant_in_bytes(world: World, written: Object, container: str, name: str, quantity: str) -> int:
-    """Return how much of the memory of cards was meant by an amount in bytes; 0 where it was not meant so."""
+    """Return the MiB meant by a memory amount in bytes; 0 if it was not meant in bytes."""
     dialect = next((each for each in world.engine.dialects if name in each.inventory.device_resources), None)
     if dialect is None or not has_unit(quantity):
         return 0
@@ -361,9 +362,9 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
 
 
 def _without_useless_corrections(world: World, written: Object) -> CorrectedPod | None:
-    """Leave out one amount that a vendor's plugin has no use for beside the others; None where there is none.
+    """Remove one amount that the vendor's device plugin ignores beside others; None if there is none.
 
-    Where the pod would get whole cards without it, that is no correction: fewer cards may do as they are asked.
+    If the pod would get whole cards without it, that is no correction, since asking for fewer cards may help instead.
     """
     try:
         pod = world.pod(written, again=True)
@@ -376,7 +377,7 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
 
 
 def _takes_more(world: World, pod: Pod, written: Object) -> bool:
-    """Tell whether a pod would get the memory of whole cards if it were written so, and asks for parts of it now."""
+    """Tell whether another version of the pod would get whole cards where it asks for parts of them now."""
     claims = world.engine.algorithm.classes.claims
 
     def parts(of: Pod) -> int:

@@ -1,4 +1,4 @@
-"""What would help a pod that gets more by a policy than there is: that policies give less to pods without amounts."""
+"""Remedy for a pod to which a policy's defaults give more than is available: lower these defaults."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object, to_int
 from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.advice.policy_remedies import writer_of
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
-
-__all__ = ["lower_defaults"]
 
 _MEMORY, _CORES = "memory", "cores"
 _MOST_POLICIES: Final = 3
 
 
 def lower_defaults(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Lower what one policy gives of memory, or of compute, as little as is enough."""
+    """Propose the largest default memory, or default compute, of one policy with which the pod fits."""
     world = waiting.world
     in_force = {title: policy for pod in waiting.at_once for title, policy in world.policies_in_force(pod, "defaults")}
     for title, policy in list(in_force.items())[:_MOST_POLICIES]:
@@ -29,11 +27,11 @@ def lower_defaults(waiting: HypotheticalPod) -> Iterator[Remedy]:
                 amount, node = found
                 to = _written(name, amount)
                 text = f"have {writer_of(policy)} lower spec.defaults.{name} of {title} to {to} (it is {given})"
-                yield Remedy(RemedyKind.CHANGE_POLICY, do(text), node, objects=(_with(policy, name, amount),))
+                yield Remedy(RemedyType.CHANGE_POLICY, do(text), node, objects=(_with(policy, name, amount),))
 
 
 def _lowered(waiting: HypotheticalPod, policy: Object, name: str, given: Any) -> tuple[int, str] | None:
-    """Return the most that a policy may give so that the pod fits, in MiB or percent, and where; None if none helps."""
+    """Return the largest default with which the pod fits, in MiB or percent, and its node; None if it never fits."""
     steps = -(-to_int(str(given)) // MIB) if name == _MEMORY else int(given)
 
     def node_with(amount: int) -> str:

@@ -1,38 +1,42 @@
-"""What a pod may leave out, each with the resource that the webhook would not let in without it."""
+"""Constraints that a pod may drop, each with the resource that the webhook would not admit without it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import by_name
 from vgpu_scheduler.whatif.advice.constraints import Constraint, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.advice.pod_labels import labelled_otherwise
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyType
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["droppable_constraints", "leave_out_constraints"]
-
 
 def leave_out_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Yield what a pod may leave out, one at a time, or say as nodes do, whether that helps or not."""
+    """Yield constraints to drop and labels to change, one at a time, without checking that this helps."""
     for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
-        yield Remedy(RemedyKind.DROP_CONSTRAINT, do(constraint.text), "", constraint.without)
+        yield Remedy(RemedyType.DROP_CONSTRAINT, (drop(constraint),), "", constraint.without)
     yield from labelled_otherwise(waiting.world, waiting.pod, waiting.written)
 
 
-def droppable_constraints(world: World, written: Object, is_let_in: Callable[[Object], bool]) -> Iterator[Constraint]:
-    """Yield the constraints of a pod that it may leave out one by one.
+def drop(constraint: Constraint) -> Action:
+    """Return the action that drops a constraint."""
+    return Action(constraint.text, leaves_out=(constraint.annotation,) if constraint.annotation else ())
 
-    Where it would not be let in without one of them, each resource that says how much of its cards it wants, and may
-    have to go with it, is left out, too.
+
+def droppable_constraints(world: World, written: Object, is_let_in: Callable[[Object], bool]) -> Iterator[Constraint]:
+    """Yield the constraints that a pod may drop, one by one.
+
+    If the pod would not be admitted without a constraint, try to drop each resource that specifies amounts of its cards
+    as well.
 
     Parameters
     ----------
     is_let_in
-        Tells whether the pod would be let in if it were written so.
+        Tells whether another version of the pod would be admitted.
     """
     for constraint in constraints_of(written, annotations_that_count(world)):
         if is_let_in(constraint.without):
@@ -58,4 +62,4 @@ def _with_resources(world: World, constraint: Constraint, is_let_in: Callable[[O
         without = without_resources(constraint.without, [name])
         if is_let_in(without):
             where = by_name("container", containers)
-            yield Constraint(constraint.name, f"{constraint.text} and leave out {name} in {where}", without)
+            yield replace(constraint, text=f"{constraint.text} and leave out {name} in {where}", without=without)

@@ -1,7 +1,7 @@
-"""Pods without which a pod that waits would fit.
+"""Find pods whose end would let a waiting pod fit.
 
-Who makes a pod anew when it ends, and whether that one would take the room before the pod that waits, is part of the
-answer; so is who is ending already, and whom a disruption budget protects.
+A remedy also says which controllers would recreate a pod that takes the room first, and which pods are terminating
+already. Pods protected by disruption budgets are left out.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from typing import Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyType
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.world.queue_order import made_anew, placed
 
-__all__ = ["end_one_pod", "end_pods"]
-
 _MOST_ENDS: Final = 64
-"""Pods that are tried, one at a time, where each question is about a whole group."""
+"""The most pods that are tried, one at a time, for a whole group."""
 
 
 def end_pods(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Search the fewest pods without which the pod would fit, of a node and of its namespace where quotas count.
+    """Find the fewest pods of a node, and of the namespace if quotas count, without which the pod would fit.
 
-    Those that end for good, or come back elsewhere, go before those whose controllers must make one less. More pods
-    than the fewest are named only where they are of lower priority, or where the fewest would come back first.
+    Pods that end for good, or are recreated elsewhere, come before those whose controllers must be scaled down. Larger
+    sets are named only if their pods have lower priority, or if the pods of the smallest sets would be recreated first.
     """
     found = _followed(waiting, fewest_ends(waiting))
     if found and all(back for _, back in found):
@@ -37,7 +35,7 @@ def end_pods(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 
 def end_one_pod(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Search single pods without which the pod would fit, of the lowest priorities: for a pod of a group."""
+    """Find single pods, of the lowest priorities, without which a group's pod would fit."""
     world, found = waiting.world, list[PodsToEnd]()
     budgets = world.engine.budgets.all()
     ending = (pod for pod in world.bound.values() if may_end(budgets, pod))
@@ -51,20 +49,21 @@ def end_one_pod(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 
 def _followed(waiting: HypotheticalPod, found: Sequence[PodsToEnd]) -> list[tuple[PodsToEnd, list[Pod]]]:
-    """Return sets of pods, each with those that must not be made anew."""
+    """Return sets of pods, each with those that must not be recreated."""
     return [(each, _recreated_into_the_room(waiting, each)) for each in found]
 
 
 def _is_recreated_first(waiting: HypotheticalPod, pod: Pod) -> bool:
-    """Tell whether a pod that ends is made anew, and served before the pod that waits.
+    """Tell whether a pod that ends is recreated, and then tried before the waiting pod.
 
-    Of equal priority is enough: who was tried in vain waits a while before it is tried again, and a new pod does not.
+    Equal priority is enough, since the waiting pod backs off after its last attempt, and a new pod does not.
     """
-    return pod.priority >= waiting.pod.priority and controller_of(waiting.world.written(pod)) is not None
+    priority = waiting.world.engine.groups.priority
+    return priority(pod) >= priority(waiting.pod) and controller_of(waiting.world.written(pod)) is not None
 
 
 def _recreated_into_the_room(waiting: HypotheticalPod, ending: PodsToEnd) -> list[Pod]:
-    """Return those of some pods that must not be made anew, for they would take the room before the pod."""
+    """Return the pods that must not be recreated, since they would take the room before the waiting pod."""
     anew = [pod for pod in ending.pods if _is_recreated_first(waiting, pod)]
     back = list(anew) if anew and not _gets_room(waiting, ending, anew) else []
     for pod in anew if back else ():
@@ -75,7 +74,7 @@ def _recreated_into_the_room(waiting: HypotheticalPod, ending: PodsToEnd) -> lis
 
 
 def _gets_room(waiting: HypotheticalPod, ending: PodsToEnd, anew: Sequence[Pod]) -> bool:
-    """Tell whether the pod fits once some pods have ended, and others of them were placed anew before it."""
+    """Tell whether the pod fits once some pods have ended, and others were recreated and placed before it."""
     held = waiting.world.engine.state.without(pod.uid for pod in ending.pods)
     with held, made_anew(waiting.world, anew) as made:
         first = sorted([*made, *waiting.before], key=lambda pod: -pod.priority)
@@ -86,7 +85,7 @@ def _gets_room(waiting: HypotheticalPod, ending: PodsToEnd, anew: Sequence[Pod])
 
 
 def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:
-    """Word what is to be done so that some pods end, and some of them do not come back."""
+    """Describe the remedy: which pods have to end, and which of them must not be recreated."""
     ended, going = ending.ended, [pod for pod in ending.pods if pod.deleting]
     owners = [(pod, controller_of(waiting.world.written(pod))) for pod in back]
     less = Counter(f"{owner[0]} {pod.namespace}/{owner[1]}" for pod, owner in owners if owner is not None)
@@ -102,19 +101,19 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
         texts.append(f"wait until pod{'' if len(going) == 1 else 's'} {_named(going)} {state} ending already")
         nameless.append(f"wait until {counted(len(going), 'pod')}{_on_nodes(going)} {state} ending already")
     if less:
-        fewer = ", ".join(f"{owner} make {counted(count, 'pod')} less" for owner, count in less.items())
-        texts.append(f"this has to be for good: have {fewer}, or what comes instead takes the room first")
-        nameless.append("this has to be for good, or what their controllers make instead takes the room first")
-    kind = RemedyKind.END_PODS if ended else RemedyKind.WAIT
+        fewer = ", ".join(f"{owner} create {counted(count, 'pod')} less" for owner, count in less.items())
+        texts.append(f"this must be permanent: have {fewer}, or the replacement takes the room first")
+        nameless.append("this must be permanent, or the replacements by their controllers take the room first")
+    kind = RemedyType.END_PODS if ended else RemedyType.WAIT
     uids = tuple(pod.uid for pod in ending.pods)
     with waiting.world.engine.state.without(uids):
-        goes_to = waiting.node()  # which may be another node than theirs
+        goes_to = waiting.node()  # it may be another node than that of the ended pods
     action = Action("; ".join(texts), nameless="; ".join(nameless), is_long=len(texts) > 1)
     return Remedy(kind, (action,), goes_to, ended=uids)
 
 
 def _named(pods: Sequence[Pod], before: str = "") -> str:
-    """Name pods with their nodes; where these are all on one, and something stands before the names, it does there."""
+    """Name pods with their nodes; a common node is named once, before the names if there is a prefix."""
     if len({pod.node_name for pod in pods}) > 1:
         return before + ", ".join(f"{pod.key} on node {pod.node_name}" for pod in pods)
     names = ", ".join(pod.key for pod in pods)

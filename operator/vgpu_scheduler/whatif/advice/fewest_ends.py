@@ -1,10 +1,10 @@
-"""The fewest pods without which a pod that waits would fit.
+"""Find the fewest pods whose end would let a waiting pod fit.
 
-These are pods of one node, those near it that anti-affinity keeps apart from the pod, and those of its namespace where
-quotas count.
+Candidates are the pods of one node, nearby pods that anti-affinity keeps apart from the waiting pod, and, if quotas
+count, pods of its namespace.
 
-Sets of pods are tried by their size, and of one size those of low priority first. A set of which more would have to be
-gone than those that hold the most of everything is left out untried.
+Sets are tried by size, and among equal sizes by priority, the lowest first. A partial set is abandoned if even the
+largest pods could not complete it.
 """
 
 from __future__ import annotations
@@ -28,31 +28,29 @@ from vgpu_scheduler.whatif.moves.occupants import (
 )
 from vgpu_scheduler.whatif.moves.repelling import repelling_pods
 
-__all__ = ["PodsToEnd", "fewest_ends", "may_end"]
-
 _MOST_NEAR: Final = 600
-"""Questions at most about a pod that has to be near others, where that of the fewest was too much."""
+"""The most questions about a pod with pod affinity, after the search for the fewest was abandoned."""
 _MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
 _FEW: Final = 2
-"""Pods from which on it is worth to find out first where the end of all would help."""
+"""The size of sets from which places are first checked for whether the end of all pods would help."""
 _MOST_FOUND: Final = 16
-"""Sets that are given back."""
+"""The most sets that are returned."""
 _MOST_PLACES: Final = 4
-"""Places of which it is worked out which pods would have to end, where the fewest are too many to be searched."""
+"""The most places for which a minimal set is computed, if finding the smallest takes too long."""
 _MOST_CHOICES: Final = 64
-"""Choices of pods whose budgets do not allow the end of all, that are tried on a node."""
+"""The most choices tried on a node among pods that disruption budgets do not let end together."""
 
 
 class PodsToEnd(NamedTuple):
-    """Pods that would have to end.
+    """A set of pods that would have to end.
 
     Attributes
     ----------
     node
-        Where the pod would have its place then; empty where that is not theirs alone to say.
+        Where the pod would then go; empty if these pods alone do not determine it.
     pods
-        Those that would have to end, and those that are ending already and have to be waited for.
+        The pods that would have to end, including terminating ones whose end has to be awaited.
     """
 
     node: str
@@ -60,50 +58,50 @@ class PodsToEnd(NamedTuple):
 
     @property
     def ended(self) -> list[Pod]:
-        """Those of which it has to be asked."""
+        """The pods that somebody has to end, without those that terminate already."""
         return [pod for pod in self.pods if not pod.deleting]
 
     @property
     def priority(self) -> int:
-        """That of the most important one of which it has to be asked."""
+        """The highest priority among them."""
         return max((pod.priority for pod in self.ended), default=0)
 
     def is_worse_than(self, other: PodsToEnd) -> bool:
-        """Tell whether fewer others would do of which none is more important."""
+        """Tell whether another set is smaller and of no higher priority."""
         return len(other.ended) < len(self.ended) and other.priority <= self.priority
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """The fewest first."""
+        """The sort key, the smallest sets first."""
         return len(self.ended), self.priority, self.node
 
 
 def fewest_ends(waiting: HypotheticalPod, among: Callable[[Pod], bool] | None = None) -> list[PodsToEnd]:
-    """Return sets of pods without which the pod would fit: the fewest, then more that are of lower priority.
+    """Return sets of pods without which the pod would fit: the smallest, then larger ones of lower priority.
 
-    Where that would take too many questions, sets of which none could stay.
+    If that takes too many questions, return minimal sets instead, which may not be the smallest.
 
     Parameters
     ----------
     among
-        Tells whether a pod is one of those that may end; they all may without it. With it, nothing is returned where
-        that would take too many questions.
+        Tells whether a pod may end; without it, all may. With it, nothing is returned if the search takes too many
+        questions.
     """
     search = _Search(waiting, among or (lambda _: True))
     return list(search.sets()) or ([] if among else search.without_reprieved_pods())
 
 
 class _Place:
-    """Where a pod may go once others are gone, and which these are.
+    """A place where the waiting pod may go once other pods have ended.
 
     Parameters
     ----------
     node
         The node; empty for any.
     own
-        Pods that hold something there, and those near it whose anti-affinity, or that of the pod, keeps the pod away.
+        Pods on the node, and nearby pods that keep the waiting pod away by anti-affinity.
     beside
-        Pods elsewhere that hold what a quota leaves too little of.
+        Pods elsewhere that use a quota of which too little is left.
     """
 
     def __init__(self, waiting: HypotheticalPod, node: str, own: Sequence[Pod], beside: Sequence[Pod]) -> None:
@@ -113,14 +111,14 @@ class _Place:
         self.beside = beside
 
     def fits(self, gone: Sequence[Pod]) -> bool:
-        """Tell whether the pod fits there once some pods are gone and those before it have their places."""
+        """Tell whether the pod fits there without some pods, once pods ahead of it in the queue are placed."""
         if self.node:
             return self._waiting.fits_on(self.node, gone)
         with self._waiting.world.engine.state.without(pod.uid for pod in gone):
             return bool(self._waiting.node())
 
     def may_fit(self, gone: Iterable[Pod]) -> bool:
-        """Tell whether the pod fits there once some pods are gone if nobody was served before it."""
+        """Tell whether the pod would fit there without some pods, if no pod were ahead of it in the queue."""
         with self._waiting.world.engine.state.without(pod.uid for pod in gone):
             if self.node:
                 return self._waiting.fits_now_on(self.node)
@@ -128,14 +126,14 @@ class _Place:
 
 
 class _Search:
-    """Searches sets of pods.
+    """Searches for sets of pods.
 
     Parameters
     ----------
     waiting
-        The pod that waits.
+        The waiting pod.
     among
-        Tells whether a pod is one of those that may end.
+        Tells whether a pod may end.
     """
 
     def __init__(self, waiting: HypotheticalPod, among: Callable[[Pod], bool]) -> None:
@@ -143,11 +141,11 @@ class _Search:
         self._budgets = waiting.world.engine.budgets.all()
         self._left_near = _MOST_NEAR
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
-        # What these count is no amount that a pod holds.
+        # Volumes and cluster parts depend on more than the amounts that pods hold.
         self._counts_amounts = (
             not waiting.ours.spec.volume_claims and waiting.algorithm.classes.cluster_part(waiting.ours) is None
         )
-        # Where nobody has such a term, more that end are taken never to hurt.
+        # Without required pod affinity, ending more pods is assumed never to hurt.
         self._may_miss_others = any(each.spec.required_pod_affinity for each in (waiting.ours, *waiting.at_once))
         self._occupants: dict[tuple[str, bool], Occupant] = {}
         self._places = list(self._all_places(among))
@@ -160,8 +158,13 @@ class _Search:
         for pod in waiting.world.bound.values():
             if among(pod) and may_end(self._budgets, pod) and not needed(waiting.pod, (pod,)):
                 by_node.setdefault(pod.node_name, []).append(pod)
-                held = state.reservation(pod.uid)
-                if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:
+                reservation = state.reservation(pod.uid)
+                if (
+                    waiting.limited
+                    and pod.namespace == waiting.pod.namespace
+                    and reservation
+                    and reservation.uses_devices
+                ):
                     holding.append(pod)
         known = {pod.uid for pods in by_node.values() for pod in pods}
         for node, near in repelling_pods(waiting.world, waiting.ours).items():
@@ -176,15 +179,15 @@ class _Search:
             yield _Place(waiting, node, pods, [pod for pod in holding if pod.uid not in own])
 
     def _ending_order(self, pod: Pod) -> tuple[bool, int, int, str]:
-        """Rank pods: those that end anyway first, then by priority, and of the same those that hold the most."""
-        held = self._waiting.world.engine.state.reservation(pod.uid)
-        charges = (usage.charges.values() for usage in held.uses.values()) if held is not None else ()
+        """Return a sort key: terminating pods first, then by priority, then those that hold the most."""
+        reservation = self._waiting.world.engine.state.reservation(pod.uid)
+        charges = (usage.charges.values() for usage in reservation.uses.values()) if reservation is not None else ()
         return not pod.deleting, pod.priority, -sum(map(sum, chain.from_iterable(charges))), pod.key
 
-    # The fewest -------------------------------------------------------------------------------------------------------
+    # Smallest sets ----------------------------------------------------------------------------------------------------
 
     def sets(self) -> Iterator[PodsToEnd]:
-        """Yield sets of the fewest pods, then those of more that are of lower priority, for as long as it may ask."""
+        """Yield the smallest sets, then larger ones of lower priority, until the limit of questions is reached."""
         with suppress(OutOfQuestionsError):
             yield from self._sets()
 
@@ -208,7 +211,7 @@ class _Search:
                     break
 
     def _of_size(self, size: int, priority: int) -> Iterator[PodsToEnd]:
-        """Yield a set of so many pods of each place that has one, of which none is more important than that."""
+        """Yield, for each place, one set of this size with no pod above a priority, if there is one."""
         for place in self._places:
             own, beside = (
                 [self._occupant(pod, own=mine) for pod in pods if not pod.deleting and pod.priority <= priority]
@@ -229,7 +232,7 @@ class _Search:
         going: Sequence[Pod],
         chosen: tuple[Occupant, ...] = (),
     ) -> Iterator[list[Pod]]:
-        """Yield sets of so many more pods of a place, at least one of them there, without which the pod fits there."""
+        """Yield sets of this many more pods of a place, at least one of its own, without which the pod fits there."""
         own, beside = rest
         ending = [occupant.pod for occupant in chosen]
         if not left:
@@ -252,7 +255,7 @@ class _Search:
                 yield from self._chosen(place, left - 1, after, going, (*chosen, occupant))
 
     def _occupant(self, pod: Pod, *, own: bool) -> Occupant:
-        """Return a pod with what it holds that matters: of those elsewhere that is what quotas count."""
+        """Return a pod with the amounts that matter: of pods elsewhere, only those that quotas count."""
         key = pod.uid, own
         if key not in self._occupants:
             world, occupant = self._waiting.world, occupant_of(self._waiting.world, pod)
@@ -269,12 +272,12 @@ class _Search:
             raise OutOfQuestionsError
         return question(gone)
 
-    # None that could stay ---------------------------------------------------------------------------------------------
+    # Minimal sets -----------------------------------------------------------------------------------------------------
 
     def without_reprieved_pods(self) -> list[PodsToEnd]:
-        """Return sets of which none could stay, of the places with the fewest pods; of those elsewhere only if need be.
+        """Return minimal sets for the places with the fewest pods, including pods elsewhere only if necessary.
 
-        Those that hold the most end first, so that they are few.
+        Pods that hold the most are chosen first, to keep the sets small.
         """
         for beside in (False, True):
             found: list[PodsToEnd] = []
@@ -290,10 +293,10 @@ class _Search:
         return []
 
     def _first_that_fit(self, place: _Place, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the fewest of the first of some pods without which the pod fits; empty if no number is enough.
+        """Return the shortest prefix of pods without which the pod fits; empty if there is none.
 
-        For a pod that has to be near others more is not always better: each number is asked about, then all but one,
-        for as long as it may ask.
+        With pod affinity, ending more pods may hurt, so every length is tried, and then every set of all pods but one,
+        within the limit of questions.
         """
         counts = range(1, len(pods) + 1)
         if not self._may_miss_others:
@@ -308,12 +311,12 @@ class _Search:
 
 
 def may_end(budgets: Sequence[DisruptionBudget], pod: Pod) -> bool:
-    """Tell whether a pod may end by itself: its node does not bring it back, and budgets allow it."""
+    """Tell whether a pod may end: it is not bound to its node as a DaemonSet's is, and budgets allow it."""
     return not pod.is_node_bound and _allowed(budgets, [pod])
 
 
 def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:
-    """Tell whether budgets allow some pods to end together; of those that end anyway nobody asks."""
+    """Tell whether budgets allow some pods to end together; terminating pods do not count."""
     ended = [pod for pod in pods if not pod.deleting]
     return all(budget.allows(ended) for budget in budgets)
 
@@ -324,15 +327,14 @@ def _few_pods(
     pods: Sequence[Pod],
     fits_without: Callable[[Sequence[Pod]], bool],
 ) -> list[Pod]:
-    """Return a set of pods that would have to end and of which none could stay; empty where none is found.
+    """Return a minimal set of pods that have to end; empty if none is found.
 
-    Where budgets do not allow the end of all, it matters which pods of a budget end: each choice is tried until one
-    is enough.
+    If a budget does not allow all to end, different choices of its pods are tried until one suffices.
 
     Parameters
     ----------
     few
-        Those of them that are tried first; empty if the end of all is not enough.
+        The first candidates; empty if the end of all pods is not enough.
     """
     if not few:
         return []
@@ -344,7 +346,7 @@ def _few_pods(
 
 
 def _allowed_together(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> Iterator[list[Pod]]:
-    """Yield sets of some pods with as many of each budget as it allows, the set of the least important ones first."""
+    """Yield sets of pods with as many of each budget as it allows, the least important pods first."""
     staying = [pod for pod in pods if not pod.deleting]
     counted_by = [
         (budget, covered)
@@ -362,9 +364,9 @@ def _allowed_together(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) 
 
 
 def _all_are_needed(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
-    """Return those of some pods that have to end; of others, the last ones stay first."""
+    """Reduce a set to pods that all have to end; the last pods are spared first."""
     ending, before = list(pods), 0
-    while len(ending) != before:  # those before the pod may go elsewhere when another one stays
+    while len(ending) != before:  # sparing one pod can change where pods ahead in the queue go
         before = len(ending)
         ending = needed_of(ending, fits_without)
     return ending

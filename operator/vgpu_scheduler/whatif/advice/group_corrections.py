@@ -1,4 +1,4 @@
-"""The pods of a group as they are probably meant, where one of them is refused for how it is written."""
+"""Correct the pods of a group, if one of them is refused because of how it is written, or misspells a resource."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
+from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of, respelt
+from vgpu_scheduler.whatif.advice.joining import join_needed
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["members_corrected"]
-
 
 @contextmanager
 def members_corrected(world: World, members: Sequence[Pod]) -> Iterator[str]:
-    """Have those pods be written as they are meant that are refused, and yield in one sentence what that takes.
+    """Replace mistaken pods by corrected ones for the time of a question, and yield a sentence with the corrections.
 
-    The sentence is empty, and all stays as it is, where none is refused, or nobody knows what is meant.
+    These are pods that are refused, and pods that misspell the name of a resource. If there are none, or no correction
+    is known, the sentence is empty and nothing is replaced.
     """
     by_text: dict[str, list[str]] = {}
     with ExitStack() as stack:
         for member in members:
             written = world.written(member)
-            meant = corrected(world, written) if refusal_of(world, written) else None
-            if meant is not None and meant.changes:
+            meant = (corrected if refusal_of(world, written) else respelt)(world, written)
+            if meant.changes:
                 by_text.setdefault(say(meant.and_then()), []).append(member.name)
                 stack.callback(world.replace_pod, member, written)
                 _rewrite(world, member, meant.written)
-        yield " and ".join(
-            f"{text} ({'pod' if len(names) == 1 else 'pods'} {few(names, 'of its group')})"
-            for text, names in by_text.items()
+        yield join_needed(
+            [
+                f"{text} ({'pod' if len(names) == 1 else 'pods'} {few(names, 'of its group')})"
+                for text, names in by_text.items()
+            ]
         )
 
 

@@ -1,4 +1,4 @@
-"""What of the cluster would have to be otherwise so that a whole group of pods fits, which is placed at once or not."""
+"""Find changes of the cluster after which a whole group of pods fits, which is placed at once or not at all."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from vgpu_scheduler.whatif.advice.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
-from vgpu_scheduler.whatif.advice.policy_remedies import lift_restrictions
+from vgpu_scheduler.whatif.advice.paired_changes import both
+from vgpu_scheduler.whatif.advice.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do, each_once
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyType, do, each_once
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world.nodes import listed_cards
@@ -27,18 +28,16 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["changes_for_group"]
-
 _MOST_NODES: Final = 16
-"""Nodes of a kind of change that are tried."""
+"""The most nodes that are tried for a kind of change."""
 _MOST_DECISIONS: Final = 2000
-"""Pods that are decided in all questions about a group together."""
+"""The most pod decisions in all questions about a group."""
 _FEWEST_QUESTIONS: Final = 8
-"""Questions that are asked about a group of any size."""
+"""The fewest questions that are allowed for a large group."""
 
 
 class _WaitingInGroup(HypotheticalPod):
-    """A pod that goes where it goes when all pods of its group have places."""
+    """A pod that is placed only together with all pods of its group."""
 
     together = True
 
@@ -50,11 +49,11 @@ class _WaitingInGroup(HypotheticalPod):
 
     @property
     def at_once(self) -> Sequence[Pod]:
-        """The pods of its group that wait."""
+        """The waiting pods of its group."""
         return self._group
 
     def closed_by_cards(self) -> list[str]:
-        """Return the first nodes with cordoned cards: what one of its pods fits on may have too little for all."""
+        """Return the first nodes with cordoned cards, even nodes that fit one pod, since the group may need more."""
         keys = {key for dialect in self.world.engine.dialects for key in dialect.inventory.cordons.values()}
         nodes = sorted(self.world.nodes.items())
         found = (name for name, node in nodes if any(listed_cards(node, key) for key in keys))
@@ -69,29 +68,39 @@ class _WaitingInGroup(HypotheticalPod):
 
 
 def changes_for_group(world: World, pod: Pod, group: GroupStatus, before: Sequence[Pod]) -> list[Remedy]:
-    """Return changes, each alone, after which a pod is placed with its group.
+    """Return single changes after which a pod is placed with its group.
 
-    What keeps it near each other may be left out. How much its pods ask is not searched: they would have to be made
-    anew, all of them. Those that are refused for how they are written have to be anyway. Of a large cluster not
-    everything is tried: each question decides all pods of the group.
+    The group's topology constraints may be dropped. Smaller requests are not searched, since all pods of the group
+    would have to be recreated; pods that are refused for how they are written have to be anyway. In a large cluster
+    not everything is tried, since each question decides all pods of the group. Invalid policies are corrected first.
 
     Parameters
     ----------
     before
-        The pods that wait, too, are served before it, and fit nowhere as the cluster is.
+        The pods that are ahead of it in the queue and fit nowhere now.
     """
+    corrections = list(correct_policies(_WaitingInGroup(world, pod, before, group.waiting)))
+    if not corrections or corrections[0].node:
+        return corrections or _changes(world, pod, group, before)
+    with objects_replaced(world, corrections[0].objects):
+        found = _changes(world, pod, group, before)
+    return [*corrections, *(both(corrections[0], each, each.node) for each in found if each.node)]
+
+
+def _changes(world: World, pod: Pod, group: GroupStatus, before: Sequence[Pod]) -> list[Remedy]:
+    """Return changes after which a pod is placed with its group, whose policies are valid."""
     with members_corrected(world, group.waiting) as text:
         written = [world.pending.get(each.uid, each) for each in group.waiting]
         waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
         if text and (node := waiting.node()):
-            return [Remedy(RemedyKind.CORRECT, do(text), node)]
+            return [Remedy(RemedyType.CORRECT, do(text), node)]
         found = each_once(remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND))
-    first = Remedy(RemedyKind.CORRECT, do(text), "")
+    first = Remedy(RemedyType.CORRECT, do(text), "")
     return [first, *(replace(each, actions=(*first.actions, *each.actions)) for each in found)] if text else found
 
 
 def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Uncordon one of the first cordoned nodes at a time; none, where it would not help to uncordon all."""
+    """Try to uncordon each of the first cordoned nodes, unless uncordoning all would not help."""
     changes = list(cordoned_nodes(waiting.world))
     with objects_replaced(waiting.world, [obj for change in changes for obj in change.objects]):
         helps = bool(changes and waiting.node())
@@ -110,5 +119,5 @@ _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     lift_restrictions,
     lower_defaults,
     add_nodes,
-    end_one_pod,  # of a large group few questions are asked: what takes the most of them comes last
+    end_one_pod,  # last, since it takes the most questions and a large group has few
 )

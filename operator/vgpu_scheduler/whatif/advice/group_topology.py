@@ -1,4 +1,4 @@
-"""What keeps the pods of a group near each other, where they fit nowhere so: it may be left out, or be a preference."""
+"""Remedy for a group that does not fit within its required topology: drop the constraint, or make it a preference."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, Final
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKey
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
-
-__all__ = ["leave_topology_out", "topology_from_condition"]
 
 _NEAR: Final = "schedulingConstraints"
 _FIELD: Final = "spec.schedulingConstraints.topology"
@@ -24,9 +22,9 @@ _ELSEWHERE: Final = "no nodes with one value of the label have room for all of t
 
 
 def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Let a group be on nodes that are not near each other: what its pods ask, or its object; both, if neither helps.
+    """Drop the required topology of a group's pods, or that of its object, or both if neither alone helps.
 
-    What its pods ask becomes a preference, if that is enough.
+    The pods' requirement becomes a preference if that is enough.
     """
     said = waiting.world.engine.groups.membership(waiting.pod)
     if said is None or said.problem:
@@ -45,7 +43,7 @@ def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 
 def topology_from_condition(message: str) -> Iterator[str]:
-    """Yield what may be left out of what keeps a group together, where a condition says that this has it wait."""
+    """Yield the topology constraints that may be dropped, if a condition says that they keep the group waiting."""
     if _SAID_BY_PODS.search(message):
         yield f"{_preferred('')} on all pods of the group: {_ELSEWHERE}"
     if found := _SAID_BY_OBJECT.search(message):
@@ -57,7 +55,7 @@ def _preferred(which: str) -> str:
 
 
 def _of_pods(world: World, key: GroupKey) -> Iterator[Remedy]:
-    """Yield the pods of a group, with a preference instead of what they require, and without either."""
+    """Yield the pods of a group with a preferred instead of a required topology, and without either."""
     members = sorted(world.engine.groups.pods(key), key=lambda pod: pod.name)
     asking = [world.written(pod) for pod in members if pod.annotations.get(REQUIRED_TOPOLOGY)]
     labels = ", ".join(dict.fromkeys(_annotations(each)[REQUIRED_TOPOLOGY] for each in asking))
@@ -75,7 +73,7 @@ def _number(pods: Sequence[Object]) -> str:
 
 
 def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
-    """Yield the object of a group as it would have to be made anew."""
+    """Yield a group's object without its topology."""
     described = world.engine.groups.object_of(key)
     if described is not None and described.topology:
         written = world.pod_groups[described.kind, described.key]
@@ -88,7 +86,7 @@ def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
 
 
 def _way(text: str, objects: Sequence[Object]) -> Remedy:
-    return Remedy(RemedyKind.DROP_CONSTRAINT, do(text), "", objects=tuple(objects))
+    return Remedy(RemedyType.DROP_CONSTRAINT, do(text), "", objects=tuple(objects))
 
 
 def _both(one: Remedy, other: Remedy) -> Remedy:
@@ -100,7 +98,7 @@ def _annotations(written: Object) -> Mapping[str, str]:
 
 
 def _near(written: Object, *, preferred: bool) -> Object:
-    """Return a pod that prefers what it requires of its group, or asks for nothing."""
+    """Return a pod that prefers its group's topology instead of requiring it, or does neither."""
     given = _annotations(written)
     kept: dict[str, Any] = {name: value for name, value in given.items() if name != REQUIRED_TOPOLOGY}
     kept |= {PREFERRED_TOPOLOGY: given[REQUIRED_TOPOLOGY]} if preferred else {}

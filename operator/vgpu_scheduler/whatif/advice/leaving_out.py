@@ -1,4 +1,4 @@
-"""Resources that a pod may leave out altogether, where to ask for less of them does not help; it keeps some cards."""
+"""Resources that a pod may stop requesting if asking for less does not help, as long as it still asks for cards."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from typing import Final, TypeAlias
 
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import PodClaims, by_name
+from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.predicates.reasons import insufficient
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, leave_out_resources
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
-
-__all__ = ["leave_out", "leave_out_in_one_container", "vendors_of"]
-
 
 _PLACES: Final = ("limits", "requests")
 _INIT: Final = "initContainers"
 _Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
-"""Resources that are left out, and in which containers; in all where these are None."""
+"""Resources to leave out, and the containers in which to do so; None for all containers."""
 
 
 def leave_out(waiting: HypotheticalPod, but: Set[str]) -> Iterator[Remedy]:
-    """Leave out one resource that the pod asks for, in all of its containers, or all those of one vendor of cards.
+    """Leave out one resource, or all of one vendor's cards, in all containers of the pod.
 
-    Of a pod that is refused, in one container where that is enough: the others may do without the change.
+    For a refused pod, try a single container first, since the others may not need the change.
 
     Parameters
     ----------
     but
-        The resources of which to ask for less helps.
+        The resources of which asking for less helps.
     """
     groups = [*_groups(waiting), *_at_odds(waiting)]
     refused = waiting.is_refused
@@ -41,10 +39,21 @@ def leave_out(waiting: HypotheticalPod, but: Set[str]) -> Iterator[Remedy]:
         yield from list(_without(waiting, but, alone)) or found
 
 
-def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Leave out all resources of one vendor's cards in one container, where others ask for cards, too.
+def leave_out_not_offered(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Yield the pod without each resource that no node offers, without checking that this helps."""
+    reasons, offered = waiting.algorithm.decide(waiting.ours).reasons, waiting.world.engine.state.nodes.offered()
+    for name in _names(waiting):
+        if name not in offered and insufficient(name) in reasons:
+            what = (leave_out_resources([name], _asking(waiting, [name])),)
+            written = without_resources(waiting.written, [name])
+            if waiting.is_let_in(written):
+                yield Remedy(RemedyType.ASK_LESS, what, "", written)
 
-    Of a pod that is refused, in all of its init containers as well.
+
+def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
+    """Leave out one vendor's cards in one container, if other containers ask for cards, too.
+
+    For a refused pod, also try all init containers together.
     """
     vendors = _vendors(waiting)
     asking = [(field, each) for field, _, each in containers_of(waiting.written) if _asked(each) & vendors.keys()]
@@ -58,7 +67,7 @@ def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 
 def _by_vendor(containers: Sequence[Object], vendors: dict[str, str]) -> Iterator[_Tried]:
-    """Yield what some containers ask of each vendor's cards."""
+    """Yield the resources that some containers ask for, by vendor."""
     names = {name for each in containers for name in _asked(each) & vendors.keys()}
     where = tuple(str(each.get("name", "")) for each in containers)
     for vendor in sorted({vendors[name] for name in names}):
@@ -66,42 +75,42 @@ def _by_vendor(containers: Sequence[Object], vendors: dict[str, str]) -> Iterato
 
 
 def _without(waiting: HypotheticalPod, but: Set[str], tried: Iterable[_Tried]) -> Iterator[Remedy]:
-    """Yield which of some resources help when they are left out, in all containers or in named ones."""
+    """Yield the sets of resources without which the pod fits."""
     for group, containers in tried:
         written = without_resources(waiting.written, group, containers)
         if not but.isdisjoint(group) or gets_around_limits(waiting, written):
             continue
         if node := waiting.node(written):
             asking = [name for name in _asking(waiting, group) if containers is None or name in containers]
-            what = do(f"leave out {' and '.join(group)} in {by_name('container', asking)}")
-            yield Remedy(RemedyKind.ASK_LESS, what, node, written)
+            what = (leave_out_resources(group, asking),)
+            yield Remedy(RemedyType.ASK_LESS, what, node, written)
 
 
 def _asking(waiting: HypotheticalPod, names: Collection[str]) -> list[str]:
-    """Return the containers that ask for any of some resources."""
+    """Return the containers that ask for any of these resources."""
     containers = (each for _, _, each in containers_of(waiting.written))
     return [str(each.get("name", "")) for each in containers if not _asked(each).isdisjoint(names)]
 
 
 def vendors_of(claims: PodClaims) -> set[str]:
-    """Return whose devices a pod claims."""
+    """Return the vendors of the devices that a pod claims."""
     return {claim.vendor for container in claims for claim in container.claims}
 
 
 def _at_odds(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
-    """Yield each of the resources of cards of a pod that is refused: they may not go together."""
+    """Yield each card resource of a refused pod, since they may conflict with each other."""
     if waiting.is_refused:
         vendors = _vendors(waiting)
         yield from ((name,) for name in _names(waiting) if name in vendors)
 
 
 def _names(waiting: HypotheticalPod) -> dict[str, None]:
-    """Return all resources that the pod asks for, by container and then by name."""
+    """Return all requested resources, by container and then by name."""
     return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
 
 
 def _vendors(waiting: HypotheticalPod) -> dict[str, str]:
-    """Return the vendor of whose cards a resource is, by the names of resources; of other names of them the dialect."""
+    """Return the vendor of each card resource; for other names of a dialect, the dialect."""
     found: dict[str, str] = {}
     for each in waiting.world.engine.dialects:
         found |= dict.fromkeys(each.claims.resources, each.name)
@@ -110,10 +119,10 @@ def _vendors(waiting: HypotheticalPod) -> dict[str, str]:
 
 
 def _groups(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
-    """Yield the resources that can be left out together: those of a vendor with its cards, or one without the others.
+    """Yield the sets of resources that can be left out together: a vendor's cards with their amounts, or one resource.
 
-    Memory is kept: a container without its share of it gets whole cards. Of the names of several dialects, all those of
-    one can be, and so can those of one that is not in the settings.
+    Memory amounts are kept, since a container without one gets whole cards. If the names belong to several dialects,
+    all names of one dialect form a set; so do the names of a dialect that is not in the settings.
     """
     asked = _names(waiting)
     known = {
@@ -124,9 +133,9 @@ def _groups(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
     memories = {each.inventory.memory for each in waiting.world.engine.dialects}
     claimed = vendors_of(
         waiting.algorithm.classes.claims(waiting.ours)
-    )  # that of cards which no such resource names, too
+    )  # also the vendors of claims that no such resource names
     owners = _by_owner(waiting, asked)
-    if len(owners) > 1:  # nobody places a pod that asks in the names of several
+    if len(owners) > 1:  # a pod with names of several dialects is refused
         yield from owners
         return
     for name in asked:
@@ -147,7 +156,7 @@ def _groups(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
 
 
 def _by_owner(waiting: HypotheticalPod, asked: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return resources by the dialect that owns them, which is the first one that has them as names of its own."""
+    """Group resources by the dialect that owns them, the first one that knows their names."""
     found: dict[str, list[str]] = {}
     for name in asked:
         owner = next((each.name for each in waiting.world.engine.dialects if name in each.claims.resources), "")

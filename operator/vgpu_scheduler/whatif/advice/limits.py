@@ -1,6 +1,6 @@
-"""What would help a pod that asks for more than policies allow one pod: to ask for less, or to have limits raised.
+"""Remedies for a pod that exceeds policy limits: ask for less, or raise the limits.
 
-A limit is never to be got around: a pod that may have no card for itself is not told to leave one hundredth of it.
+A remedy must not evade a limit: a pod that may have no exclusive card is not told to leave one percent of it to others.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.advice.policy_remedies import without_limits
-from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyType, ask_for, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["ask_within_limits", "gets_around_limits", "most_at_once", "only_shares_more", "raise_limits"]
-
 _MOST_ROUNDS: Final = 8
-"""Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
+"""The most limits that are raised, or kept, one after the other, since a limit may hide another."""
 _OWN: Final = "exclusiveCardsPerPod"
 
 
 def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
-    """Return the limits that a pod is beyond; none for one that cannot be understood."""
+    """Return the limits that a pod exceeds; none if its claims cannot be understood."""
     claimed = world.engine.algorithm.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
         return ()
@@ -34,9 +32,9 @@ def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
 
 
 def gets_around_limits(waiting: HypotheticalPod, written: Object) -> bool:
-    """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own.
+    """Tell whether another version of a pod has as many cards as before, but fewer that count as exclusive.
 
-    Where it could not have these cards for itself, be there limits or not, it gets around nothing.
+    It evades nothing if the pod could not have these cards exclusively even without limits.
     """
     if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
         return False
@@ -45,12 +43,12 @@ def gets_around_limits(waiting: HypotheticalPod, written: Object) -> bool:
 
 
 def only_shares_more(before: PodSums, after: PodSums) -> bool:
-    """Tell whether a pod that asks otherwise calls fewer cards its own, and has more of them than it gives up."""
+    """Tell whether a change reduces the exclusive cards of a pod by more than its number of cards."""
     return before.own - after.own > before.devices - after.devices
 
 
 def _fits_without_limits(waiting: HypotheticalPod) -> bool:
-    """Tell whether a pod would fit as it is if no policy limited what it asks for."""
+    """Tell whether the pod would fit without any policy limits."""
     world = waiting.world
     limiting = [each for each in world.policies.values() if (each.get("spec") or {}).get("limits")]
     with objects_replaced(world, [*map(without_limits, limiting)]):
@@ -67,12 +65,12 @@ def _sums(world: World, pod: Pod | None) -> PodSums:
 
 
 def most_at_once(moments: Iterable[PodSums]) -> PodSums:
-    """Return the most of each amount that a pod asks for at any moment."""
+    """Return the largest value of each amount that a pod asks for at any moment."""
     return PodSums(*(max(values) for values in zip(*moments, strict=True)))
 
 
 def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
+    """Reduce several amounts together to keep several limits, each to the largest value that its limit allows."""
     if len(breaches_of(waiting.world, waiting.ours)) < 2:
         return
     written, actions = waiting.written, list[Action]()
@@ -87,11 +85,11 @@ def ask_within_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         actions.append(action)
     node = waiting.node(written)
     if node and len(actions) > 1:
-        yield Remedy(RemedyKind.ASK_LESS, tuple(actions), node, written)
+        yield Remedy(RemedyType.ASK_LESS, tuple(actions), node, written)
 
 
 def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
-    """Return by how much a pod, written otherwise, is beyond each limit."""
+    """Return by how much another version of the pod exceeds each limit."""
     beyond: dict[str, int] = {}
     for form in waiting.forms(written):
         for breach in breaches_of(waiting.world, form):
@@ -100,11 +98,11 @@ def _beyond(waiting: HypotheticalPod, written: Object) -> dict[str, int]:
 
 
 def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[Action, Object] | None:
-    """Return how less is asked of one amount, so that a pod keeps one limit, with the pod then; None if it cannot."""
+    """Return the change of one amount with which a pod keeps a limit, and the changed pod; None if there is none."""
     for amount in waiting.amounts(written):
 
         def keeps(steps: int) -> str:
-            changed = amount.applied(written, steps)  # noqa: B023 - it is called here
+            changed = amount.applied(written, steps)  # noqa: B023 - called within the loop only
             pod = waiting.read(changed)
             if (
                 pod is None
@@ -122,7 +120,7 @@ def _within(waiting: HypotheticalPod, written: Object, field: str) -> tuple[Acti
 
 
 def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Raise all limits that the pod is beyond to what it asks for."""
+    """Raise all limits that the pod exceeds to what it asks for."""
     policies = waiting.world.policies
     before: dict[str, Object] = {}
     texts: dict[str, str] = {}
@@ -145,14 +143,14 @@ def raise_limits(waiting: HypotheticalPod) -> Iterator[Remedy]:
         if node:
             changed = tuple(policies[title] for title in before)
             text = ", and ".join(f"{name} {to}" for name, to in texts.items())
-            yield Remedy(RemedyKind.RAISE_LIMIT, do(f"have {text}"), node, objects=changed)
+            yield Remedy(RemedyType.RAISE_LIMIT, do(f"have {text}"), node, objects=changed)
     finally:
         for written in before.values():
             waiting.world.replace_policy(written)
 
 
 def _furthest_beyond(waiting: HypotheticalPod) -> Sequence[ExceededLimit]:
-    """Return the limits that pods are beyond which are placed at once, each with what asks the most."""
+    """Return the limits exceeded by pods that are placed at once, each with the pod that asks the most."""
     found: dict[tuple[str, str], ExceededLimit] = {}
     for pod in waiting.at_once:
         for breach in breaches_of(waiting.world, pod):
@@ -163,9 +161,9 @@ def _furthest_beyond(waiting: HypotheticalPod) -> Sequence[ExceededLimit]:
 
 
 def _on_listed_cards(waiting: HypotheticalPod) -> tuple[ExceededLimit, ...]:
-    """Return the limit of memory that pods placed at once are beyond on each card they could have, with the least.
+    """Return the memory limit that a pod placed at once exceeds on every possible card, with the least excess.
 
-    What one takes depends on the card, where a container asks for percent of one, or says nothing.
+    The memory of a percentage, and of an unspecified amount, depends on the card.
     """
     if waiting.node():
         return ()
@@ -201,7 +199,7 @@ def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | N
 
 
 def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
-    """Tell whether another policy than the one that is named bounds the memory of a pod."""
+    """Tell whether another policy than the named one limits a pod's memory."""
     claimed = waiting.world.engine.algorithm.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory
     return bound is not None and bound.source != source

@@ -1,4 +1,4 @@
-"""What would help a pod that waits beside nodes which are not this scheduler's: to have one of them managed, too."""
+"""Remedy for a pod that would fit on nodes not managed by this scheduler: have one of them managed."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Operator, Requirement
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.advice.uncordoning import helping
 from vgpu_scheduler.whatif.world.nodes import nodes_for
 
-__all__ = ["manage_nodes", "unmanaged_nodes"]
-
 _MOST_TRIED: Final = 64
-"""Nodes that are tried, those with cards of the pod's dialect first."""
+"""The most nodes that are tried, those with cards of the pod's dialect first."""
 _OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
-"""Domains of labels that say what a node is, which nobody writes for another purpose."""
+"""Domains of labels that describe a node, and must not be set for another purpose."""
 _FREE_VALUE: Final = "true"
 
 
 def manage_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Have one node at a time managed."""
+    """Try to have one node at a time managed."""
     yield from helping(waiting, islice(unmanaged_nodes(waiting), waiting.most_nodes or _MOST_TRIED))
 
 
 def unmanaged_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Yield that each node outside the setting is managed by its labels, whether that helps or not."""
+    """Yield, for each node that ``managed_nodes`` excludes, the labels to manage it, without checking that it helps."""
     world = waiting.world
     managed = world.engine.policies.resolve(waiting.pod).managed
     if managed is None or any(_is_of_kubernetes(each.key) for each in managed.requirements):
@@ -38,10 +36,10 @@ def unmanaged_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
             changes = {each.key: _value(each) for each in unlike}
             written = " ".join(f"{key}-" if value is None else f"{key}={value}" for key, value in changes.items())
             text = (
-                f"have node {name} managed by this scheduler (setting managed_nodes), if no other one has it:"
-                f" kubectl label --overwrite node {name} {written}"
+                f"have node {name} managed by this scheduler (setting managed_nodes), if no other scheduler "
+                f"does: kubectl label --overwrite node {name} {written}"
             )
-            yield Remedy(RemedyKind.MANAGE_NODE, do(text), "", objects=(_labelled(node, labels, changes),))
+            yield Remedy(RemedyType.MANAGE_NODE, do(text), "", objects=(_labelled(node, labels, changes),))
 
 
 def _is_of_kubernetes(key: str) -> bool:
@@ -50,7 +48,7 @@ def _is_of_kubernetes(key: str) -> bool:
 
 
 def _value(requirement: Requirement) -> str | None:
-    """Return the value of a label as a selector asks for it; None where the label has to go."""
+    """Return the label value that a requirement asks for; None if the label must be removed."""
     match requirement.operator:
         case Operator.IN:
             return min(requirement.values)

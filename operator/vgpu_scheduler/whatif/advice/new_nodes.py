@@ -1,4 +1,4 @@
-"""One more node that would help a pod that waits: an empty one, like one of those that are there."""
+"""Remedy for a waiting pod: add an empty node like an existing one."""
 
 from __future__ import annotations
 
@@ -9,44 +9,41 @@ from typing import Final
 from vgpu_scheduler.kube import Node, Object
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["add_nodes"]
-
 _MOST_MODELS: Final = 64
-"""Nodes, each different from the others, of which one more is tried."""
+"""The most different nodes of which a copy is tried."""
 _MOST_NEW_NODES: Final = 8
-"""New nodes that are added at most, where others that wait take the first ones."""
+"""The most new nodes, if pods ahead in the queue take the first ones."""
 _HOST_NAME: Final = "kubernetes.io/hostname"
 _OF_EACH_LIKE_IT: Final = frozenset(
-    reason.text
-    for reason in (
+    {
         filters.AFFINITY,
         filters.NOT_NAMED,
         filters.POLICY_SELECTOR,
         filters.NOT_MANAGED,
         filters.SPREAD_LABEL,
         filters.FEATURES,
-    )
+    }
 )
-"""What a node rejects a pod for that one more like it would mostly reject it for, too."""
+"""Reasons that a copy of a rejecting node would usually give, too."""
 
 
 def add_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Add empty nodes like one that is there: one, or more where others that wait take the first.
+    """Add empty copies of an existing node: one, or more if pods ahead in the queue take the first ones.
 
-    Of nodes that are the same to pods one is tried; those first that reject the pod for nothing that a new one would.
+    Of equal nodes one is tried, those whose reasons would not apply to a copy first.
     """
     models = (found for name in _models(waiting) if (found := _added(waiting, name)) is not None)
     yield from islice(models, 1)
 
 
 def _models(waiting: HypotheticalPod) -> list[str]:
-    """Return nodes of which one more would be different from one more of each other, the likeliest to help first."""
+    """Return nodes whose copies would differ from each other, those most likely to help first."""
     world, verdicts = waiting.world, waiting.verdicts()
     daemons = _requests_of_daemons(world)
     ranked: list[tuple[bool, str]] = []
@@ -58,12 +55,12 @@ def _models(waiting: HypotheticalPod) -> list[str]:
             verdict = verdicts.get(name)
             rejects = verdict is not None and not _OF_EACH_LIKE_IT.isdisjoint(verdict.reasons)
             ranked.append((rejects or not enough, name))
-    ranked.sort(key=lambda each: each[0])  # in the order of nodes_for otherwise
+    ranked.sort(key=lambda each: each[0])  # stable: otherwise in the order of nodes_for
     return [name for _, name in ranked[: min(_MOST_MODELS, waiting.most_nodes or _MOST_MODELS)]]
 
 
 def _kind_of(world: World, name: str) -> object:
-    """Return all that tells a new node like one from new ones like others, but how large it is."""
+    """Return what distinguishes a copy of this node from copies of others, apart from its size."""
     node = _node(world, name)
     labels = frozenset(each for each in node.labels.items() if each[0] != _HOST_NAME)
     taints = frozenset(taint for taint in node.taints if taint.key not in TAINTS_OF_STATE)
@@ -74,7 +71,7 @@ def _kind_of(world: World, name: str) -> object:
 
 
 def _is_large_enough(waiting: HypotheticalPod, name: str, taken: Mapping[str, int]) -> bool:
-    """Tell whether a new node like one would offer as much as the pod requests, beside its DaemonSets."""
+    """Tell whether a copy of a node would offer what the pod requests, beside its DaemonSet pods."""
     node = _node(waiting.world, name)
     offered = {**node.allocatable, **node.capacity}
     return all(
@@ -85,7 +82,7 @@ def _is_large_enough(waiting: HypotheticalPod, name: str, taken: Mapping[str, in
 
 
 def _requests_of_daemons(world: World) -> dict[str, dict[str, int]]:
-    """Return what those pods request that come to each node by themselves, by node."""
+    """Return the requests of DaemonSet and static pods, by node."""
     found: dict[str, dict[str, int]] = {}
     for pod in world.bound.values():
         if pod.is_node_bound and not pod.deleting:
@@ -102,11 +99,11 @@ def _node(world: World, name: str) -> Node:
 
 
 def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
-    """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
+    """Return the fewest copies of a node that help; None if none do, or a copy cannot be predicted."""
     copies: list[str] = []
     objects: list[Object] = []
     as_old = pods_as_old(waiting.world, waiting.pod, waiting.before)
-    fewest = 0  # with which it fits if it is served before those that are as old
+    fewest = 0  # copies with which it fits if it is tried before the pods created in the same second
     try:
         for count in range(1, (_MOST_NEW_NODES if waiting.before or waiting.together else 1) + 1):
             made = _new_node(waiting.world, name)
@@ -117,32 +114,32 @@ def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
             copies.append(copy)
             objects += more
             if not waiting.together and not waiting.node_now():
-                return None  # it would fit none of them, however many there were
+                return None  # it does not fit a copy, so more copies do not help
             if as_old and not fewest and (node := waiting.node_before(as_old)):
                 fewest = count if node in copies or waiting.together else 0
             if (node := waiting.node()) and (node in copies or waiting.together):
-                text = _worded(name, count, fewest, len(as_old))
-                return Remedy(RemedyKind.ADD_NODE, do(text), node, objects=tuple(objects))
+                text = _node_count_message(name, count, fewest, len(as_old))
+                return Remedy(RemedyType.ADD_NODE, do(text), node, objects=tuple(objects))
         return None
     finally:
         for copy in copies:
             waiting.world.remove_node(copy)
 
 
-def _worded(name: str, count: int, fewest: int, as_old: int) -> str:
-    """Say how many nodes are to be added: a range, where nobody can say which of some pods is served first."""
+def _node_count_message(name: str, count: int, fewest: int, as_old: int) -> str:
+    """Say how many nodes to add: a range if the queue order of some pods is unknown."""
     text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
     if not 0 < fewest < count:
         return text
     others = f"{counted(as_old, 'other pod')} that {'waits' if as_old == 1 else 'wait'}"
     return (
-        f"{text}, or fewer, but at least {fewest}: nobody can say which is served first of this pod and {others} and"
+        f"{text}, or fewer, but at least {fewest}: it is not known which is served first of this pod and {others} and"
         f" {'was' if as_old == 1 else 'were'} created in the same second"
     )
 
 
 def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:
-    """Return what one more node like another is called, and its objects; None if nobody knows how that would be."""
+    """Return the name and objects of one more copy of a node; None if a copy cannot be predicted."""
     copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
     try:
         return copy, copy_of(world, name, copy)

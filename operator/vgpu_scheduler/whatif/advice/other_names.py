@@ -1,4 +1,4 @@
-"""Asking for the same cards in the names of another dialect, where no node has cards of the one that a pod asks in."""
+"""Remedy for a pod that asks for cards in a dialect without cards in the cluster: use another dialect's names."""
 
 from __future__ import annotations
 
@@ -19,34 +19,31 @@ from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
-__all__ = ["OtherNames", "in_names_of_other_dialects"]
-
-
 _CARDS: Final = frozenset({VENDOR, GPU})
-"""What the dialects call the cards that each of them may serve."""
+"""The vendors under which several dialects may serve the same cards."""
 _CHOICES: Final = (
     (hami.USE_UUID, volcano.USE_UUID),
     (hami.NO_USE_UUID, volcano.NO_USE_UUID),
     (hami.MODE, volcano.MODE),
 )
-"""The annotations that choose among cards which HAMi and Volcano call differently."""
+"""Pairs of annotations that select cards, by their names in HAMi and in Volcano."""
 _SAME_CHOICE: Final = dict(_CHOICES) | {theirs: ours for ours, theirs in _CHOICES}
 
 
 @dataclass(frozen=True, slots=True)
 class OtherNames:
-    """A pod that asks for its cards in the names of another dialect.
+    """A pod that asks for its cards in another dialect's names.
 
     Attributes
     ----------
     written
-        The pod as it would have to be written.
+        The pod with these names.
     instead
-        The resources that it asks for now.
+        The resources that it asks for at present.
     asked
-        The containers that ask for cards, and the resources that they ask for then.
+        The containers that ask for cards, with the names of their new resources.
     annotations
-        What becomes of the annotations that choose among cards.
+        The changes of annotations that select cards, as text.
     """
 
     written: Object
@@ -55,14 +52,14 @@ class OtherNames:
     annotations: Sequence[str]
 
     def and_then(self, advice: Advice = (), pod: Object | None = None) -> Advice:
-        """Return what is to be written, and what is to be done after that.
+        """Return the change of names, followed by further advice.
 
         Parameters
         ----------
         advice
-            What is to be done then; what it asks of amounts in these names is said once.
+            The further advice; changes of the renamed amounts are merged.
         pod
-            The pod as it is written after both.
+            The pod after both changes.
         """
         amounts = _limits(self.written if pod is None else pod)
         amounts_asked = [
@@ -77,10 +74,9 @@ class OtherNames:
 
 
 def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]:
-    """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
+    """Yield the pod with the names of each other dialect that has cards in the cluster.
 
-    Nothing is yielded where nodes have cards of the dialect that it asks in: of several that know its names, that is
-    the one that reads them.
+    Yield nothing if the cluster has cards of the dialect that owns the pod's names.
     """
     world, dialects = waiting.world, waiting.world.engine.dialects
     known = card_names(dialects)
@@ -94,16 +90,16 @@ def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]
     for dialect in there:
         asked = {container: each.in_names_of(dialect) for container, each in asking.items()}
         if not asked or not all(asked.values()) or (len(asked) > 1 and GPU in dialect.inventory.cards):
-            continue  # what several containers ask is added up there
+            continue  # this dialect would add up the amounts of several containers
         written = _asking_for(without_resources(waiting.written, names), asked)
         written, annotations = _choosing_alike(written, owners[0], dialect)
         if (read := waiting.read(written)) is not None and dialects.owners(read) != (dialect,):
-            continue  # it is read by the same one, which is listed before
+            continue  # an earlier dialect in the settings would still own the pod
         yield OtherNames(written, names, {name: tuple(each) for name, each in asked.items()}, annotations)
 
 
 def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
-    """Have the annotations that choose among cards be those of another dialect; say what becomes of each, in words."""
+    """Translate the annotations that select cards to another dialect; return the pod and the changes as text."""
     given = (written.get("metadata") or {}).get("annotations") or {}
     changes = []
     for name in owner.claims.pod_annotations:
@@ -115,7 +111,7 @@ def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[
             changes.append(f", with annotation {other} instead of {name}")
         else:
             written = with_annotation(written, name, "")
-            changes.append(f", without annotation {name} ({given[name]}), for which there is no other name")
+            changes.append(f", without annotation {name} ({given[name]}), which has no other name")
     return written, changes
 
 
@@ -128,7 +124,7 @@ def _limits(written: Object) -> Mapping[str, Object]:
 
 
 def _asking_for(written: Object, asked: Mapping[str, Mapping[str, str]]) -> Object:
-    """Return a pod whose containers have more limits."""
+    """Return a pod with further limits for its containers."""
 
     def with_more(container: Object) -> Object:
         resources = container.get("resources") or {}
@@ -139,8 +135,8 @@ def _asking_for(written: Object, asked: Mapping[str, Mapping[str, str]]) -> Obje
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a container asks of cards, of each: bytes of memory or percent of it, and percent of compute."""
+class Asked:
+    """What a container asks of each card: bytes or percent of memory, and percent of compute."""
 
     count: int
     memory: int
@@ -149,13 +145,13 @@ class _Asked:
 
     @classmethod
     def of(cls, claim: Claim, dialect: Dialect) -> Self:
-        """Return what a claim in a dialect says."""
+        """Return the request of a claim in a dialect."""
         inventory = dialect.inventory
         memory = claim.amounts[inventory.memory] * inventory.memory_unit
         return cls(claim.count, memory, claim.percent[inventory.memory], claim.amounts[inventory.cores])
 
     def in_names_of(self, dialect: Dialect) -> Mapping[str, str]:
-        """Return it as resources of a dialect; empty where that has no names for it."""
+        """Return the request as resources of a dialect; empty if the dialect cannot express it."""
         if GPU in dialect.inventory.cards:
             memory = -(-self.memory * self.count // MIB)
             amount = {GPU_MEMORY: f"{memory}Mi"} if memory else {GPU_RATIO: str(self.percent * self.count)}
@@ -178,12 +174,10 @@ class _Asked:
         return {names[key]: str(amount) for key, amount in amounts.items()} if amounts.keys() <= names.keys() else {}
 
 
-def _asking(waiting: HypotheticalPod, dialect: Dialect) -> dict[str, _Asked]:
-    """Return the containers that ask for such cards, and what; none where that is not understood, or for others."""
+def _asking(waiting: HypotheticalPod, dialect: Dialect) -> dict[str, Asked]:
+    """Return the requests by container; empty if they cannot be read, or include other devices."""
     try:
         claims = [(each.name, claim) for each in dialect.claims.read(waiting.ours) for claim in each.claims]
     except ClaimError:
         return {}
-    return (
-        {name: _Asked.of(claim, dialect) for name, claim in claims} if {c.vendor for _, c in claims} <= _CARDS else {}
-    )
+    return {name: Asked.of(claim, dialect) for name, claim in claims} if {c.vendor for _, c in claims} <= _CARDS else {}

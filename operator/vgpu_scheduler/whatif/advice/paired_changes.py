@@ -1,4 +1,4 @@
-"""Which two changes help together, where more than one thing keeps a pod from a node."""
+"""Find two changes that help together, for a pod that several things keep from a node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
 from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
-from vgpu_scheduler.whatif.advice.leaving_out import leave_out
+from vgpu_scheduler.whatif.advice.leaving_out import leave_out, leave_out_not_offered
 from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import unmanaged_nodes
 from vgpu_scheduler.whatif.advice.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas, unlimited_quota
-from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyKind, ask_for, do
+from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyType, ask_for, do
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
@@ -27,15 +27,13 @@ from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repel
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 
-__all__ = ["both", "changes_together", "tolerations"]
-
 Search = Callable[[HypotheticalPod], Iterator[Remedy]]
 
 _MOST_FIRST: Final = 3
-"""Changes of one kind of nodes that are tried as the first of two."""
+"""The most changes of one kind, for changes of nodes, that are tried as the first of two."""
 _MOST_SECOND: Final = 3
-"""Changes that are told beside a first one."""
-_OF_REPAIR: Final = frozenset({RemedyKind.REPAIR_NODE, RemedyKind.WAIT})
+"""The most second changes that are proposed for a first one."""
+_OF_REPAIR: Final = frozenset({RemedyType.REPAIR_NODE, RemedyType.WAIT})
 
 
 class _First(NamedTuple):
@@ -44,9 +42,9 @@ class _First(NamedTuple):
     Attributes
     ----------
     ways
-        How it could be done, the least first; the last is more than each other.
+        Alternatives, the smallest first; the last one includes all others.
     done
-        Has the last one be done for the time of a question.
+        Applies the last alternative for the time of a question.
     """
 
     ways: Sequence[Remedy]
@@ -56,15 +54,15 @@ class _First(NamedTuple):
 def changes_together(
     waiting: HypotheticalPod, of_pod: Sequence[Search], of_cluster: Sequence[Search]
 ) -> Iterator[Remedy]:
-    """Search two changes that help together, of which the first one is no matter of how much there is, or may be asked.
+    """Find two changes that help together, of which the first does not concern amounts.
 
-    What pods leave out and policies say is tried as the first change whatever the second one is, and of nodes and their
-    cards only some: a pair of two nodes, or of two things about a node, may not be found.
+    Constraints of the pod and policy fields are always tried as the first change, but only some changes of nodes and
+    cards. So a pair of changes of two nodes, or two changes of one node, may be missed.
 
     Parameters
     ----------
     of_pod, of_cluster
-        Find the second one, for a pod and a cluster with the first: a change of the pod, or of something else.
+        Searches for the second change, given the first: changes of the pod, and of anything else.
     """
     seen: set[frozenset[str]] = set()
     searches = (*of_pod, *of_cluster)
@@ -95,14 +93,14 @@ def changes_together(
 
 
 def both(first: Remedy, second: Remedy, node: str) -> Remedy:
-    """Return two changes as one, after which the pod goes to a node.
+    """Merge two changes into one remedy, after which the pod goes to a node.
 
-    One that takes several sentences is said last, so that these are not taken to be about the other one.
+    A change that takes several sentences comes last, so that these are not read as part of the other one.
     """
     one, other = (second, first) if any(each.is_long for each in first.actions) else (first, second)
     return replace(
         second,
-        kind=RemedyKind.TOGETHER,
+        type=RemedyType.TOGETHER,
         actions=(*one.actions, *other.actions),
         node=node,
         pod=second.pod or first.pod,
@@ -114,16 +112,16 @@ def both(first: Remedy, second: Remedy, node: str) -> Remedy:
 def _raised_limit_with_another(
     waiting: HypotheticalPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
 ) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield changes that help once some objects limit nothing, with the least to which their limits have to be raised.
+    """Yield changes that help once some objects are without limits, with the smallest limits that then suffice.
 
-    Each in words, and both together.
+    Each result has both changes as text, and the merged remedy.
     """
     world, limiting = waiting.world, set(map(_key, unlimited))
     with objects_replaced(world, unlimited):
         hurried = waiting.with_small_search(waiting.before)
         found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if unlimited and not waiting.node_now() else []
     for other in found:
-        if other.kind not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
+        if other.type not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
             with objects_replaced(world, other.objects), world.engine.state.without(other.ended):
                 raised = list(raise_least(waiting.rewritten(other.pod or waiting.written)))
             for each in raised:
@@ -136,7 +134,7 @@ def _seconds(changed: HypotheticalPod, searches: Sequence[Search]) -> Iterator[R
 
 
 def _without_replaced(objects: Sequence[Object]) -> tuple[Object, ...]:
-    """Return objects without those of which there is a later version among them."""
+    """Return the last version of each object."""
     return tuple({_key(each): each for each in objects}.values())
 
 
@@ -146,7 +144,7 @@ def _key(obj: Object) -> tuple[str, str]:
 
 @contextmanager
 def _with(waiting: HypotheticalPod, first: _First) -> Iterator[HypotheticalPod]:
-    """Have a change be done for the time of a question, and those before the pod have the places that it gives them."""
+    """Apply a change for the time of a question, with the pods placed that are ahead in the queue and then fit."""
     with first.done:
         changed = waiting.rewritten(first.ways[-1].pod or waiting.written)
         with waiting.before_placed() as going:
@@ -155,18 +153,18 @@ def _with(waiting: HypotheticalPod, first: _First) -> Iterator[HypotheticalPod]:
 
 
 def _are_apart(first: Remedy, second: Remedy) -> bool:
-    """Tell whether the first of two changes may be done otherwise beside the second one, which was found with it."""
+    """Tell whether a smaller alternative of the first change may be tried with the second, which was found with it."""
     one, other = (set(map(_key, each.objects)) for each in (first, second))
-    return one.isdisjoint(other) and _OF_REPAIR.isdisjoint({first.kind, second.kind})
+    return one.isdisjoint(other) and _OF_REPAIR.isdisjoint({first.type, second.type})
 
 
 def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
-    """Return where a pod goes after two changes; empty where those that are served before it take what these give.
+    """Return the pod's node after two changes; empty if pods ahead in the queue take the room.
 
-    A pod made anew is the last one. Of the repair of a node it cannot be told once it was searched.
+    A recreated pod comes last in the queue. Repairs of nodes cannot be applied again here.
     """
     written = second.pod or first.pod
-    if not _OF_REPAIR.isdisjoint({first.kind, second.kind}):
+    if not _OF_REPAIR.isdisjoint({first.type, second.type}):
         return second.node if not waiting.before and not (written and waiting.later) else ""
     world = waiting.world
     with ExitStack() as stack:
@@ -181,9 +179,9 @@ def _goes_to(waiting: HypotheticalPod, first: Remedy, second: Remedy) -> str:
 
 
 def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
-    """Yield changes that may be the first of two, those first of which all are tried."""
+    """Yield changes that may be the first of two; kinds that are tried completely come first."""
     world = waiting.world
-    for remedy in leave_out_constraints(waiting):
+    for remedy in chain(leave_out_constraints(waiting), leave_out_not_offered(waiting)):
         yield _First([remedy], nullcontext())
     for ways in restrictions(world):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
@@ -201,23 +199,24 @@ def _firsts(waiting: HypotheticalPod) -> Iterator[_First]:
 
 
 def tolerations(waiting: HypotheticalPod) -> dict[tuple[Taint, ...], Remedy]:
-    """Return the taints of nodes that could be tolerated, each with how, whether that helps or not."""
+    """Return the sets of taints that could be tolerated, each with the remedy, without checking that it helps."""
     known: dict[tuple[Taint, ...], Remedy] = {}
     for node in sorted(waiting.world.nodes):
         taints = repelling_taints(waiting.world, waiting.ours, node)
         if taints and taints not in known and not any(taint.key in TAINTS_OF_STATE for taint in taints):
             what, written = do(f"tolerate {describe_taints(taints)}"), tolerating(waiting.written, taints)
-            known[taints] = Remedy(RemedyKind.TOLERATE, what, "", written)
+            known[taints] = Remedy(RemedyType.TOLERATE, what, "", written)
     return known
 
 
 def _smaller_request_with_another(
     waiting: HypotheticalPod, searches: Sequence[Search]
 ) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
+    """Yield changes of the pod, each with the largest amount that then fits: both as text, and merged.
 
-    Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
-    Of two amounts of which one has nothing to do with what the pod is refused for, it is found beside the other one.
+    Pairs with the smallest value of an amount are skipped if the other change is a smaller request, too; reducing
+    several amounts evenly is better. An amount that does not affect the pod's refusal is not paired with smaller
+    requests here: such a pair is found from the other amount.
     """
     refusal = waiting.refusal
     of_no_amount: list[Search] = [
@@ -230,16 +229,16 @@ def _smaller_request_with_another(
         others = of_no_amount if refusal and changed.refusal == refusal else searches
         for other in (remedy for search in others for remedy in search(changed)):
             if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
-                continue  # it asks for fewer cards, and so for less of the same
+                continue  # the change affects the same amount, as fewer cards do
             found = largest_amount(waiting, amount, other.pod)
-            if found is not None and not (other.kind is RemedyKind.ASK_LESS and found[0] == least):
+            if found is not None and not (other.type is RemedyType.ASK_LESS and found[0] == least):
                 steps, node = found
                 less, written = ask_for(amount, steps), amount.applied(other.pod, steps)
-                yield other.text, less.what, Remedy(RemedyKind.TOGETHER, (*other.actions, less), node, written)
+                yield other.text, less.what, Remedy(RemedyType.TOGETHER, (*other.actions, less), node, written)
 
 
 def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
-    """Yield the amounts of a pod, of containers that ask for the same only those of the first one."""
+    """Yield the amounts of a pod; of containers with equal requests, only those of the first."""
 
     def asks(container: Object) -> tuple[object, object]:
         return container.get("resources"), container.get("restartPolicy")
@@ -252,7 +251,7 @@ def _unlike(waiting: HypotheticalPod) -> Iterator[Amount]:
 
 
 def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield pods that end with the largest amounts of which the pod may ask then: both in words, and together."""
+    """Yield pods to end, each with the largest amount that then fits: both as text, and merged."""
     state = waiting.world.engine.state
     for amount in waiting.amounts():
         changed = _with_least(waiting, amount).with_small_search(waiting.before)
@@ -261,26 +260,26 @@ def _smaller_request_with_ended_pod(waiting: HypotheticalPod) -> Iterator[tuple[
                 found = largest_amount(waiting, amount)
             if found is not None:
                 asked, written = ask_for(amount, found[0]), amount.applied(waiting.written, found[0])
-                less = Remedy(RemedyKind.ASK_LESS, (asked,), "", written)
+                less = Remedy(RemedyType.ASK_LESS, (asked,), "", written)
                 if node := _goes_to(waiting, end, less):
                     yield end.text, asked.what, both(end, less, node)
 
 
 def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
-    """Return the pod as it would be if it asked the least of an amount with which it is understood."""
+    """Return the pod with the smallest valid value of an amount."""
     least = next(iter(valid_steps(waiting, amount)), None)
     return waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
 
 
 def _asked(pod: Object, amount: Amount) -> list[object]:
-    """Return what a container of a pod asks of the resources of an amount."""
+    """Return what a container asks of the resources of an amount."""
     resources = pod["spec"][amount.field][amount.index].get("resources") or {}
     listed = [resources.get(place) or {} for place in ("limits", "requests")]
     return [each.get(part.resource) for each in listed for part in amount.parts]
 
 
 def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield fewer cards, of which the pod asks another amount of one resource than so many times what it asks now."""
+    """Yield smaller numbers of cards, each with one resource's amount chosen apart from that number."""
     understood = ((one, _with_least(waiting, one)) for one in waiting.amounts())
     for one, cards in ((one, cards) for one, other in understood for cards in other.amounts() if cards.includes(one)):
         for count in range(cards.steps - 1, 0, -1):
@@ -288,6 +287,6 @@ def _fewer_cards_with_smaller_request(waiting: HypotheticalPod) -> Iterator[tupl
             if found := largest_amount(waiting, one, fewer):
                 steps, node = found
                 but = {part.resource: part.quantity(steps) for part in one.parts}
-                fewest, written = Action(cards.worded(count, but), amount=cards), one.applied(fewer, steps)
-                yield fewest.what, "", Remedy(RemedyKind.TOGETHER, (fewest,), node, written)
+                fewest, written = Action(cards.request_text(count, but), amount=cards), one.applied(fewer, steps)
+                yield fewest.what, "", Remedy(RemedyType.TOGETHER, (fewest,), node, written)
                 break

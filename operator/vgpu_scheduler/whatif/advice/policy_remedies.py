@@ -1,4 +1,4 @@
-"""What would help a pod that a policy keeps from nodes or cards: one field of one policy that says something else."""
+"""Remedies for a pod that a policy keeps from nodes or cards: change one field of one policy."""
 
 from __future__ import annotations
 
@@ -6,30 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import MUTEX, policy_words
 from vgpu_scheduler.model.untyped import mapping_of
-from vgpu_scheduler.policy import SECTIONS, PolicyRefusalKind, decode_policy
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.policy import SECTIONS, PolicyRefusalType, decode_policy
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.advice.uncordoning import helping
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "correct_policies",
-    "lift_restrictions",
-    "restrictions",
-    "without_limits",
-    "without_restrictions",
-    "writer_of",
-]
-
-
 _TOGETHER: Final = ("nodes", "together")
+_ORDER: Final = ("devices", "policy")
+"""The order of cards, which restricts pods to idle cards if one of its words is ``mutex``."""
 _RESTRICTIONS: Final = (
     ("devices", "types", "deny"),
     ("devices", "types", "allow"),
     ("devices", "exclusive"),
+    _ORDER,
     ("devices", "apartFrom"),
     ("devices", "numa"),
     ("devices", "topology"),
@@ -37,14 +31,17 @@ _RESTRICTIONS: Final = (
     ("nodeSelector",),
     _TOGETHER,
 )
-"""The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
+"""The policy fields that keep pods from nodes or cards, apart from limits, which are raised instead."""
 _RESTRICTING: Final = ("devices", "nodeSelector", "limits")
 _MOST_ENTRIES: Final = 16
-"""Models, or modes, that are tried as one more entry of a list."""
+"""The most models, or modes, that are tried as a further entry of a list."""
 
 
 def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
+    """Correct the invalid policies for which the pod, or one placed at once with it, waits.
+
+    Simulated by removing the invalid fields.
+    """
     world, changed = waiting.world, dict[str, Object]()
     actions: list[Action] = []
     before = dict(world.policies)
@@ -60,32 +57,35 @@ def correct_policies(waiting: HypotheticalPod) -> Iterator[Remedy]:
             world.replace_policy(understood)
         if changed:
             objects = tuple(changed.values())
-            yield Remedy(RemedyKind.CHANGE_POLICY, tuple(actions), waiting.node(), objects=objects)
+            yield Remedy(RemedyType.CHANGE_POLICY, tuple(actions), waiting.node(), objects=objects)
     finally:
         for name in changed:
             world.replace_policy(before[name])
 
 
 def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
-    """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
-    refused = waiting.algorithm.classes.of(waiting.ours)
-    if not isinstance(refused, Refused):
-        return None
-    refusal = refused.policy.refusal
-    if refusal is None or refused.reason != str(refusal):
-        return None  # the pod itself may be what is not supported
-    return (refusal.policy, refusal.why) if refusal.kind is PolicyRefusalKind.NOT_UNDERSTOOD else None
+    """Return the invalid policy for which the pods that are placed at once wait, with its error; None without one."""
+    for pod in waiting.at_once:
+        refused = waiting.algorithm.classes.of(pod)
+        if not isinstance(refused, RefusedClass):
+            continue
+        refusal = refused.policy.refusal
+        if refusal is None or refused.reason != str(refusal):
+            continue  # the refusal may come from the pod's own unsupported field
+        if refusal.type is PolicyRefusalType.NOT_UNDERSTOOD:
+            return refusal.policy, refusal.why
+    return None
 
 
 def _understood(policy: Object) -> Object | None:
-    """Return a policy without its fields that cannot be understood; None where that does not make it one that can."""
+    """Return a policy without its invalid fields; None if it is still invalid."""
     for _ in range(_MOST_ENTRIES):
         wrong = decode_policy(policy).wrong
         if not wrong:
             return policy
         path = list(map(str, takewhile(lambda part: isinstance(part, str), wrong[0][1:])))
         while path and _at(policy, path) is None:
-            path.pop()  # something is missing in it
+            path.pop()  # the error is a missing field
         policy = _without(policy, tuple(path)) if path else {**policy, "spec": {}}
         if not policy["spec"]:
             return policy
@@ -100,17 +100,17 @@ def _at(policy: Object, path: Sequence[str]) -> Any:
 
 
 def lift_restrictions(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
+    """Change one field of one policy: one entry of a list if that is enough, otherwise remove the field."""
     found = (way for ways in restrictions(waiting.world) for way in islice(helping(waiting, ways), 1))
     yield from islice(found, MOST_OF_A_KIND)
 
 
 def restrictions(world: World) -> Iterator[list[Remedy]]:
-    """Yield, for each field of a policy that keeps pods away, how it could be otherwise: in the end it is removed."""
+    """Yield, for each restricting policy field, its possible changes; the last one removes it."""
     for name, policy in sorted(world.policies.items()):
         for path in _RESTRICTIONS:
             ways = [
-                Remedy(RemedyKind.CHANGE_POLICY, do(f"have {writer_of(policy)} {done}"), "", objects=(changed,))
+                Remedy(RemedyType.CHANGE_POLICY, do(f"have {writer_of(policy)} {done}"), "", objects=(changed,))
                 for done, changed in _changes(world, name, path)
             ]
             if ways:
@@ -118,12 +118,12 @@ def restrictions(world: World) -> Iterator[list[Remedy]]:
 
 
 def without_restrictions(policy: Object) -> Object:
-    """Return a policy that keeps pods from no node and no card, and limits none."""
+    """Return a policy without restrictions on nodes and cards, and without limits."""
     return _without_sections(policy, _RESTRICTING)
 
 
 def without_limits(policy: Object) -> Object:
-    """Return a policy that limits no pod."""
+    """Return a policy without limits."""
     return _without_sections(policy, ("limits",))
 
 
@@ -139,13 +139,11 @@ def _without_sections(policy: Object, sections: Sequence[str]) -> Object:
 def writer_of(policy: Object) -> str:
     """Say who may write a policy."""
     namespace = policy["metadata"].get("namespace")
-    return (
-        f"somebody who may write policies of namespace {namespace}" if namespace else "an administrator of the cluster"
-    )
+    return f"a user who may write policies in namespace {namespace}" if namespace else "an administrator of the cluster"
 
 
 def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
-    """Yield a policy with another value of a field, and without the field, each with what is done."""
+    """Yield changes of a policy field and finally its removal, each with a description."""
     policy = world.policies[title]
     value = _at(policy, path)
     if not value:
@@ -156,22 +154,30 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
             done = f"set {field}.mode of {title} to Preferred (it is Required)"
             yield done, _replaced(policy, ("spec", *path, "mode"), "Preferred")
         return
+    if path == _ORDER:
+        words = policy_words(str(value))
+        if MUTEX not in words:
+            return
+        if others := ",".join(word for word in words if word != MUTEX):
+            done = f"set {field} of {title} to {others} (it is {value})"
+            yield done, _replaced(policy, ("spec", *path), others)
+            return
     for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
-        done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
+        done = f"set {field} of {title} to {_format_value(other)} (it is {_format_value(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
     inside = mapping_of(value).get("matchLabelKeys") if path[-1] == "apartFrom" else None
-    yield _removal(title, policy, path, _worded(inside or value))
+    yield _removal(title, policy, path, _format_value(inside or value))
 
 
 def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
-    """Return how a field is removed, with what says nothing without it, and the policy as it is then.
+    """Return the description of a field's removal, including sections that become empty, and the resulting policy.
 
-    One that says nothing else is to be deleted, for the API server takes no such policy.
+    A policy without any other section is to be deleted, since the API server would refuse it.
     """
     changed = _without(policy, path)
     spec = changed["spec"]
     if not spec:
-        return f"delete {title}, which says nothing but spec.{'.'.join(path)} ({value})", changed
+        return f"delete {title}, which sets only spec.{'.'.join(path)} ({value})", changed
     depth = 1
     inner: Any = spec
     while depth < len(path) and path[depth - 1] in inner:
@@ -182,16 +188,16 @@ def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> t
 
 
 def _no_longer_enforced(before: Object, after: Object) -> str:
-    """Say what goes from ``enforce`` with sections that are removed: it may name none that the policy does not set."""
+    """Name the sections that leave ``enforce`` with a removal; it may only list sections that the policy sets."""
     was, left = ((each.get("spec") or {}).get("enforce") or [] for each in (before, after))
     if was == left or not isinstance(was, list):
         return ""
     gone = " and ".join(section for section in was if section not in left)
-    return f" and {gone} of spec.enforce" if left else f" and spec.enforce ({_worded(was)})"
+    return f" and {gone} of spec.enforce" if left else f" and spec.enforce ({_format_value(was)})"
 
 
 def _without(policy: Object, path: tuple[str, ...]) -> Object:
-    """Return a policy without a field, and without what says nothing then: maybe it says nothing at all."""
+    """Return a policy without a field and without mappings that become empty; the whole spec may become empty."""
     changed = _replaced(policy, ("spec", *path), None)
     spec = dict(changed["spec"])
     if path[0] not in spec and isinstance(enforced := spec.get("enforce"), list):
@@ -201,7 +207,7 @@ def _without(policy: Object, path: tuple[str, ...]) -> Object:
 
 
 def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:
-    """Yield a list without one entry where it denies, and with one more where it allows."""
+    """Yield the lists with one entry fewer, if they deny, or with one more, if they allow."""
     if name == "deny":
         yield from ([each for each in listed if each != entry] for entry in (listed if len(listed) > 1 else ()))
         return
@@ -210,7 +216,7 @@ def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[An
     yield from ([*listed, entry] for entry in there[:_MOST_ENTRIES])
 
 
-def _worded(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return describe_selector(value)
     if isinstance(value, list):
@@ -219,7 +225,7 @@ def _worded(value: Any) -> str:
 
 
 def _replaced(obj: Object, path: tuple[str, ...], value: Any) -> Object:
-    """Return an object with another value at a path; None leaves the field out, and what is empty without it."""
+    """Return an object with a value replaced at a path; None removes the field, and mappings that become empty."""
     name, *rest = path
     inner = _replaced(obj[name], tuple(rest), value) if rest else value
     without = {key: each for key, each in obj.items() if key != name}

@@ -1,4 +1,4 @@
-"""What would help a pod that quotas of its namespace keep waiting: to raise them, one limit or several together."""
+"""Remedies for a pod that quotas of its namespace keep waiting: raise one limit, or several together."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, QuantityError, to_milli
-from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyKind, do
-
-__all__ = ["raise_quotas"]
-
+from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 
 _LARGEST: Final = 2**40
-"""The most that a limit is searched up to, in steps."""
+"""The largest limit that is tried."""
 _MOST_ROUNDS: Final = 32
-"""How often it is found out what those that are served before a pod leave of limits that are raised."""
+"""The most rounds in which limits are raised for what pods ahead in the queue take."""
 
 
 class _Limit(NamedTuple):
-    """One limit of a quota: its name, the resource, and what the limit is, as written."""
+    """One limit of a quota: the quota's name, the resource, and the limit as written."""
 
     quota: str
     resource: str
@@ -26,12 +23,12 @@ class _Limit(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What the limit is, as the figures beside it are: the API server writes 10000 as 10k."""
+        """The limit as a plain number like the proposed one: the API server writes 10000 as 10k."""
         return str(self.steps) if self.now.endswith(("k", "M", "G")) else self.now
 
     @property
     def steps(self) -> int:
-        """What the limit is, rounded down: one with a fraction lets nobody in; nothing where it cannot be read."""
+        """The limit, rounded down since fractions let in no pod; 0 if malformed."""
         try:
             return to_milli(self.now) // 1000
         except QuantityError:
@@ -39,9 +36,9 @@ class _Limit(NamedTuple):
 
 
 def raise_quotas(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay.
+    """Find, for each limit of the pod's namespace, the smallest value that lets the pod in with all others unchanged.
 
-    Where no single one does, the smallest of each that do together, of those that have to be raised at all.
+    If no single limit suffices, find the smallest values of all limits that have to be raised together.
     """
     raising = _Raising(waiting)
     limits = raising.limits()
@@ -64,12 +61,12 @@ def unlimited_quota(quota: Object) -> Object:
 
 
 class _Raising:
-    """Tries limits of quotas with other values.
+    """Tries other values of quota limits.
 
     Attributes
     ----------
     values
-        The limits that are raised, with their values; all others are as they were written.
+        The raised limits with their values; all others are as written.
     """
 
     def __init__(self, waiting: HypotheticalPod) -> None:
@@ -86,12 +83,12 @@ class _Raising:
         ]
 
     def fits(self) -> str:
-        """Return where the pod goes with the values; empty where it fits nowhere."""
+        """Return the pod's node with these values; empty if it fits nowhere."""
         self._put()
         return self._waiting.node()
 
     def _fits_now(self) -> str:
-        """Return where the pod goes with the values while others are where they are."""
+        """Return the pod's node with these values, with all other pods where they are now."""
         self._put()
         return self._waiting.node_now()
 
@@ -100,10 +97,10 @@ class _Raising:
             self._waiting.world.replace_quota(quota)
 
     def raise_least(self, limits: Sequence[_Limit]) -> bool:
-        """Raise those of some limits that have to be, each to the least with which the pod fits; tell whether it does.
+        """Raise the necessary limits, each to the smallest value with which the pod fits; tell whether it fits.
 
-        The more there is, the more is taken by those that are served before the pod. So it is found out what they leave
-        of the limits that it could not do without, then of those that it would need then, until that is enough.
+        Pods ahead in the queue take part of a raised limit. So the limits are raised for what these leave, then for
+        what they take of the raised limits, until the pod fits.
         """
         if not self._raise_by_turns(limits):
             self.values = dict.fromkeys(limits, _LARGEST)
@@ -128,7 +125,7 @@ class _Raising:
         return False
 
     def _needed(self, limits: Sequence[_Limit]) -> dict[_Limit, int] | None:
-        """Return the least of each limit that has to be raised while others are where they are; None if none do."""
+        """Return the smallest necessary values of the limits with all other pods in place; None if none suffice."""
         self.values = dict.fromkeys(limits, _LARGEST)
         if not self._fits_now():
             return None
@@ -137,7 +134,7 @@ class _Raising:
         return self.values
 
     def _lower(self, limit: _Limit, fits: Callable[[], str]) -> None:
-        """Have a limit be the least with which the pod fits while the others stay, or not be raised at all."""
+        """Lower a limit to the smallest value with which the pod fits, or leave it as written."""
         others = {other: value for other, value in self.values.items() if other != limit}
         low, high = limit.steps, self.values[limit]
 
@@ -154,7 +151,7 @@ class _Raising:
         self.values = {**others, limit: high}
 
     def remedy(self) -> Remedy:
-        """Return what is to be done, with the values that there are."""
+        """Return the remedy for the present values."""
         node = self.fits()
         title = f"ResourceQuota {self._waiting.pod.namespace}"
         worded = [
@@ -163,10 +160,10 @@ class _Raising:
         ]
         changed = {limit.quota for limit in self.values}
         objects = tuple(quota for quota in self._raised() if quota["metadata"]["name"] in changed)
-        return Remedy(RemedyKind.RAISE_QUOTA, do(f"raise {' and '.join(worded)}"), node, objects=objects)
+        return Remedy(RemedyType.RAISE_QUOTA, do(f"raise {' and '.join(worded)}"), node, objects=objects)
 
     def _raised(self) -> Iterator[Object]:
-        """Yield the quotas of the namespace with the values."""
+        """Yield the quotas of the namespace with these values."""
         for quota in self._written:
             name = quota["metadata"]["name"]
             hard = {

@@ -1,7 +1,7 @@
-"""The smallest changes, each alone, after which a pod that waits would fit.
+"""Find the smallest changes, each alone, after which a waiting pod would fit.
 
-A remedy is the objects as they would have to be, so that a user who doubts it can put them into the cluster and look.
-Within each kind it is minimal: of an amount one step more would not do, and of several pods none could go on.
+A remedy includes the changed objects, so that a user can apply them to a cluster and verify it. Each remedy is minimal:
+one step more of an amount would not fit, and none of several pods could stay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from vgpu_scheduler.whatif.advice.remedy import (
     Action,
     HypotheticalPod,
     Remedy,
-    RemedyKind,
+    RemedyType,
     do,
     each_once,
 )
@@ -40,27 +40,27 @@ from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes,
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
-from vgpu_scheduler.whatif.world.queue_order import placed, pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import placed, pods_before_and_after
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
-_OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
+_OF_LESS: Final = frozenset({RemedyType.ASK_LESS, RemedyType.TOGETHER})
 
 
 def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]:
-    """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
+    """Return remedies for a pod that fits nowhere, kind by kind, and leave the world unchanged.
 
-    Where no single change helps, two are searched that do together; three are not. What is hardly meant comes first:
-    the others are those of the pod as it is meant. The pods that wait and fit now have their places first, and those
-    that are served before the pod take theirs of what a change frees.
+    If no single change helps, pairs are searched, but not triples. Likely mistakes are corrected first, and the other
+    remedies apply to the corrected pod. Pending pods that fit now are placed first, and pods ahead in the queue take
+    their part of what a change frees.
 
     Parameters
     ----------
     made_anew
-        The pod would be created now: it comes after all of its priority.
+        The pod would be recreated, so it comes after all pods of its priority.
     """
-    before, after = pods_waiting_beside(world, pod, made_anew=made_anew)
-    own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
+    before, after = pods_before_and_after(world, pod, made_anew=made_anew)
+    own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # room may be reserved for it, too
     with placed(world, [*before, *own, *after]) as going:
         there = {each.uid for each in going}
         first = [each for each in before if each.uid not in there]
@@ -76,33 +76,33 @@ def _found(waiting: HypotheticalPod) -> list[Remedy]:
         return [*of_policies, *more]
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
-        return [Remedy(RemedyKind.COMPLETE_GROUP, meant.and_then(map(Action, of_group)), "")]
+        return [Remedy(RemedyType.COMPLETE_GROUP, meant.and_then(map(Action, of_group)), "")]
     if not meant.changes:
         return _searched(waiting)
-    first = Remedy(RemedyKind.CORRECT, meant.and_then(), waiting.node(meant.written), meant.written)
+    first = Remedy(RemedyType.CORRECT, meant.and_then(), waiting.node(meant.written), meant.written)
     if first.node:
         return [first]
     found = _searched(waiting.rewritten(meant.written, meant.amounts))
     then = (replace(each, actions=meant.and_then(each.actions), pod=each.pod or meant.written) for each in found)
-    return [first, *then]
+    return [first, *(each for each in then if each.actions)]
 
 
 def _once_corrected(waiting: HypotheticalPod, first: Remedy) -> Iterator[Remedy]:
-    """Yield what helps beside the correction of policies, which does not suffice, each with that."""
+    """Yield further changes that help once policies are corrected, each merged with that correction."""
     with objects_replaced(waiting.world, first.objects):
         with waiting.before_placed(made_anew=True):
             found = [remedy for remedy in _searched(waiting) if remedy.node]
-        if not found:  # a pod that stays as it is need not leave those of its priority their places that came later
+        if not found:  # a pod that is not recreated keeps its queue position, ahead of later pods of its priority
             with waiting.before_placed():
                 found = [remedy for remedy in _searched(waiting) if remedy.node and remedy.pod is None]
     yield from (both(first, remedy, remedy.node) for remedy in found)
 
 
 def _searched(waiting: HypotheticalPod) -> list[Remedy]:
-    """Return what would help a pod, in other names of cards where no node has those that it asks for."""
+    """Return remedies for a pod, using another dialect's names if no node has cards of its own dialect."""
     otherwise = list(in_names_of_other_dialects(waiting))
     found = [
-        Remedy(RemedyKind.ASK_OTHERWISE, each.and_then(), node, each.written)
+        Remedy(RemedyType.ASK_OTHERWISE, each.and_then(), node, each.written)
         for each in otherwise
         if (node := waiting.node(each.written))
     ]
@@ -110,10 +110,10 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
         return [remedy for each in otherwise for remedy in _in_names(waiting, each)]
     for search in _SEARCHES:
         found += search(waiting)
-    if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
+    if all(remedy.type is RemedyType.ADD_NODE for remedy in found):
         found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), MOST_OF_A_KIND), *found]
-    if not any(remedy.kind in _OF_LESS and not remedy.ended and not remedy.objects for remedy in found):
-        others = any(remedy.kind in _OF_LESS for remedy in found)
+    if not any(remedy.type in _OF_LESS and not remedy.ended and not remedy.objects for remedy in found):
+        others = any(remedy.type in _OF_LESS for remedy in found)
         less = list(ask_less_of_several(waiting))
         found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
     if not any(remedy.node for remedy in found):
@@ -124,34 +124,33 @@ def _searched(waiting: HypotheticalPod) -> list[Remedy]:
 
 
 def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remedy]:
-    """Yield what helps a pod that asks in other names, which does not suffice."""
+    """Yield the change of names with further remedies, for a pod that does not fit by that change alone."""
     changed = waiting.rewritten(otherwise.written)
     found = [] if changed is waiting else _searched(changed)
     if not found and (changed is waiting or changed.is_refused):
         return
-    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.and_then(), "", otherwise.written)
+    yield Remedy(RemedyType.ASK_OTHERWISE, otherwise.and_then(), "", otherwise.written)
     for remedy in found:
         actions = otherwise.and_then(remedy.actions, remedy.pod)
         yield replace(remedy, actions=actions, pod=remedy.pod or otherwise.written)
 
 
 def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
+    """Name the claims that keep the pod from all nodes; its node then depends on their volumes."""
     seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
-    uids = {waiting.pod.uid, waiting.world.first_uid(waiting.pod)}
-    for text in seen.claim_problems(waiting.written, uids):
-        yield Remedy(RemedyKind.PROVIDE_VOLUME, do(text), "")
+    for text in seen.claim_problems(waiting.written, {waiting.pod.uid}):
+        yield Remedy(RemedyType.PROVIDE_VOLUME, do(text), "")
 
 
 def _drop_constraints(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
+    """Drop one constraint on nodes or cards at a time, or change a label to its value on nodes."""
     for remedy in leave_out_constraints(waiting):
         if node := waiting.node(remedy.pod):
             yield replace(remedy, node=node)
 
 
 def _tolerate(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Tolerate all taints of a node, of the nodes that have the fewest."""
+    """Tolerate all taints of a node, for the nodes with the fewest taints."""
     known = tolerations(waiting).items()
     found = [(frozenset(taints), replace(each, node=n)) for taints, each in known if (n := waiting.node(each.pod))]
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
@@ -187,4 +186,4 @@ _OF_CLUSTER: Final = (
     lift_restrictions,
     end_pods,
 )
-"""Searches for the second of two changes."""
+"""Searches for the second of two changes: changes of the pod, and of the cluster."""

@@ -1,6 +1,6 @@
-"""One change that would help a pod that waits, and the pod of which it is asked.
+"""A remedy for a waiting pod, and the pod under hypothetical changes.
 
-What is to be done is passed on as values; words are made of them where somebody is told.
+Actions are passed on as values, and turned into text only for output.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import NodeVerdict, Outcome
+from vgpu_scheduler.model import NodeVerdict, Outcome, by_name
 from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
-from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, amounts_of, is_claim
+from vgpu_scheduler.whatif.advice.joining import join_needed
+from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
@@ -27,28 +28,13 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "MOST_OF_A_KIND",
-    "Action",
-    "Advice",
-    "HypotheticalPod",
-    "Remedy",
-    "RemedyKind",
-    "ask_for",
-    "do",
-    "each_once",
-    "parts_of",
-    "say",
-]
-
-
 MOST_OF_A_KIND: Final = 3
-"""Remedies of a kind that are told."""
+"""The most remedies of one kind that are proposed."""
 _MOST_NODES_IN_A_HURRY: Final = 16
 
 
-class RemedyKind(StrEnum):
-    """What somebody would have to do."""
+class RemedyType(StrEnum):
+    """The kind of a remedy, in words for users."""
 
     CORRECT = "correct a mistake"
     PROVIDE_VOLUME = "provide a volume"
@@ -73,33 +59,42 @@ class RemedyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that somebody does.
+    """One action of a user.
 
     Attributes
     ----------
     what
-        What it is, in words.
-    whoever
-        Who can say more of it, or does it; empty where nobody is named.
+        The action as text.
+    responsible
+        Who can do it or knows more about it; empty if nobody is named.
     most
-        By what it is known to be the most that may be asked.
+        Why no larger amount helps.
     why
-        What else is said of an amount.
+        Further explanation of an amount.
     nameless
-        The words for somebody who must not end the pods that these name: how many there are is enough.
+        The text without pod names, for readers who may not delete these pods.
     is_long
-        Whether it takes more than one sentence, which would be taken to be about what is said before it.
+        Whether the text has several sentences, which could be read as part of a preceding action.
     amount
-        What a container asks otherwise then; None where it asks no other amount.
+        The amount that the action changes; None if it changes none.
+    steps
+        The steps to which it sets the amount; None if it does not say how many.
+    leaves_out
+        What the pod no longer has after the action: resources, or an annotation as the text calls it.
+    containers
+        The containers in which resources are left out.
     """
 
     what: str
-    whoever: str = ""
+    responsible: str = ""
     most: tuple[str, ...] = ()
     why: str = ""
     nameless: str = ""
     is_long: bool = False
     amount: Amount | None = None
+    steps: int | None = None
+    leaves_out: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         said = "; ".join(filter(None, (*self.most, self.why)))
@@ -107,24 +102,35 @@ class Action:
 
 
 Advice = tuple[Action, ...]
-"""What is to be done together."""
+"""Actions that have to be taken together."""
 
 
-def do(what: str, whoever: str = "") -> Advice:
-    """Return one thing that somebody does."""
-    return (Action(what, whoever),)
+def do(what: str, responsible: str = "") -> Advice:
+    """Return advice of a single action."""
+    return (Action(what, responsible),)
 
 
 def ask_for(amount: Amount, steps: int, most: tuple[str, ...] = (), why: str = "") -> Action:
-    """Return that a container asks so many steps of an amount, and what is said of that; see :class:`Action`."""
-    return Action(amount.worded(steps), most=most, why=why, amount=amount)
+    """Return the action that sets an amount to a number of steps; see :class:`Action`."""
+    return Action(amount.request_text(steps), most=most, why=why, amount=amount, steps=steps)
+
+
+def ask_for_less(amount: Amount, part: ResourceStep, why: str = "") -> Action:
+    """Return the action that reduces one resource of an amount, without saying by how much; ``why`` ends its text."""
+    return Action(f"{amount.less_of(part)}{why}", amount=replace(amount, parts=(part,)))
+
+
+def leave_out_resources(names: Sequence[str], containers: Sequence[str]) -> Action:
+    """Return the action that leaves resources out in containers."""
+    what = f"leave out {' and '.join(names)} in {by_name('container', containers)}"
+    return Action(what, leaves_out=tuple(names), containers=tuple(containers))
 
 
 def say(advice: Sequence[Action]) -> str:
-    """Word what is to be done together: who can say more of it is said last, or in parentheses."""
-    texts = [f"{each} ({each.whoever})" if each.whoever else str(each) for each in advice[:-1]]
-    texts += [f"{each}: {each.whoever}" if each.whoever else str(each) for each in advice[-1:]]
-    return " and ".join(texts)
+    """Format advice as text; who is responsible for the last action comes last, for others in parentheses."""
+    texts = [f"{each} ({each.responsible})" if each.responsible else str(each) for each in advice[:-1]]
+    last = [f": {each.responsible}" if each.responsible else "" for each in advice[-1:]]
+    return "".join((join_needed([*texts, *map(str, advice[-1:])]), *last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +140,18 @@ class Remedy:
     Attributes
     ----------
     actions
-        What is to be changed.
+        What to change.
     node
-        Where the pod would go then; empty for what has to be done first, and does not suffice.
+        The pod's node after the change; empty for a necessary first step that does not suffice.
     pod
-        The pod as it would have to be written; None where it stays.
+        The changed pod; None if the pod stays as it is.
     objects
-        Other objects as they would have to be.
+        Other changed objects.
     ended
         UIDs of the pods that would have to end.
     """
 
-    kind: RemedyKind
+    type: RemedyType
     actions: Advice
     node: str
     pod: Object | None = None
@@ -154,26 +160,26 @@ class Remedy:
 
     @property
     def text(self) -> str:
-        """What is to be changed, as one sentence."""
+        """The change as one sentence."""
         return say(self.actions)
 
     def without_names(self) -> Remedy:
-        """Return it for somebody who must not end the pods that it names."""
+        """Return the remedy without pod names, for readers who may not delete these pods."""
         actions = tuple(replace(each, what=each.nameless or each.what) for each in self.actions)
         return replace(self, actions=actions)
 
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""
-        return {"kind": self.kind.value, "text": self.text, "node": self.node}
+        return {"kind": self.type.value, "text": self.text, "node": self.node}
 
 
 def parts_of(advice: Advice) -> tuple[str, ...]:
-    """Return what advice says, in an order that is the same however its actions stand, without what is the most."""
+    """Return the texts of advice in a canonical order, without the bounds of amounts, to find duplicates."""
     return tuple(sorted(say([replace(each, most=())]) for each in advice))
 
 
 def each_once(found: Iterable[Remedy]) -> list[Remedy]:
-    """Return remedies without those that say what one before them says, in whatever order."""
+    """Return remedies without duplicates, regardless of the order of their actions."""
     said: dict[tuple[str, ...], Remedy] = {}
     for remedy in found:
         said.setdefault(parts_of(remedy.actions), remedy)
@@ -181,23 +187,23 @@ def each_once(found: Iterable[Remedy]) -> list[Remedy]:
 
 
 class HypotheticalPod:
-    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise.
+    """A waiting pod, with questions about where it would go if it or the cluster were changed.
 
     Parameters
     ----------
     before
-        The pods that wait, too, are served before it, and fit nowhere as the cluster is.
+        The pods that are ahead of it in the queue and fit nowhere now.
     later
-        Those of its priority that are served after it, and fit nowhere either.
+        The pods of its priority that are behind it and fit nowhere either.
 
     Attributes
     ----------
     most_nodes
-        How many nodes are looked at in a search that tries one after the other; None for all.
+        The most nodes that searches try one after the other; None for all.
     together
-        Whether it is placed together with others of its group, or not at all.
+        Whether it is placed only together with others of its group.
     corrections
-        The amounts of it that were mistakes, and are written as they are meant.
+        Corrections of its amounts that have been applied.
     """
 
     together = False
@@ -218,34 +224,34 @@ class HypotheticalPod:
 
     @property
     def at_once(self) -> Sequence[Pod]:
-        """The pods that are placed at once with it, or none is; itself among them."""
+        """The pods that are placed at once with it, including itself."""
         return (self.ours,)
 
     @property
     def limited(self) -> bool:
-        """Whether a quota counts the cards of its namespace."""
+        """Whether a quota limits the cards of its namespace."""
         return bool(self.world.engine.quota_limits.limited({self.pod.namespace}))
 
     @property
     def is_refused(self) -> bool:
-        """Whether the pod cannot be placed whatever the nodes are."""
+        """Whether the pod is refused on all nodes."""
         return bool(self.refusal)
 
     @property
     def refusal(self) -> str:
-        """Why the pod cannot be placed whatever the nodes are; empty where it can be."""
+        """Why the pod is refused on all nodes; empty if it is not."""
         decision = self.algorithm.decide(self.ours)
         return decision.message if decision.outcome is Outcome.REFUSED else ""
 
     def rewritten(self, written: Object, corrections: Sequence[AmountChange] = ()) -> HypotheticalPod:
-        """Return the pod as it would be if it were written so; itself where that cannot be read.
+        """Return another version of the pod; the pod itself if that cannot be read.
 
-        One that would not be let in goes nowhere, but may be a step on the way to one that would.
+        A version that would not be admitted fits nowhere, but may lead to one that would.
 
         Parameters
         ----------
         corrections
-            The amounts that are corrected by that.
+            The amounts that this version corrects.
         """
         ours = self.read(written)
         if ours is None:
@@ -256,50 +262,56 @@ class HypotheticalPod:
         return other
 
     def amounts(self, written: Object | None = None) -> Iterator[Amount]:
-        """Yield the amounts of the pod, or those that it would have if it were written so."""
+        """Yield the amounts of the pod, or of another version of it."""
         claims = self.algorithm.classes.claims(self.ours)
         asked, dialects = self.written if written is None else written, self.world.engine.dialects
         return amounts_of(asked, dialects, self.ours, claims, self.corrections)
 
     def is_claim(self, dialect: Dialect, written: Object) -> bool:
-        """Tell whether a dialect understands what the pod would ask if it were written so."""
+        """Tell whether a dialect can read the claims of another version of the pod."""
         try:
             return is_claim(dialect, self.world.pod(written, again=True))
         except WorldError:
             return False
 
     def is_let_in(self, written: Object, *, excused: bool = True) -> bool:
-        """Tell whether the pod would be let in if it were written so; see :meth:`AdmissionVariants.of`."""
+        """Tell whether another version of the pod would be admitted; see :meth:`AdmissionVariants.of`."""
         return bool(self._admitted.of(written, excused=excused))
 
     def forms(self, written: Object) -> tuple[Pod, ...]:
-        """Return the pod as it may be stored if it were written so; see :class:`AdmissionVariants`.
+        """Return the forms in which another version of the pod may be stored; see :class:`AdmissionVariants`.
 
-        Empty, too, where it would have no card any more: that is no remedy for a pod of cards.
+        Forms without cards are left out: they are no remedy for a pod that asks for cards.
         """
         return tuple(form for read in self._admitted.of(written) if (form := self._ours(read)) is not None)
 
     def with_small_search(self, before: Sequence[Pod]) -> HypotheticalPod:
-        """Return the pod with others that are served before it, for a search that looks at a few nodes alone."""
+        """Return the pod with other pods ahead of it, for a search over a few nodes only."""
         other = copy(self)
         other.before, other.most_nodes = before, _MOST_NODES_IN_A_HURRY
         return other
 
+    def with_algorithm(self, algorithm: SchedulingAlgorithm) -> HypotheticalPod:
+        """Return the pod as another algorithm would decide it."""
+        other = copy(self)
+        other.algorithm = algorithm
+        return other
+
     def verdicts(self, written: Object | None = None) -> Mapping[str, NodeVerdict]:
-        """Return what nodes say of the pod, or would say if it were written so."""
+        """Return the verdicts of infeasible nodes about the pod, or about another version of it."""
         ours = self.ours if written is None else self.read(written)
         return {} if ours is None else self.algorithm.decide(ours, explain=True).verdicts
 
     def closed_by_cards(self) -> list[str]:
-        """Return the nodes, of those that are looked at, that keep the pod away by what is the matter with cards."""
+        """Return the first nodes that are infeasible because of their cards."""
         verdicts = sorted(self.verdicts().items())
         found = (name for name, verdict in verdicts if not CARD_REASONS.isdisjoint(verdict.reasons))
         return list(islice(found, self.most_nodes))
 
     def read(self, written: Object) -> Pod | None:
-        """Return the pod as it would be if it were written so.
+        """Return another version of the pod, decoded.
 
-        None where that cannot be read, and where it would have no card any more: that is no remedy for a pod of cards.
+        Return None if it cannot be read, or has no cards: that is no remedy for a pod that asks for cards.
         """
         try:
             return self._ours(self.world.pod(written, again=True))
@@ -311,9 +323,9 @@ class HypotheticalPod:
         return read if asks_for_cards(self._names, read) or not asks_for_cards(self._names, self.pod) else None
 
     def node(self, written: Object | None = None) -> str:
-        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere.
+        """Return the node of the pod, or of another version of it; empty if it fits nowhere.
 
-        As the cluster is then, those that are served before it have their places first.
+        Pods ahead in the queue are placed first, if they fit in the cluster as it then is.
         """
         forms = self._forms if written is None else self.forms(written)
         node = self._first_node(forms)
@@ -323,32 +335,32 @@ class HypotheticalPod:
         return node
 
     def node_now(self) -> str:
-        """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
+        """Return the pod's node with all other pods where they are; empty if it fits nowhere."""
         return self._first_node(self._forms)
 
     def node_before(self, others: Sequence[Pod]) -> str:
-        """Return where the pod goes if it is served before some of those that are served before it otherwise."""
+        """Return the pod's node if it is tried before some of the pods ahead of it."""
         uids = {pod.uid for pod in others}
         with placed(self.world, [pod for pod in self.before if pod.uid not in uids]):
             return self._first_node(self._forms)
 
     def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
-        """Have those that are served before the pod have their places, where they fit as the cluster is.
+        """Place the pods ahead of the pod that fit in the present cluster, for the time of a question.
 
         Parameters
         ----------
         made_anew
-            The pod is another one, which comes after all of its priority.
+            The pod is recreated, so it comes after all pods of its priority.
         """
         return placed(self.world, [*self.before, *self.later] if made_anew else self.before)
 
     def node_with(self, changed: Object) -> str:
-        """Return where the pod goes if an object of the world is another for the time of the question."""
+        """Return the pod's node with an object of the world replaced for the time of the question."""
         with objects_replaced(self.world, (changed,)):
             return self.node()
 
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
-        """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""
+        """Tell whether the pod fits on a node without some pods, once pods ahead in the queue are placed."""
         with self.world.engine.state.without(pod.uid for pod in without):
             if not self.fits_now_on(node):
                 return False
@@ -358,12 +370,12 @@ class HypotheticalPod:
                 return self.fits_now_on(node)
 
     def fits_now_on(self, node: str) -> bool:
-        """Tell whether the pod fits on a node while all others are where they are, however it may be stored."""
+        """Tell whether the pod fits on a node in all its forms, with all other pods where they are."""
         fits = (self.algorithm.on_node.fits_without(form, node, ()) is not None for form in self._forms)
         return bool(self._forms) and all(fits)
 
     def _first_node(self, forms: Sequence[Pod]) -> str:
-        """Return where the first of some forms of the pod goes; empty where one of them fits nowhere."""
+        """Return the node of the first form; empty unless all forms fit somewhere."""
         nodes = [node for form in forms if (node := self._decided(form))]
         return nodes[0] if nodes and len(nodes) == len(forms) else ""
 

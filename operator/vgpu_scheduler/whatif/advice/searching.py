@@ -1,34 +1,32 @@
-"""Searches for the amount closest to the one that does not fit, with as few decisions as do."""
+"""Search for the largest fitting amount with few decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-_FEW: Final = 16
-"""Amounts in a row that are tried one by one."""
 _SOME: Final = 64
-"""Amounts in a row that are tried so where the least of them does not fit: some vendors cut cards in few sizes."""
+"""The length up to which the amounts of a row are all tried: some vendors give out cards in certain numbers only."""
 
 PARTS: Final = 1024
-"""Into so many parts amounts are divided that are made smaller together."""
+"""The number of steps in which amounts are reduced together."""
 
 NodeWith = Callable[[int], str]
-"""Returns the node that a pod goes to with an amount; empty where it fits nowhere."""
+"""Returns the node of a pod with an amount; empty if it fits nowhere."""
 
 
 def largest_that_fits(node_with: NodeWith, amounts: Sequence[int]) -> tuple[int, str] | None:
-    """Return the largest of some amounts that fits, and the node that it fits on then.
+    """Return the largest amount that fits, and its node.
 
-    Where few are in a row, each is tried: to ask for fewer cards may be to ask more of each.
+    In short rows all amounts are tried, since fitting need not be monotone: fewer cards may mean more of each.
 
     Parameters
     ----------
     amounts
-        In rising order.
+        The amounts in ascending order.
     """
     for row in _evenly_spaced(amounts):
-        if len(row) > _FEW and (len(row) > _SOME or node_with(row[0])):
+        if len(row) > _SOME:
             found = _bisect(node_with, row)
         else:
             found = next(((amount, node) for amount in reversed(row) if (node := node_with(amount))), None)
@@ -38,7 +36,7 @@ def largest_that_fits(node_with: NodeWith, amounts: Sequence[int]) -> tuple[int,
 
 
 def some_of(amounts: Sequence[int]) -> Iterator[int]:
-    """Yield a few of some amounts, the smallest first: each is about twice the one before."""
+    """Yield a sample of amounts from the smallest on, each at about twice the position of the one before."""
     number = 1
     while number <= len(amounts):
         yield amounts[number - 1]
@@ -46,7 +44,7 @@ def some_of(amounts: Sequence[int]) -> Iterator[int]:
 
 
 def _bisect(node_with: NodeWith, row: Sequence[int]) -> tuple[int, str] | None:
-    """Return the largest amount of a row that fits, where all below one that fits do so, too."""
+    """Return the largest fitting amount of a row, assuming that all smaller amounts fit, too."""
     low, high = 0, len(row)
     if not node_with(row[low]):
         return None
@@ -57,7 +55,7 @@ def _bisect(node_with: NodeWith, row: Sequence[int]) -> tuple[int, str] | None:
 
 
 def _evenly_spaced(values: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield rows of rising values with the same distance between neighbours, the largest values first."""
+    """Yield runs of ascending values with equal distances between neighbours, the largest values first."""
     if isinstance(values, range):
         yield values
         return

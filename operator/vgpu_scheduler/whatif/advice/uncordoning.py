@@ -1,4 +1,4 @@
-"""What would help a pod that cordoned nodes and cards keep waiting: to uncordon one of them."""
+"""Remedies for a pod that cordons of nodes and cards keep waiting: remove one cordon."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from itertools import islice
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
 from vgpu_scheduler.model import by_name
-from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.reasons.node_exclusions import tolerating
 from vgpu_scheduler.whatif.world.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["cordoned_cards", "cordoned_nodes", "helping", "uncordon_cards", "uncordon_nodes"]
-
 
 def uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Uncordon one node at a time; none, where it would not help if the pod tolerated that nodes are cordoned."""
+    """Try to uncordon each node, unless the pod would not fit even if it tolerated all cordons."""
     if waiting.node(tolerating(waiting.written, [UNSCHEDULABLE_TAINT])):
         yield from helping(waiting, cordoned_nodes(waiting.world))
 
 
 def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
-    """Uncordon one card at a time, or all of a node where no single one helps."""
+    """Try to uncordon each card, or all cards of a node if no single one helps."""
     single, several = list[Remedy](), list[Remedy]()
     for *some, every in cordoned_cards(waiting.world, waiting.closed_by_cards()):
         if found := list(helping(waiting, [every])):
@@ -35,14 +33,14 @@ def uncordon_cards(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 
 def cordoned_nodes(world: World) -> Iterator[Remedy]:
-    """Yield that each cordoned node is uncordoned, whether that helps or not."""
+    """Yield the removal of each node's cordon, without checking that it helps."""
     for name, node in sorted(world.nodes.items()):
         if is_cordoned(node):
-            yield Remedy(RemedyKind.UNCORDON_NODE, do(f"uncordon node {name}"), "", objects=(uncordoned(node),))
+            yield Remedy(RemedyType.UNCORDON_NODE, do(f"uncordon node {name}"), "", objects=(uncordoned(node),))
 
 
 def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]:
-    """Yield, for each of some nodes, that one of its cordoned cards is uncordoned, and in the end that all are."""
+    """Yield, for each node, the removal of each card's cordon, and finally of all of them."""
     keys = sorted({key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()})
     for name in names:
         node = world.nodes[name]
@@ -53,12 +51,12 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
             for going in some if cards else ():
                 staying = ",".join(card for card in cards if card not in going)
                 what = do(f"uncordon {by_name('card', going)} of node {name}")
-                ways.append(Remedy(RemedyKind.UNCORDON_CARD, what, "", objects=(with_annotation(node, key, staying),)))
+                ways.append(Remedy(RemedyType.UNCORDON_CARD, what, "", objects=(with_annotation(node, key, staying),)))
             if ways:
                 yield ways
 
 
 def helping(waiting: HypotheticalPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
-    """Yield the first changes of an object with which the pod fits."""
+    """Yield the first few changes with which the pod fits."""
     found = (replace(change, node=node) for change in changes if (node := waiting.node_with(*change.objects)))
     yield from islice(found, MOST_OF_A_KIND)

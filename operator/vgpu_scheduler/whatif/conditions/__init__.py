@@ -1,1 +1,1 @@
-"""What would help a pod by what its condition and its namespace say, for those who may not see the nodes."""
+"""Derive remedies for a pod from its condition, its events and its namespace, for readers who may not see nodes."""

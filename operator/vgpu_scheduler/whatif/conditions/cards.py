@@ -1,43 +1,44 @@
-"""What a pod may ask otherwise of cards, by its condition and the nearest card that its event tells of."""
+"""Smaller card requests that may help a pod, derived from its condition and the nearest card named in its event."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerKind, NearMiss, PodClaims, Shortage
-from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do
+from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerType, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
-from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
-
-__all__ = ["cards_in_one_container", "compute_for_all", "fewer_cards", "shared_cards", "smaller_card_requests"]
 
 _SHARES: Final = "shares"
 _OF_NEAREST: Final = "at most: the other cards may have less left"
-"""What is said of an amount of each of several cards, of which the nearest has that much."""
+"""The caveat about an amount requested of each of several cards, of which only the nearest is known."""
+_MOST_CARDS: Final = 16
+"""More cards than are tried as the fewest that can be requested."""
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
-"""Dialects in which a card of which a container asks all compute has to be idle."""
+"""Dialects in which a container that asks for all compute of a card needs an idle card."""
 
 
 def smaller_card_requests(
     asked: PodRequest, near: NearMiss, quotas: QuotasOfPod, message: str = ""
 ) -> Iterator[Advice]:
-    """Yield the largest amounts of which the nearest card has enough, of all that it lacks together.
+    """Yield the largest amounts with which the nearest card satisfies everything that it lacks now.
 
-    Containers that run together are told amounts with which all of them have room on that card. How many pieces have a
-    place beside each other is not known: then no amounts are told.
+    For containers that run together, the amounts fit on that card together. Whether several pieces have a place beside
+    each other is unknown, so no amounts are proposed for pieces.
 
     Parameters
     ----------
     message
-        The text of the condition.
+        The message of the pod's condition.
     """
     if any(not shortage.free for shortage in near.shortages):
         yield from quotas.beside([NO_SHARES_LEFT])
@@ -45,7 +46,7 @@ def smaller_card_requests(
     shares = next((each for each in near.shortages if each.together and each.unit == _SHARES), None)
     if shares is not None:
         if CardReason.CardNotFoundCustomFilterRule.text in message:
-            return  # which container may leave its cards out is told for that
+            return  # remedies for this reason propose a container that may leave its cards out
         lacks = f"the nearest card has {shares.free} of the {shares.asked} shares that they take"
         what = f"leave the card out in one of the containers that run together, or {WAIT}: {lacks}"
         yield from quotas.beside([do(what)])
@@ -58,16 +59,16 @@ def smaller_card_requests(
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
     ways = () if met else tuple(quotas.met_with(needs))
     single = [(amount, most) for amount, most in _single_cards(asked) if needs and not met]
-    yield from (_of_several(way, {amount.worded(most) for amount, most in single}) for way in ways)
+    yield from (_of_several(way, {amount.request_text(most) for amount, most in single}) for way in ways)
     if not ways and not met:
         yield from quotas.raised_beside([tuple(map(Action, dict.fromkeys(map(_less, near.shortages))))])
     for amount, most in single:
-        if not any(amount.worded(most) == each.what for way in ways for each in way):
+        if not any(amount.request_text(most) == each.what for way in ways for each in way):
             yield from _of_one_card(asked, amount, most, tuple(by_dimension.values()), quotas)
 
 
 def _of_several(advice: Advice, single: Collection[str]) -> Advice:
-    """Return what is asked of several cards, with a word on the others; without it where one card is asked for."""
+    """Return a proposal with the caveat about the other cards, or without it if a single card is requested."""
     if any(each.what in single for each in advice):
         return tuple(replace(each, most=tuple(m for m in each.most if m != _OF_NEAREST)) for each in advice)
     bounded = next((each for each in advice if each.most), None)
@@ -79,17 +80,44 @@ def _of_several(advice: Advice, single: Collection[str]) -> Advice:
 def _of_one_card(
     asked: PodRequest, amount: Amount, most: int, lacking: Sequence[Sequence[Shortage]], quotas: QuotasOfPod
 ) -> Iterator[Advice]:
-    """Yield how one card is asked for where several are, and as much of it as the nearest one has."""
+    """Yield proposals to request one card instead of several, with at most what the nearest card has."""
     written = amount.applied(asked.written, most)
     other, kept = PodRequest(asked.world, written, corrected=asked.corrected), quotas.if_written(written)
     needs = [need for each in lacking for need in _needs_of_card(other, each)]
     single = (ask_for(amount, most),)
     if all(need.fits(other.claims) for need in needs):
-        yield from [single] if other.meets(written, kept.kept_by) else kept.beside([single])
+        if other.meets(written, kept.kept_by):
+            yield single
+        else:
+            yield from (_with_smaller(amount, single[0], way[1:]) for way in kept.beside([single]))
         return
     more, otherwise = list(kept.met_with(needs)), {need.otherwise for need in needs}
     if not any(each.what in otherwise for less in more for each in less):
-        yield from ((*single, *less) for less in more)
+        yield from (_with_smaller(amount, single[0], less) for less in more)
+
+
+def _with_smaller(amount: Amount, cards: Action, then: Advice) -> Advice:
+    """Return the proposal to request fewer cards by an amount, with further actions for the pod as it then is.
+
+    What these change of the same resources becomes part of the proposal.
+    """
+    merged, steps, others = list[Action](), dict[ResourceStep, int](), list[Action]()
+    for action in then:
+        if action.steps is not None and action.amount is not None and amount.covers(action.amount):
+            merged.append(action)
+            steps[action.amount.parts[0]] = action.steps
+        else:
+            others.append(action)
+    number = cards.steps
+    if not merged or number is None:
+        return (cards, *then)
+    if len(amount.parts) == 1:
+        number = min(steps.values())
+    quantities = {part.resource: part.quantity(n) for part, n in steps.items()}
+    most = tuple(dict.fromkeys(chain(cards.most, *(each.most for each in merged))))
+    why = "; ".join(filter(None, (cards.why, *(each.why for each in merged))))
+    what = amount.request_text(number, quantities)
+    return (replace(cards, what=what, most=most, why=why, steps=number), *others)
 
 
 def _less(shortage: Shortage) -> str:
@@ -102,20 +130,20 @@ def _less(shortage: Shortage) -> str:
 
 
 def _has_to_wait(shortage: Shortage) -> str:
-    """Say what a pod waits for that cannot ask for less: its webhook would refuse or overwrite it."""
+    """Say what a pod waits for whose request cannot be reduced, since a webhook would refuse or overwrite it."""
     together = " for containers that run together" if shortage.together else ""
     lacks = f"the nearest card has {shortage.free} of the {shortage.asked} {shortage.unit} {shortage.dimension}"
-    return f"{WAIT}: {lacks} that the pod takes{together}, which cannot be less"
+    return f"{WAIT}: {lacks} that the pod takes{together}, and its request cannot be reduced"
 
 
 def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator[ClaimCondition]:
-    """Yield what is to be met so that the nearest card has enough of a dimension: by each container, and by all."""
+    """Yield the conditions under which the nearest card has enough of a dimension, for each container and for all."""
     for dialect in asked.owners:
         numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortages[0].dimension]
         for n in numbers[:1]:
             card = CardRoom(asked.claims, dialect, n, shortages)
             if asked.corrected:
-                card.given = 0  # the event is about what was asked before
+                card.given = 0  # the event describes the request before the corrections
             elif card.given:
                 asked.amounts = [
                     _is_given(each, card) if is_of(asked, each, dialect, n) else each for each in asked.amounts
@@ -140,42 +168,58 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
 
 
 def _most(claims: Sequence[Claim]) -> tuple[str, ...]:
-    """Return what is said of an amount that the nearest card has, where several are asked for."""
+    """Return the caveat about an amount that the nearest card has, if several cards are requested."""
     return (_OF_NEAREST,) if any(claim.count > 1 for claim in claims) else ()
 
 
 def _is_given(amount: Amount, card: CardRoom) -> Amount:
-    """Return an amount that nobody says, with what is given instead; others as they are."""
+    """Return an unspecified amount with the compute that the pod is given instead; other amounts as they are."""
     some = f"{card.given} percent" if card.given_exactly else "some"
     return replace(amount, unsaid=f"it asks for none, and is given {some}") if amount.unsaid else amount
 
 
 def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield how one card is asked for where several are: how many fit together is not told."""
-    for amount, most in _single_cards(asked):
-        single = (ask_for(amount, most, ("more may fit",)),)
+    """Yield proposals to request as few cards as can be requested, since the number that fits is unknown."""
+    for amount, now in _cards_of(asked):
+        fewest = (asked.most(amount, _asks_for(amount, count)) for count in range(1, min(now, _MOST_CARDS)))
+        most = next((each for each in fewest if each is not None), None)
+        if most is None:
+            continue
+        few = (ask_for(amount, most, ("more may fit",)),)
         written = amount.applied(asked.written, most)
         kept = asked.meets(written, quotas.kept_by)
-        yield from [single] if kept else quotas.if_written(written).beside([single])
+        if kept:
+            yield few
+        else:
+            ways = quotas.if_written(written).beside([few])
+            yield from (_with_smaller(amount, few[0], way[1:]) for way in ways)
 
 
 def _single_cards(asked: PodRequest) -> Iterator[tuple[Amount, int]]:
-    """Yield the amounts that say how many cards a container wants that wants several, with the steps that are one."""
-    for amount in asked.amounts:
-        now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
-
-        def asks_for_one(claims: PodClaims, amount: Amount = amount) -> bool:
-            return {claim.count for claim in claims_of(amount.container, claims)} == {1}
-
-        most = asked.most(amount, asks_for_one) if now > 1 else None
+    """Yield the amounts that set the number of cards of a container with several, each with the steps for one card."""
+    for amount, _ in _cards_of(asked):
+        most = asked.most(amount, _asks_for(amount, 1))
         if most is not None:
             yield amount, most
 
 
-def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield how a pod takes cards that others use, where it asks all compute of its cards.
+def _cards_of(asked: PodRequest) -> Iterator[tuple[Amount, int]]:
+    """Yield the amounts of containers with several cards, each with the number of these."""
+    for amount in asked.amounts:
+        now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
+        if now > 1:
+            yield amount, now
 
-    Nothing for one that takes idle cards only whatever it asks.
+
+def _asks_for(amount: Amount, count: int) -> Callable[[PodClaims], bool]:
+    """Return a function that tells whether claims of an amount's container are for a number of cards."""
+    return lambda claims: {claim.count for claim in claims_of(amount.container, claims)} == {count}
+
+
+def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
+    """Yield proposals with which a pod that asks for all compute of its cards can share cards.
+
+    Yield none for a pod that gets only idle cards whatever it asks for.
     """
     claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
     if claimed is not None and not (claimed.dialect and claimed.choice.takes_idle_cards):
@@ -184,7 +228,7 @@ def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
 
 
 def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
-    """Yield a need for each container that asks all compute of its cards: to leave others some of it."""
+    """Yield a condition for each container that asks for all compute of its cards: to leave some of it."""
     cores, units = dialect.inventory.cores, dialect.inventory.compute_units
     for each in asked.claims if dialect.name in _EXCLUSIVE_WHEN_WHOLE else ():
 
@@ -196,20 +240,20 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
             return all(amount_of(claim.amounts, cores) < WHOLE for claim in own)
 
         if not fits(asked.claims):
-            yield ClaimCondition(fits, concerns, why="a card of which all compute is asked has to be idle")
+            yield ClaimCondition(fits, concerns, why="a card must be idle if all of its compute is requested")
 
 
 def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield how containers leave some compute of a card to others of the pod that ask for none."""
+    """Yield proposals to leave some compute of a card to the pod's containers that ask for none."""
     needs = [need for dialect in asked.owners for need in _needs_to_leave_compute(asked, dialect)]
     yield from quotas.met_with(needs) if needs else ()
 
 
 def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
-    """Yield a need if containers take all compute of a card, and one after them asks for none: it has to find some."""
+    """Yield a condition if containers take all compute of a card before one that asks for none and needs some left."""
     cores, units = dialect.inventory.cores, dialect.inventory.compute_units
 
-    def is_said(amount: Amount) -> bool:
+    def is_specified(amount: Amount) -> bool:
         return not amount.unsaid and is_of(asked, amount, dialect, cores)
 
     def fits(claims: PodClaims) -> bool:
@@ -219,23 +263,23 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
                 amount, before = amount_of(claim.amounts, cores), taken.get(claim.vendor, 0)
                 if not amount and before >= units.get(claim.vendor, WHOLE):
                     return False
-                if container.kind is not ContainerKind.INIT:
+                if container.type is not ContainerType.INIT:
                     taken[claim.vendor] = before + amount
         return True
 
     if not fits(asked.claims):
-        why = "a container that asks for no compute has to find some left"
-        yield ClaimCondition(fits, is_said, why=why, shared_by=is_said)
+        why = "a container that asks for no compute needs a card with compute left"
+        yield ClaimCondition(fits, is_specified, why=why, shared_by=is_specified)
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield which container may leave its cards out, where several that run together ask for cards of one vendor."""
+    """Yield the containers that may leave their cards out, if several that run together ask for the same vendor's."""
     for dialect in asked.owners:
         vendors = {name: about.vendor for name, about in dialect.inventory.device_resources.items()}
         running = [
             (each.name, claim.vendor)
             for each in asked.claims
-            if each.kind is not ContainerKind.INIT
+            if each.type is not ContainerType.INIT
             for claim in each.claims
         ]
         for container, vendor in running:
@@ -245,6 +289,6 @@ def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[A
             given = [dict((each.get("resources") or {}).get("limits") or {}) for each in named]
             names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
             if names and asked.meets(without_resources(asked.written, names, [container]), bool):
-                text = f"leave out {' and '.join(names)} in container {container}"
+                left = leave_out_resources(names, [container])
                 why = "containers that run together get the same cards of this vendor"
-                yield from quotas.beside([do(f"{text}: {why}")])
+                yield from quotas.beside([(replace(left, what=f"{left}: {why}"),)])

@@ -1,4 +1,4 @@
-"""What pods that wait, too, take of the quotas of their namespace before the turn of another one comes."""
+"""The quota that pending pods ahead of a pod take before it is tried."""
 
 from __future__ import annotations
 
@@ -9,28 +9,25 @@ from typing import Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.whatif.world.queue_order import pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["NOBODY_EARLIER", "EarlierPods", "earlier_pods_of"]
-
-
 _MOST_ROUNDS: Final = 50
-"""After which as much is taken as all ask for together: pods of a few sizes need a few rounds."""
+"""Rounds after which all earlier pods are assumed to take their room; a few rounds suffice for a few pod sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierPods:
-    """The pods of a namespace that are served before one, and that quotas alone are known to keep waiting.
+    """The pods of a namespace that are ahead of a pod and that, as far as is known, only quotas keep waiting.
 
     Attributes
     ----------
     asked
-        What each counts for in quotas at least, by resource, in the order of their turns; 0 where the card decides.
+        The least that each pod adds to quotas, by resource, in queue order; 0 if the card decides.
     left
-        What all quotas of the namespace leave now.
+        What the quotas of the namespace leave now, by resource.
     depends
-        The resources of which some count for more on a larger card.
+        The resources of which some pods use more on a larger card.
     """
 
     asked: Sequence[Mapping[str, int]]
@@ -40,14 +37,14 @@ class EarlierPods:
     def let_in(
         self, beside: Mapping[str, int], left: Mapping[str, int]
     ) -> tuple[list[Mapping[str, int]], Mapping[str, int]]:
-        """Return what those ask for that are let in, and what they take, where quotas are raised for one after them.
+        """Return the requests of the earlier pods that fit if quotas are raised for a later pod, and what they take.
 
         Parameters
         ----------
         beside
-            What has to be left of each quota that may be raised, beside what they take.
+            What must remain of each quota that may be raised, besides what the earlier pods take.
         left
-            What is left of these now.
+            What these quotas leave now.
         """
         room = {**self.left, **left}
         taken = dict.fromkeys(beside, 0)
@@ -63,7 +60,7 @@ class EarlierPods:
     def _served(
         self, beside: Mapping[str, int], room: Mapping[str, int], taken: dict[str, int]
     ) -> list[Mapping[str, int]]:
-        """Return those that are let in one after the other, and raise what is taken where they take more."""
+        """Return the requests that fit one after the other, and increase ``taken`` where they take more."""
         found: list[Mapping[str, int]] = []
         sums: Counter[str] = Counter()
         for asked in self.asked:
@@ -84,18 +81,18 @@ NOBODY_EARLIER: Final = EarlierPods((), {}, frozenset())
 
 
 def earlier_pods_of(world: World, pod: Pod) -> EarlierPods:
-    """Return the pods that are served before one in its namespace, as far as its quotas keep them waiting.
+    """Return the pods of a pod's namespace that are ahead of it in the queue and that quotas keep waiting.
 
     Parameters
     ----------
     world
-        The quotas and all pods of the namespace are in it.
+        A world with the quotas and all pods of the namespace.
     """
     quotas = world.engine.quota_limits
     left = {each.resource: each.limit - each.used for each in quotas.reports(pod.namespace, world.engine.state)}
     asked: list[Mapping[str, int]] = []
     depends: set[str] = set()
-    for each in pods_waiting_beside(world, pod).before:
+    for each in pods_before_and_after(world, pod).before:
         claims = world.engine.algorithm.classes.claims(each)
         if each.namespace != pod.namespace or not claims or not _waits_for_quotas(each):
             continue
@@ -108,7 +105,7 @@ def earlier_pods_of(world: World, pod: Pod) -> EarlierPods:
 
 
 def _waits_for_quotas(pod: Pod) -> bool:
-    """Tell whether nothing else is known to keep a pod waiting, whatever its quotas are."""
+    """Tell whether nothing but quotas is known to keep a pod waiting."""
     condition = pod.scheduled_condition
     message = "" if condition is None else condition.message or ""
     return not message or CardReason.ResourceQuotaNotFit.text in message

@@ -1,4 +1,4 @@
-"""What others of a pod's group ask of the quotas of their namespace: the pod is placed with them, or not at all."""
+"""The quota that other members of a pod's group need, since the gang is placed as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["OtherMembers", "other_members_of", "with_some_memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class OtherMembers:
-    """The others of a group that are placed at once with a pod: those that ask least, as many as are needed.
+    """The members placed at once with a pod: as many as the group needs, those that ask for least.
 
     Attributes
     ----------
     group
-        Which group.
+        The group's name.
     number
-        How many they are.
+        The number of these members.
     asked
-        What they count for in quotas at least, by resource.
+        The least that they add to quotas together, by resource.
     depends
-        The resources of which they count for more on a larger card.
+        The resources of which they use more on a larger card.
     units
-        What the amounts are of, by resource.
+        The units of the amounts, by resource.
     """
 
     group: str
@@ -37,7 +35,7 @@ class OtherMembers:
     units: Mapping[str, str]
 
     def __str__(self) -> str:
-        """Word what they ask for; empty where that is nothing."""
+        """Describe what they ask for; empty if nothing."""
         sums = ", ".join(
             f"{'more than ' if resource in self.depends else ''}{amount} {self.units[resource]} of limits.{resource}"
             for resource, amount in self.asked.items()
@@ -52,14 +50,14 @@ class OtherMembers:
 def other_members_of(
     world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()
 ) -> OtherMembers | None:
-    """Return the others that a pod is placed at once with; None where it is placed by itself, or they are not there.
+    """Return the members placed at once with a pod; None if the pod is placed by itself, or members are missing.
 
     Parameters
     ----------
     world
-        All pods of the namespace are in it.
+        A world with all pods of the namespace.
     placed, kept
-        The UIDs of pods that have their places by then, and of those that will have none.
+        The UIDs of pods that will be placed by then, and of pods that will not.
     """
     engine = world.engine
     said = engine.groups.membership(pod)
@@ -86,7 +84,7 @@ def other_members_of(
 
 
 def with_some_memory(world: World, claims: PodClaims) -> PodClaims:
-    """Return claims with one step at least of the memory that depends on the card: less it is on none."""
+    """Return claims with at least one unit of memory where the amount depends on the card, as a lower bound."""
     return tuple(_with_some_memory(world, each) for each in claims)
 
 

@@ -1,4 +1,4 @@
-"""The amounts that a pod would have to ask for so that several needs are met together."""
+"""Find the amounts with which a pod would meet several conditions on its claims together."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, Resource
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["ClaimCondition", "PodRequest", "amounts_instead_of_percent", "instead_of_percent", "met_together"]
-
 _MOST_LOOKED_AT: Final = 1024
-"""Amounts of one resource of which it is found out for each whether it is understood."""
+"""The largest amount of a resource up to which each smaller amount is checked for being understood."""
 
 
 class PodRequest:
-    """What a pod asks for, and would ask for if it were written otherwise.
+    """The requests of a pod, and what they would be if the pod were written differently.
 
     Parameters
     ----------
     world
-        Knows the scheduler's settings.
+        A world with the scheduler's settings.
     written
-        The pod, as it is written.
+        The pod as written.
     corrected
-        Whether mistakes of it are corrected already, of which its condition and its events still tell.
+        Whether mistakes in the pod are already corrected, so that its condition and events describe an older version.
     corrections
-        Those of its amounts.
+        The corrections of its amounts.
     """
 
     def __init__(
@@ -48,28 +46,29 @@ class PodRequest:
         self.owners = list(self.dialects.owners(read))
         self.claims = self.claims_if(self.written)
         self._admitted = AdmissionVariants(world, written)
-        self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims, corrections))
+        amounts = amounts_of(self.written, self.dialects, read, self.claims, corrections, all_policies=False)
+        self.amounts = list(amounts)  # readers of conditions may not read the policies of the cluster
 
     def claims_if(self, written: Object) -> PodClaims:
-        """Return the claims of the pod if it were written so; empty where they would not be understood."""
+        """Return the claims of a version of the pod; empty if they cannot be understood."""
         try:
             return self.world.engine.algorithm.classes.claims(self.world.pod(written, again=True))
         except WorldError:
             return ()
 
     def is_let_in(self, written: Object) -> bool:
-        """Tell whether the pod would be let in if it were written so."""
+        """Tell whether admission would accept a version of the pod."""
         return bool(self._admitted.of(written))
 
     def meets(self, written: Object, fits: Callable[[PodClaims], bool]) -> bool:
-        """Tell whether claims are right however a pod written so may be stored; False where it is not let in."""
+        """Tell whether claims satisfy a predicate in every form in which admission may store a version of the pod."""
         if written is self.written:
             return fits(self.claims)
         claims = [self.world.engine.algorithm.classes.claims(form) for form in self._admitted.of(written)]
         return bool(claims) and all(map(fits, claims))
 
     def is_heeded(self, amount: Amount) -> bool:
-        """Tell whether less of an amount is let in and changes what the pod claims: a webhook may overwrite it."""
+        """Tell whether a smaller amount is accepted and changes the claims; a webhook may refuse or overwrite it."""
         now = [self.claims, *map(self.world.engine.algorithm.classes.claims, self._admitted.of(self.written))]
 
         def differs(claims: PodClaims) -> bool:
@@ -82,14 +81,14 @@ class PodRequest:
     def most(
         self, amount: Amount, fits: Callable[[PodClaims], bool], written: Object | None = None, below: int = 0
     ) -> int | None:
-        """Return the most steps of an amount, below those that are asked, with which the claims are right.
+        """Return the largest number of steps of an amount, below the present one, with which the claims fit.
 
         Parameters
         ----------
         written
-            The pod with other changes; as it is unless given.
+            A version of the pod with other changes; by default the pod as it is.
         below
-            The steps that are asked, where that is not what the amount says.
+            The present number of steps, if it differs from that of the amount.
         """
         base = self.written if written is None else written
 
@@ -101,7 +100,7 @@ class PodRequest:
         return found[0] if found else None
 
     def _understood(self, amount: Amount, written: Object, below: int) -> Sequence[int]:
-        """Return the steps of an amount below some with which the pod is understood: as a rule all, if any are."""
+        """Return the steps below a limit with which the pod is understood; usually all or none are."""
 
         def is_understood(steps: int) -> bool:
             return self.meets(amount.applied(written, steps), bool)
@@ -117,23 +116,23 @@ def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
     return next((each.claims for each in claims if each.name == container), ())
 
 
-def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> str:
-    """Say how much of a resource one container may ask that asks for percent of cards; empty where not just one does.
+def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> Action | None:
+    """Propose an absolute amount for the only container that asks for a percentage; None if not exactly one does.
 
     Parameters
     ----------
     most
-        More is not looked for.
+        The largest amount to try.
     fits
-        Whether claims do.
+        Tells whether claims are acceptable.
     """
     amounts = amounts_instead_of_percent(asked, resource, most)
     found = asked.most(amounts[0], fits) if len(amounts) == 1 else None
-    return "" if found is None else amounts[0].worded(found)
+    return None if found is None else ask_for(amounts[0], found)
 
 
 def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> list[Amount]:
-    """Return what each container that asks for percent of cards would ask of a resource instead, up to some amount."""
+    """Return absolute amounts, up to a maximum, for the containers that ask for a percentage of cards."""
     for dialect in asked.owners:
         about, known = dialect.inventory.device_resources.get(resource), dialect.inventory.device_resources
         if about is not None and dialect.inventory.memory_unit != 1:
@@ -150,25 +149,27 @@ def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> l
 
 @dataclass(frozen=True, slots=True)
 class ClaimCondition:
-    """Something that claims have to keep.
+    """A condition on a pod's claims.
 
     Attributes
     ----------
     fits
-        Whether they do.
+        Tells whether claims meet it.
     concerns
-        Whether an amount has to do with it.
+        Tells whether an amount affects it.
     otherwise
-        What is said where no amount helps; empty where nothing is.
+        The proposal if no amount helps; empty for none.
     most
-        By what an amount that is as small as this needs is known to be the most; empty where nothing is said of that.
+        Why no larger amount meets the condition, as parts of a proposal; empty if unknown.
     why
-        What else is said of it; empty where nothing is.
+        Further explanation for the proposal; empty for none.
     shared_by
-        Whether an amount may be made smaller together with others where less of one alone would not do; None where
-        none may.
+        Tells whether an amount may be reduced together with others if reducing one alone does not suffice; None if
+        amounts are only reduced alone.
     instead
-        Amounts that containers may ask instead of others, beside those that the pod asks.
+        Amounts that containers may ask for in place of present ones, in addition to the present amounts.
+    unless
+        Returns when claims that meet the condition may still not suffice; empty if they always do.
     """
 
     fits: Callable[[PodClaims], bool]
@@ -178,16 +179,17 @@ class ClaimCondition:
     why: str = ""
     shared_by: Callable[[Amount], bool] | None = None
     instead: Sequence[Amount] = ()
+    unless: Callable[[PodClaims], str] = lambda claims: ""  # noqa: ARG005
 
 
-def _is_said(amount: Amount) -> bool:
+def _is_specified(amount: Amount) -> bool:
     return not amount.unsaid and amount.instead is None
 
 
 def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
-    """Yield how all needs are met: the way that comes to mind first, then others.
+    """Yield ways to meet all conditions, the most obvious first.
 
-    Where several amounts would do for a need, there is a way for each of them.
+    If several amounts could meet a condition, there is a way for each of them.
     """
     choices = _Choices(asked, needs)
     key, base = choices.made({})
@@ -201,27 +203,34 @@ def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator
     yield from ways.values()
 
 
+def _action(amount: Amount, steps: int, need: ClaimCondition | None, claims: PodClaims) -> Action:
+    """Return the action that sets an amount to a number of steps, explained by the condition that it meets."""
+    if need is None:
+        return ask_for(amount, steps)
+    return ask_for(amount, steps, need.most, "; ".join(filter(None, (need.why, need.unless(claims)))))
+
+
 class _Choices:
-    """Meets needs one after the other, each by one of the amounts that would do."""
+    """Meets conditions one after the other, each by reducing one of the amounts that can meet it."""
 
     def __init__(self, asked: PodRequest, needs: Sequence[ClaimCondition]) -> None:
         self._asked = asked
         self._needs = needs
         self._amounts = [*asked.amounts, *dict.fromkeys(amount for need in needs for amount in need.instead)]
         self.options: list[int] = []
-        """How many amounts would have done for each need, when it was its turn."""
+        """For each condition, the number of alternative amounts that could meet it."""
 
     def made(self, chosen: Mapping[int, int]) -> tuple[Hashable, Advice]:
-        """Return what is to be asked if another amount than the first one is chosen for some needs.
+        """Return a way to meet the conditions, with other than the first alternative chosen for some of them.
 
         Returns
         -------
         tuple
-            The same for the same amounts, and what is to be done.
+            A key that is equal for equal amounts, and the advice.
         """
         asked, written = self._asked, self._asked.written
-        steps: dict[int, int] = {}  # by the number of the amount
-        said: dict[int, tuple[tuple[str, ...], str]] = {}
+        steps: dict[int, int] = {}  # by index of the amount
+        said: dict[int, ClaimCondition | None] = {}
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
@@ -241,10 +250,11 @@ class _Choices:
             if options:
                 option = options[min(chosen.get(number, 0), len(options) - 1)]
                 steps |= option
-                said |= dict.fromkeys(option, ((), "")) | {list(option)[-1]: (need.most, need.why)}
+                said |= {**dict.fromkeys(option), list(option)[-1]: need}
                 written = self._applied(written, option)
         kept = self._without_needless(steps)
-        actions = (ask_for(self._amounts[which], most, *said[which]) for which, most in kept.items())
+        claims = asked.claims_if(self._applied(asked.written, kept))
+        actions = (_action(self._amounts[which], most, said[which], claims) for which, most in kept.items())
         return (frozenset(kept.items()), tuple(otherwise)), (*actions, *map(Action, otherwise))
 
     def _applied(self, written: Object, chosen: Mapping[int, int]) -> Object:
@@ -253,9 +263,9 @@ class _Choices:
         return written
 
     def _of_several(self, need: ClaimCondition, written: Object, steps: Mapping[int, int]) -> Mapping[int, int]:
-        """Return the largest amounts that meet a need together, in proportion to what is asked; empty where none do.
+        """Return the largest amounts that meet a condition together, in proportion to the present ones, or nothing.
 
-        What is not said, or asked otherwise now, is taken to be as much as the largest other amount of the resource.
+        Unspecified and alternative amounts start from the largest specified amount of the same resource.
         """
         asked, amounts = self._asked, self._amounts
         if need.shared_by is None:
@@ -263,12 +273,12 @@ class _Choices:
         which = [n for n, amount in enumerate(amounts) if amount in need.instead or need.shared_by(amount)]
         said: dict[str, int] = {}
         for n in which:
-            if _is_said(amounts[n]):
+            if _is_specified(amounts[n]):
                 resource = amounts[n].parts[0].resource
                 said[resource] = max(said.get(resource, 0), amounts[n].steps)
         now = {
             n: amounts[n].steps
-            if _is_said(amounts[n])
+            if _is_specified(amounts[n])
             else said.get(amounts[n].parts[0].resource, amounts[n].steps - 1)
             for n in which
         }
@@ -289,10 +299,10 @@ class _Choices:
             most = steps.get(n, now[n])
             raised = largest_that_fits(lambda some: fits({**chosen, n: some}), range(chosen[n], most + 1))  # noqa: B023
             chosen[n] = raised[0] if raised else chosen[n]
-        return {n: most for n, most in chosen.items() if not _is_said(amounts[n]) or most < amounts[n].steps}
+        return {n: most for n, most in chosen.items() if not _is_specified(amounts[n]) or most < amounts[n].steps}
 
     def _without_needless(self, steps: Mapping[int, int]) -> Mapping[int, int]:
-        """Leave out the amounts without which all needs are met that are met with them: a later one may do for them."""
+        """Drop amounts that are not needed because later ones meet their conditions as well."""
         asked, kept = self._asked, dict(steps)
 
         def met_with(chosen: Mapping[int, int]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""What nodes have too little of, by the condition of a pod: how much they have left is not told there."""
+"""What nodes lack, according to a pod's condition, which does not tell how much they have left."""
 
 from __future__ import annotations
 
@@ -12,28 +12,38 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
-from vgpu_scheduler.whatif.advice.remedy import Action, Advice
+from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
-from vgpu_scheduler.whatif.objects.card_names import card_names
-
-__all__ = ["NodeRejections", "is_of", "less_of_nodes"]
+from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
+from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
+from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
+_BEFORE_RESOURCES: Final = frozenset(
+    reason.text
+    for reason in (
+        *(filters.UNSCHEDULABLE, filters.NODE_NAME, filters.TAINT, filters.AFFINITY, filters.NOT_NAMED),
+        *(filters.AFFINITY_CONFLICT, filters.PORTS, filters.TOO_MANY_PODS),
+    )
+)
+"""Reasons that are given before resources are checked, or with them: they do not tell whether a node has enough."""
+_NONE: Final = "nodes have none or too few of"
 _MOST: Final = 4
-"""Ways to ask less that are told where each is about several amounts."""
+"""The most combinations that are proposed if several resources have to be reduced together."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRejections:
-    """How many nodes reject a pod for what.
+    """The number of nodes that reject a pod, by reason.
 
     Attributes
     ----------
     nodes
-        How many there are; 0 where that is not told.
+        The number of all nodes; 0 if the condition does not tell.
     counts
-        How many say each reason.
+        The number of nodes with each reason.
     """
 
     nodes: int
@@ -41,81 +51,122 @@ class NodeRejections:
 
     @classmethod
     def from_condition(cls, message: str) -> NodeRejections:
-        """Read them from a condition."""
+        """Parse the message of a condition."""
         return cls(*filters.rejections_in(message))
 
     def is_of_all(self, reason: str) -> bool:
-        """Tell whether all nodes say it, but for those with taints that the pod does not tolerate."""
+        """Tell whether all nodes give a reason, apart from those with taints that the pod does not tolerate."""
         others = self.nodes - self.counts.get(filters.TAINT.text, 0)
         return 0 < others <= self.counts.get(reason, 0)
 
+    def have_resources(self) -> bool:
+        """Tell whether some nodes have the requested resources, and reject the pod for something checked later."""
+        return any(each not in _BEFORE_RESOURCES and not each.startswith(_INSUFFICIENT) for each in self.counts)
+
     def are_the_same(self) -> bool:
-        """Tell whether all nodes without such taints are rejected for the same."""
+        """Tell whether all nodes without such taints give the same reasons."""
         others = self.counts.keys() - {filters.TAINT.text}
         return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
 
 
 def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[Advice]:
-    """Yield what nodes and cards have too little left of; together, what all of them say.
+    """Yield proposals to ask for less of what nodes and cards lack; resources that all of them lack are combined.
 
-    That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
-    ask for no card, nor for less of one whose dialect is not in the settings.
+    That some nodes lack the cards means nothing if others have them and reject the pod for another reason. No proposal
+    asks for no card at all, or for fewer cards of a dialect that is not in the settings.
 
     Parameters
     ----------
     of_cards
-        Tell what cards have too little of, too: nothing else tells how much they have.
+        Include what cards lack, for want of an event that tells how much they have.
     """
     rejections = NodeRejections.from_condition(message)
     by_reason: dict[str, list[Action]] = {}
     for amount in asked.amounts:
         for part in amount.parts:
-            for reason, text in _less_of(asked, amount, part, message, of_cards=of_cards):
-                by_reason.setdefault(reason, []).append(Action(text))
+            for reason, action in _less_of(asked, amount, part, message, of_cards=of_cards):
+                by_reason.setdefault(reason, []).append(action)
     needed = [actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)]
     if len(needed) > 1:
-        yield from islice(product(*needed), _MOST)
+        yield from islice((tuple(dict.fromkeys(actions)) for actions in product(*needed)), _MOST)
     else:
         yield from ((action,) for actions in needed or by_reason.values() for action in actions)
 
 
 def _less_of(
     asked: PodRequest, amount: Amount, part: ResourceStep, message: str, *, of_cards: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield reasons for which less of an amount may help, with what is said then."""
-    devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
-    about_cards = any(reason.text in message for reason in CardReason)
+) -> Iterator[tuple[str, Action]]:
+    """Yield the reasons for which less of an amount may help, each with the proposal."""
     reason = f"{_INSUFFICIENT} {part.resource}"
-    if _says(message, reason) and part.written and not (part.resource in devices and about_cards):
-        if part.resource in devices:
-            none = f"nodes have none or too few of {part.resource}"
-            can_be_less = amount.steps > 1 and devices[part.resource] in served and asked.is_heeded(amount)
-            or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
-            less = f"{amount.less_of(part)}{or_none}: {none}"
-            yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
-        elif amount.steps > 1:
-            yield reason, amount.less_of(part)
-        else:
-            where = f"{part.resource} in container {amount.container}"
-            yield reason, f"leave out {where}: nodes have none or too few of it"
-    for dialect in asked.owners if of_cards and amount.steps > 1 and asked.is_heeded(amount) else ():
+    if part.written and _names_reason(message, reason) and (less := _less_of_resource(asked, amount, part, message)):
+        yield reason, less
+    if amount.steps > 1 and asked.is_heeded(amount):
+        yield from _less_of_cards(asked, amount, part, message, of_cards=of_cards)
+
+
+def _less_of_resource(asked: PodRequest, amount: Amount, part: ResourceStep, message: str) -> Action | None:
+    """Propose to ask for less of a resource that nodes lack; None if that does not help."""
+    devices = card_names(asked.dialects)
+    if part.resource in devices or is_of_other_plugins(part.resource):
+        have_cards = part.resource in devices and NodeRejections.from_condition(message).have_resources()
+        return None if have_cards else _less_of_card_resource(asked, amount, part)
+    if "/" not in part.resource and amount.steps > 1:
+        return ask_for_less(amount, part)
+    less = f", or ask for less than {part.written} of it" if amount.steps > 1 else ""
+    return Action(f"leave out {part.resource} in container {amount.container}{less}: {_NONE} it")
+
+
+def _less_of_card_resource(asked: PodRequest, amount: Amount, part: ResourceStep) -> Action | None:
+    """Propose to ask for less of a resource for cards that no node has enough of; None if another amount covers it."""
+    devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
+    if piece := piece_of_unknown_cards(asked.world, asked.written, amount.container, part.resource):
+        return Action(f"{piece}: {_NONE} it")
+    if any(other.includes(amount) for other in asked.amounts):
+        return None
+    none = f"{_NONE} {' and '.join(each.resource for each in amount.parts)}"
+    if amount.steps == 1 or devices.get(part.resource) not in served or not asked.is_heeded(amount):
+        return Action(f"ask an administrator of the nodes which cards there are: {none}")
+    if len(amount.parts) > 1:
+        return Action(f"ask for fewer than {amount.steps} cards in container {amount.container}: {none}", amount=amount)
+    or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
+    return ask_for_less(amount, part, f"{or_none}: {none}")
+
+
+def _less_of_cards(
+    asked: PodRequest, amount: Amount, part: ResourceStep, message: str, *, of_cards: bool
+) -> Iterator[tuple[str, Action]]:
+    """Yield the reasons of cards for which less of an amount may help, each with the proposal."""
+    if part.written and CardReason.ModeNotFit.text in message and _may_be_of_size(asked, amount):
+        yield CardReason.ModeNotFit.text, ask_for_less(amount, part, ": no card is split into pieces of that size")
+    for dialect in asked.owners if of_cards else ():
         inventory = dialect.inventory
         too_large = CardReason.CardInsufficientMemory
         if too_large.text not in message:
-            too_large = CardReason.CardMigTopologyInfeasible  # a smaller instance lies at other places
+            too_large = CardReason.CardMigTopologyInfeasible  # a smaller instance has other possible places
         name = inventory.dimensions[inventory.memory].name
-        of_memory = [n for n, about in enumerate(inventory.dimensions) if about.name.startswith(name)]  # its ratio, too
+        of_memory = [n for n, about in enumerate(inventory.dimensions) if about.name.startswith(name)]  # and its ratio
         for lacking, dimensions in (
             (too_large, of_memory),
             (CardReason.CardInsufficientCore, [inventory.cores]),
         ):
             is_known = bool(part.written) or inventory.memory in dimensions
             if is_known and lacking.text in message and any(is_of(asked, amount, dialect, n) for n in dimensions):
-                yield lacking.text, amount.less_of(part)
+                yield lacking.text, ask_for_less(amount, part)
+
+
+def _may_be_of_size(asked: PodRequest, amount: Amount) -> bool:
+    """Tell whether a pod may be kept from cards because they have no pieces of a size, not because of their mode."""
+    metadata = asked.written.get("metadata") or {}
+    if any(MODE_WORD in name for name in metadata.get("annotations") or ()) or len(amount.parts) > 1:
+        return False
+    if list(labels_of_claims(asked.world, asked.world.pod(asked.written, again=True))):
+        return False
+    names = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
+    return amount.parts[0].resource in names
 
 
 def _can_do_without(asked: PodRequest, resource: str) -> bool:
-    """Tell whether devices are asked for with one resource alone, and others beside them."""
+    """Tell whether a resource alone requests its devices, and the pod also requests devices of other vendors."""
     abouts = [each.inventory.device_resources for each in asked.dialects if resource in each.inventory.device_resources]
     vendors = {listed[resource].vendor for listed in abouts}
     names = {part.resource for amount in asked.amounts for part in amount.parts}
@@ -123,14 +174,14 @@ def _can_do_without(asked: PodRequest, resource: str) -> bool:
     return beside == {resource} and bool(vendors_of(asked.claims) - vendors)
 
 
-def _says(message: str, reason: str) -> bool:
+def _names_reason(message: str, reason: str) -> bool:
     return re.search(rf"{re.escape(reason)}[,.](?:\s|$)", message) is not None
 
 
 def is_of(asked: PodRequest, amount: Amount, dialect: Dialect, dimension: int) -> bool:
-    """Tell whether an amount is one of a dimension of the devices of a dialect, alone or together with others.
+    """Tell whether an amount determines a dimension of a dialect's devices.
 
-    One resource may stand for several dimensions: ``koordinator.sh/gpu`` is a share of both memory and compute.
+    One resource may determine several dimensions: ``koordinator.sh/gpu`` is a share of both memory and compute.
     """
     if len(amount.parts) != 1:
         return False

@@ -1,4 +1,4 @@
-"""What is said to a tenant where nothing that the pod asks is known to help: who can act, or that waiting is all."""
+"""Advice to a tenant if no change of the pod's requests is known to help: who can act, or that the pod has to wait."""
 
 from __future__ import annotations
 
@@ -8,72 +8,62 @@ from typing import Final
 
 from vgpu_scheduler.engine import ClosureCause
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalKind
+from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.group_topology import topology_from_condition
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections
 
-__all__ = [
-    "ADVICE_BY_REASON",
-    "NO_SHARES_LEFT",
-    "OF_CLAIMS",
-    "TAINTS",
-    "UNKNOWN",
-    "UNSEEN_QUOTA",
-    "WAIT",
-    "closed_nodes",
-    "managed_nodes",
-    "remedies_of_other_reasons",
-]
-
-TAINTS: Final = do("tolerate a taint of the nodes", "whoever runs them can say which")
+TAINTS: Final = do(
+    "tolerate a taint of the nodes",
+    "an administrator of the nodes can say which, and whether nodes with it are as the pod asks",
+)
 UNSEEN_QUOTA: Final = do(
-    "have the quota of the namespace raised, or end pods of it: how much it leaves is in its ResourceQuotas, and in the"
-    " pod's events"
+    "have the quota of the namespace raised, or end pods of it: the remaining amount is in its "
+    "ResourceQuotas, and in the pod's events"
 )
-_NODES: Final = do("wait until the nodes or the pods on them change", "whoever runs the nodes can say more")
+_NODES: Final = do("wait until the nodes or the pods on them change", "an administrator of the nodes can say more")
 _NODES_ALONE: Final = do(
-    "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
-    " the nodes can say more"
+    "wait until the nodes or the pods on them change: no request of this pod is known to exclude it; an "
+    "administrator of the nodes can say more"
 )
-UNKNOWN: Final = do("whoever runs the scheduler can say more")
+UNKNOWN: Final = do("ask an administrator of the scheduler")
 WAIT: Final = "wait until other pods end, or ask for a node more"
 NO_SHARES_LEFT: Final = do(f"the nearest card has none left: {WAIT}")
-_CARDS: Final = "whoever runs the nodes can say which cards there are"
-_LABELS: Final = "whoever runs the nodes can say which labels they have"
-_VOLUMES: Final = "see where the volumes of the pod can be used, and by whom"
-_POLICY: Final = do("have the policy changed that keeps the pod away", "whoever runs the cluster can say which")
+_CARDS: Final = "an administrator of the nodes can say which cards there are"
+_LABELS: Final = "an administrator of the nodes can say which labels they have"
+_VOLUMES: Final = "check where the volumes of the pod can be used, and by which pods"
+_POLICY: Final = do("have the policy changed that excludes the pod", "an administrator of the cluster can say which")
 
-_CLOSED: Final = "wait: nodes that would do take no pods with cards for now, and do so again by themselves or when"
-_RUNS: Final = do(f"{_CLOSED} whoever runs the nodes looks into it")
+_CLOSED: Final = "wait: nodes that would fit take no pods with cards now; they do so again by themselves, or when"
+_RUNS: Final = do(f"{_CLOSED} an administrator of the nodes repairs them")
 _OF_CLOSED_NODES: Final[Mapping[str, Advice]] = {
     ClosureCause.LOCK_HELD.text: do(f"{_CLOSED} the pods before it have their devices"),
     ClosureCause.LOCK_MALFORMED.text: _RUNS,
     ClosureCause.PLUGIN_SILENT.text: _RUNS,
     ClosureCause.POD_STARTING.text: do(f"{_CLOSED} the pods before it have started"),
-    ClosureCause.BINDING_IN_DOUBT.text: do(f"{_CLOSED} it is known where a pod before it went"),
+    ClosureCause.BINDING_IN_DOUBT.text: do(f"{_CLOSED} the outcome of a Binding before it is known"),
     ClosureCause.POD_UNREADABLE.text: _RUNS,
-    ClosureCause.REJECTED_BY_KUBELET.text: do(f"{_CLOSED} a moment has passed"),
+    ClosureCause.REJECTED_BY_KUBELET.text: do(f"{_CLOSED} a short time has passed"),
     ClosureCause.DEVICES_NOT_TAKEN.text: _RUNS,
 }
-"""Nodes that would fit, and are closed to the pod whatever it asks."""
+"""Advice about suitable nodes that are closed to every pod."""
 _AWAITED: Final[Mapping[filters.Reason | CardReason, str]] = {
     filters.TOO_MANY_VOLUMES: "too many volumes are attached to the nodes",
-    CardReason.NumaNotFit: "no free cards belong together, or are cut in slices of that size",
+    CardReason.NumaNotFit: "no free cards belong together, or are split into slices of that size",
     CardReason.CardPartitionNotFit: "no free cards are a partition of a node",
     CardReason.CardVirtualFunctionsExhausted: "no device that it may have has a virtual function left",
     CardReason.CardTimeSlicingExhausted: "cards have no share left",
     CardReason.ExclusiveDeviceAllocateConflict: "the pod gets no card that others use",
     CardReason.CardInsufficientMemory: "cards have too little memory left",
     CardReason.CardInsufficientCore: "cards have too little compute left",
-    CardReason.CardComputeUnitsExhausted: "all compute of cards is given out",
+    CardReason.CardComputeUnitsExhausted: "all compute of cards is allocated",
     CardReason.CardMigTopologyInfeasible: "cards have no free place for an instance that large",
     CardReason.AllocatedCardsInsufficientRequest: "nodes have too few cards that fit together",
     CardReason.CardHeldByPeer: "the pod shares no card with those of its group or of its labels",
     CardReason.CardNotFoundCustomFilterRule: "no card has room for all containers that run together",
 }
-"""Why other pods have to end, or a node be added, by the reason of nodes and cards."""
+"""By reason of nodes and cards: why other pods have to end, or a node has to be added."""
 _OF_NODES: Final = (
     *(filters.UNSCHEDULABLE, filters.TOO_MANY_PODS, filters.INTER_POD_EXISTING),
     *(CardReason.CardNotHealth, CardReason.CardUnhealthy, CardReason.CardCordoned),
@@ -82,7 +72,7 @@ OF_CLAIMS: Final = (
     *(filters.CLAIM_IN_USE, filters.VOLUME_ELSEWHERE, filters.NO_VOLUME),
     *(filters.NO_STORAGE, filters.VOLUME_GONE, filters.WRONG_ZONE),
 )
-"""What nodes reject a pod for because of the claims of its volumes."""
+"""The reasons of nodes that reject a pod because of its volume claims."""
 _OF_OTHER_CARDS: Final = (
     *(CardReason.CardTypeMismatch, CardReason.CardUuidMismatch),
     *(CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered),
@@ -96,18 +86,24 @@ _ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     filters.NODE_NAME: do("correct the name of the node (spec.nodeName)"),
     filters.TAINT: TAINTS,
     filters.AFFINITY: do("ask for other nodes (spec.nodeSelector, spec.affinity)", _LABELS),
-    filters.NOT_NAMED: do("ask for other nodes (spec.affinity.nodeAffinity)", "whoever runs them can say their names"),
+    filters.NOT_NAMED: do(
+        "ask for other nodes (spec.affinity.nodeAffinity)", "an administrator of the nodes can say their names"
+    ),
     filters.AFFINITY_CONFLICT: do("correct its node affinity (spec.affinity.nodeAffinity): it names no node"),
     filters.PORTS: do("use another host port, or wait until the pods that have it end"),
-    filters.NOT_MANAGED: do("have more nodes managed", "whoever runs the scheduler says which are (managed_nodes)"),
-    filters.INTER_POD_AFFINITY: do("start the pods first that it is to be near (spec.affinity.podAffinity)"),
+    filters.NOT_MANAGED: do(
+        "have more nodes managed", "an administrator of the scheduler can say which are (setting managed_nodes)"
+    ),
+    filters.INTER_POD_AFFINITY: do("first start the pods that it must be near (spec.affinity.podAffinity)"),
     filters.INTER_POD_ANTI_AFFINITY: do("wait until the pods end that it keeps away from, or ask for a node more"),
     filters.SPREAD: do(
         "wait until the pods that it is to be spread with are spread more evenly (spec.topologySpreadConstraints)"
     ),
     filters.SPREAD_LABEL: do("spread it over another label (spec.topologySpreadConstraints)", _LABELS),
-    filters.FEATURES: do("have the kubelets upgraded by whoever runs the nodes: the pod needs what theirs cannot do"),
-    filters.DISK_IN_USE: do(f"{_VOLUMES}: another pod uses a disk of it in a way that lets nobody share it"),
+    filters.FEATURES: do(
+        "have an administrator of the nodes upgrade the kubelets: the pod needs a feature that they lack"
+    ),
+    filters.DISK_IN_USE: do(f"{_VOLUMES}: another pod uses one of its disks exclusively"),
     filters.UNBOUND_IMMEDIATE: do("wait until the claims of the pod are bound, or see their events"),
     CardReason.CardLabelMismatch: do("ask for devices with other labels (device-allocate-hint)"),
     CardReason.ResourceQuotaNotFit: UNSEEN_QUOTA,
@@ -120,7 +116,7 @@ _ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     ),
 }
 ADVICE_BY_REASON: Final = {**_OF_CLOSED_NODES, **{reason.text: advice for reason, advice in _ADVICE.items()}}
-"""What is said of each reason of nodes and cards, where nothing else is."""
+"""The advice for each reason of nodes and cards, if there is no other advice."""
 _INSUFFICIENT: Final = filters.insufficient("").text
 _TRIED: Final = re.compile(r"\b\d+/\d+ nodes are available: (?P<why>.*)", re.DOTALL)
 _TO_DO: Final = re.compile(
@@ -132,24 +128,24 @@ _NO_NODES: Final = "no nodes available"
 
 
 def closed_nodes(message: str) -> Iterator[Advice]:
-    """Yield why nodes that would fit are closed, by the condition of a pod: only waiting helps there."""
+    """Yield advice about suitable nodes that are closed, according to the pod's condition; only waiting helps."""
     counts = NodeRejections.from_condition(message).counts
     yield from dict.fromkeys(advice for cause, advice in _OF_CLOSED_NODES.items() if cause in counts)
 
 
 def managed_nodes(message: str) -> Iterator[Advice]:
-    """Yield that more nodes may be managed, by the condition of a pod: those that are not may be as it asks."""
+    """Yield the advice to manage more nodes, if the pod's condition counts unmanaged ones, which may be suitable."""
     if filters.NOT_MANAGED.text in NodeRejections.from_condition(message).counts:
         yield ADVICE_BY_REASON[filters.NOT_MANAGED.text]
 
 
 def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[Advice]:
-    """Yield who can act, or that waiting is all, by the condition of a pod of which nothing else is advised.
+    """Yield who can act, or that the pod has to wait, for a pod's condition without other advice.
 
     Parameters
     ----------
     alone
-        Whether nothing else than its condition says is known to keep it waiting.
+        Whether nothing besides the reasons in its condition is known to keep the pod waiting.
     """
     counts = NodeRejections.from_condition(message).counts
     if counts and all(ADVICE_BY_REASON.get(reason) == _NODES for reason in counts):
@@ -162,18 +158,18 @@ def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[A
         yield from map(do, topology_from_condition(message))
         yield _of_refusal(said["why"].strip().removesuffix("."))
     elif _NO_NODES in message:
-        yield do("have nodes added", "whoever runs the cluster can say why the scheduler knows none")
+        yield do("have nodes added", "an administrator of the cluster can say why the scheduler knows none")
 
 
 def _awaited(reason: str) -> str:
-    """Return why other pods have to end, or a node be added; empty where that is not what helps."""
+    """Return why other pods have to end, or a node has to be added; empty if that does not help."""
     if reason.startswith(_INSUFFICIENT):
         return f"nodes have too little {reason.removeprefix(_INSUFFICIENT)} left, or none"
     return next((why for each, why in _AWAITED.items() if each.text == reason), "")
 
 
 def _of_refusal(why: str) -> Advice:
-    """Return what is to be done about what a pod is refused for whatever the nodes are, which mostly says it itself."""
+    """Return advice about a refusal that does not depend on nodes, usually taken from its own text."""
     if why in ADVICE_BY_REASON:
         return ADVICE_BY_REASON[why]
     if text := _of_policies(why):
@@ -184,19 +180,19 @@ def _of_refusal(why: str) -> Advice:
         return do(f"have a policy changed that the dialect of the pod's cards does not follow: {why}")
     if found := _TO_DO.fullmatch(why):
         return do(f"{found['do']}: {found['why']}")
-    return do(f"correct what the pod is refused for: {why}")
+    return do(f"correct the reason for the refusal: {why}")
 
 
 def _of_policies(why: str) -> str:
-    """Return what is to be done where it is not known which policy is in force; empty for other refusals."""
+    """Return advice about a refusal because of an undetermined policy; empty for other refusals."""
     refusal = PolicyRefusal.from_text(why)
     if refusal is None:
         return ""
     policy = refusal.policy
-    match refusal.kind:
-        case PolicyRefusalKind.NAMESPACE_UNKNOWN:
-            return f"wait until the scheduler has read the namespace: its labels, which {policy} asks, are not known"
-        case PolicyRefusalKind.INTERNAL_ERROR:
+    match refusal.type:
+        case PolicyRefusalType.NAMESPACE_UNKNOWN:
+            return f"wait until the scheduler has read the namespace: its labels, which {policy} reads, are not known"
+        case PolicyRefusalType.INTERNAL_ERROR:
             return f"{say(UNKNOWN)}: {refusal.why}"
         case _:
-            return f"have {policy} corrected by whoever may write it: {refusal.why}"
+            return f"have {policy} corrected by a user who may write it: {refusal.why}"

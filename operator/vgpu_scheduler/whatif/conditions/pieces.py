@@ -1,34 +1,43 @@
-"""What is known of the pieces that cards are given out in, to somebody who sees no card."""
+"""Cards that are given out in pieces, as far as they are known without seeing any card."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
+from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["is_more_than_a_piece", "smallest_pieces_of", "takes_pieces_alone"]
-
 _MODE: Final = "/vgpu-mode"
 _PIECES: Final = "mig"
+LEAST_COMPUTE: Final = WHOLE // 7
+"""The least compute of a piece in percent of its card, which has seven slices at most."""
 
 
 def takes_pieces_alone(asked: PodRequest) -> bool:
-    """Tell whether a pod takes cards alone that are given out in pieces."""
-    annotations = (asked.written.get("metadata") or {}).get("annotations") or {}
-    modes = [str(text).strip() for name, text in annotations.items() if name.endswith(_MODE)]
+    """Tell whether a pod accepts only cards that are given out in pieces."""
+    modes = _modes(asked)
     return (
         bool(modes) and all(mode == _PIECES for mode in modes) and bool(smallest_pieces_of(asked.world, asked.claims))
     )
 
 
-def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
-    """Tell whether a container asks for more memory of a card than the smallest piece has: less may be a smaller one.
+def may_take_pieces(asked: PodRequest) -> bool:
+    """Tell whether a pod leaves open if it accepts cards that are given out in pieces."""
+    return not _modes(asked)
 
-    True where the sizes of pieces are not known.
+
+def _modes(asked: PodRequest) -> list[str]:
+    annotations = (asked.written.get("metadata") or {}).get("annotations") or {}
+    return [str(text).strip() for name, text in annotations.items() if name.endswith(_MODE)]
+
+
+def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
+    """Tell whether a container asks for more memory than the smallest piece has, so that less may be a smaller piece.
+
+    Return True if the sizes of pieces are unknown.
     """
     for each in claims_of(amount.container, asked.claims):
         for dialect in asked.owners:
@@ -38,8 +47,13 @@ def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
     return True
 
 
+def number_of_cards(claims: PodClaims) -> int:
+    """Return how many cards, or pieces of cards, are claimed."""
+    return sum(claim.count for container in claims for claim in container.claims)
+
+
 def smallest_pieces_of(world: World, claims: PodClaims) -> PodClaims:
-    """Return claims with the smallest piece of each card that there is; none where the sizes are not known."""
+    """Return claims with the memory of the smallest possible pieces; empty if their sizes are unknown."""
     found = tuple(_smallest_of(world, each) for each in claims)
     return () if any(each is None for each in found) else tuple(each for each in found if each is not None)
 

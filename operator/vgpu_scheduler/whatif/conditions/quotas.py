@@ -1,4 +1,4 @@
-"""What is to be done about the quotas that keep a pod waiting, by how its namespace stands."""
+"""Advice about the quotas that keep a pod waiting, derived from the quota status of its namespace."""
 
 from __future__ import annotations
 
@@ -9,33 +9,37 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import PodClaims, counted
+from vgpu_scheduler.model import WHOLE, PodClaims, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
-from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
+from vgpu_scheduler.whatif.conditions.pieces import (
+    LEAST_COMPUTE,
+    may_take_pieces,
+    number_of_cards,
+    smallest_pieces_of,
+    takes_pieces_alone,
+)
 from vgpu_scheduler.whatif.objects.amounts import Amount
-
-__all__ = ["UNKNOWN_QUOTA_STATUS", "QuotaStatus", "QuotasOfPod"]
 
 
 class QuotaStatus(NamedTuple):
-    """How the namespace of a pod stands, where its quotas would keep the pod waiting.
+    """The quota status of a pod's namespace, if its quotas keep the pod waiting.
 
     Attributes
     ----------
     reports
-        None where that is not known.
+        The quotas in the way; None if unknown.
     other_members
-        The others that the pod is placed at once with, if there are any: they count with it.
+        The group members placed at once with the pod, which need quota, too; None without any.
     earlier
-        The pods of the namespace that are served before it, as far as they are known: of what a quota is raised to
-        they take theirs first.
+        The known pods of the namespace that are ahead of it in the queue: they take their part of a raised quota
+        first.
     limits
-        How it stands with all its quotas that are known, whether they keep the pod waiting as it is or not: what the
-        pod asks instead has to keep them, too.
+        All known quotas of the namespace, including those that the pod keeps now: smaller requests have to keep them,
+        too.
     """
 
     reports: Sequence[QuotaReport] | None = None
@@ -48,52 +52,37 @@ UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
 
 
 class QuotasOfPod:
-    """What is to be done about the quotas that keep a pod waiting, beside anything else.
+    """Advice about the quotas that keep a pod waiting, to be combined with other advice.
 
-    What a pod does not name counts as it does for a quota: memory as the whole of its cards, compute as nothing.
+    For a quota, unspecified memory counts as that of the whole cards, and unspecified compute as nothing.
 
     Parameters
     ----------
     asked
-        What the pod asks for.
+        The requests of the pod.
     status
-        How its namespace stands.
+        The quota status of its namespace.
     given
-        Whether the pod is given what it does not name, by a policy that may not be read: nothing else can keep it.
+        Whether a policy that the reader cannot see must set the unspecified amounts, as nothing else explains the wait.
     """
 
     def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
-        quotas, other_members = asked.world.engine.quota_limits, status.other_members
-        with_it = other_members.asked if other_members is not None else {}
-        depends = other_members.depends if other_members is not None else frozenset[str]()
-        in_pieces = takes_pieces_alone(asked)
-
-        def statuses_of(reports: Iterable[QuotaReport]) -> Iterator[_ResourceStatus]:
-            for each in reports:
-                counts, others = quotas.asked(each.resource, asked.claims), with_it.get(each.resource, 0)
-                more = quotas.depends_on_card(each.resource, asked.claims) or each.resource in depends
-                hidden = not counts and not more and CLUSTER_KIND in asked.world.unread
-                is_compute = _is_compute(asked, each.resource)
-                more |= (given and not counts) or (in_pieces and not is_compute)
-                if others or quotas.concerns(each.resource, asked.claims):
-                    yield _ResourceStatus(each, counts, others, more, may_be_given=hidden and is_compute)
-
-        self.reports = tuple(status.reports or ())
-        statuses = list(statuses_of(self.reports))
-        over = [each for each in statuses if each.remaining < each.asked]
-        unsure = [each for each in statuses if each.depends and each not in over]
-        exceeded = [*over, *(replace(each, unsure=bool(over)) for each in unsure)]
-        statuses = [next((other for other in exceeded if other.report is each.report), each) for each in statuses]
         self._asked, self._status, self._given = asked, status, given
+        self.reports = tuple(status.reports or ())
+        statuses = list(_statuses_of(asked, self.reports, status.other_members, given=given))
+        limits = list(_statuses_of(asked, status.limits, status.other_members, given=given))
+        is_certain = any(each.is_exceeded for each in statuses)
+        self._statuses = [replace(each, unsure=is_certain and each.may_be_exceeded) for each in statuses]
+        self._exceeded = [each for each in self._statuses if each.is_exceeded]
+        self._exceeded += [each for each in self._statuses if each.may_be_exceeded]
+        resources = {each.report.resource for each in self._exceeded}
         if given:
-            unsaid = {each.report.resource for each in exceeded}
-            asked.amounts = [_is_given(each, unsaid) for each in asked.amounts]
-        less = all(each.remaining > 0 for each in exceeded) and not in_pieces
-        self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
-        self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(other_members, exceeded))
-        self._statuses, self._exceeded = statuses, exceeded
-        met, limits = {each.report.resource for each in exceeded}, statuses_of(status.limits)
-        self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in met]
+            asked.amounts = [_is_given(each, resources) for each in asked.amounts]
+        leave_something = all(each.remaining > 0 for each in self._exceeded) and not takes_pieces_alone(asked)
+        self._needs = [_need_of_quota(asked, each) for each in self._exceeded] if leave_something else []
+        by_asking_less = tuple(met_together(asked, self._needs))
+        self._less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
+        self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
     def _raised(self) -> Advice:
@@ -101,71 +90,91 @@ class QuotasOfPod:
 
     @property
     def alone(self) -> tuple[Advice, ...]:
-        """The largest amounts that the quotas leave, together, and what the quotas would have to be."""
+        """The largest amounts that the quotas leave together, and to what the quotas would have to be raised."""
         return (*self._less, *([self._raised] if self._raised else ()))
 
     @property
     def less(self) -> tuple[Advice, ...]:
-        """The largest amounts that the quotas leave, together."""
+        """The largest amounts that the quotas leave together."""
         return self._less
 
     @property
     def raised_for_pieces(self) -> str:
-        """What quotas would have to be, though what the pod asks is within them; empty where none counts that."""
-        counting = [replace(each, depends=True) for each in self._statuses if each.asked]
+        """The advice to raise quotas that whole pieces may exceed, though the requests do not; empty if none apply."""
+        counting = [replace(each, depends=True) for each in self._statuses if each.asked or self._by_the_piece(each)]
         quotas = self._asked.world.engine.quota_limits
         raised = " and ".join(_raised(quotas, each, 0, ()) for each in counting)
         return f"have {raised}, or end pods of the namespace" if raised else ""
 
+    @property
+    def of_pieces_unseen(self) -> bool:
+        """Whether the requests keep the quotas, and cards that are given out in pieces, which count whole, may not."""
+        asked = self._asked
+        return self._given and may_take_pieces(asked) and bool(smallest_pieces_of(asked.world, asked.claims))
+
+    @property
+    def leave_pieces(self) -> bool:
+        """Whether the quotas may have room for the smallest pieces of cards."""
+        least = number_of_cards(self._asked.claims) * LEAST_COMPUTE
+        compute = (each for each in self._statuses if self._by_the_piece(each))
+        return self.leave(smallest_pieces_of(self._asked.world, self._asked.claims)) and all(
+            each.remaining >= least for each in compute
+        )
+
+    def _by_the_piece(self, status: _ResourceStatus) -> bool:
+        """Tell whether a quota of compute has no room for whole cards: a piece may count for more than it leaves."""
+        most = number_of_cards(self._asked.claims) * WHOLE
+        return _is_compute(self._asked, status.report.resource) and status.remaining < most
+
     def if_written(self, written: Object) -> QuotasOfPod:
-        """Return what is to be done about them for a pod that is written otherwise."""
+        """Return the advice for another version of the pod."""
         asked = PodRequest(self._asked.world, written, corrections=self._asked.corrections)
         return QuotasOfPod(asked, self._status, given=self._given)
 
     def if_given(self) -> QuotasOfPod:
-        """Return what is to be done about them if the pod is given what it does not name."""
+        """Return the advice if a policy sets the pod's unspecified amounts."""
         return QuotasOfPod(self._asked, self._status, given=True)
 
     def leave(self, claims: PodClaims) -> bool:
-        """Tell whether they leave as much as some claims count for; so does what of claims is not known."""
+        """Tell whether the quotas leave at least what is known to be needed for some claims."""
         quotas = self._asked.world.engine.quota_limits
         return not claims or all(
             quotas.asked(each.report.resource, claims) <= each.remaining for each in self._statuses
         )
 
     def kept_by(self, claims: PodClaims) -> bool:
-        """Tell whether they would not keep a pod with some claims waiting."""
+        """Tell whether the quotas would let in a pod with some claims."""
         return not self._exceeded or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
 
     def beside(self, ways: Iterable[Advice]) -> Iterator[Advice]:
-        """Yield what is about no amounts, each with what has to be done about the quotas as well."""
+        """Yield advice that changes no amounts, each combined with advice about the quotas."""
         for way in ways:
             yield from ((*way, *more) for more in ((*self._less[:1], self._raised) if self._raised else ((),)))
 
     def raised_beside(self, ways: Iterable[Advice]) -> Iterator[Advice]:
-        """Yield what is about amounts, or limits, each with what the quotas would have to be."""
+        """Yield advice about amounts or limits, each combined with the quotas to raise."""
         yield from ((*way, *self._raised) for way in ways)
 
     def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
-        """Yield how other needs are met and the quotas kept as well, by less or, where nothing is left, by more."""
+        """Yield ways to meet conditions and quotas: by smaller amounts or, if quotas leave nothing, by raising them."""
         ways = met_together(self._asked, [*needs, *self._needs, *self._kept])
         yield from ways if self._needs else self.raised_beside(ways)
 
 
 @dataclass(frozen=True, slots=True)
 class _ResourceStatus:
-    """How a namespace stands with one resource that a pod counts for.
+    """The quota status of one resource that a pod needs.
 
     Attributes
     ----------
     asked, others
-        What the pod counts for, and those that it is placed at once with.
+        What the pod adds to the quota, and what the members placed at once with it add.
     depends
-        Whether that may be more, as the cards have it.
+        Whether it may add more, depending on the card.
     unsure
-        Whether it is not known to keep the pod waiting: another one does.
+        Whether this quota may not be in the way, since another one certainly is.
     may_be_given
-        Whether that may be more, as policies have it that may not be read.
+        Whether the pod may add more because of policies that the reader cannot see.
     """
 
     report: QuotaReport
@@ -176,18 +185,52 @@ class _ResourceStatus:
     may_be_given: bool = False
 
     @property
+    def is_exceeded(self) -> bool:
+        """Whether the pod certainly exceeds the quota."""
+        return self.remaining < self.asked
+
+    @property
+    def may_be_exceeded(self) -> bool:
+        """Whether the pod exceeds the quota on some cards, as far as is known."""
+        return self.depends and not self.is_exceeded
+
+    @property
     def remaining(self) -> int:
-        """What the pod may ask for."""
+        """What the quota leaves to the pod."""
         return self.report.limit - self.report.used - self.others
 
     @property
     def wanted(self) -> int:
-        """What the limit would have to be, with nobody before the pod."""
+        """The limit that would suffice without pods ahead in the queue."""
         return self.report.used + self.asked + self.others
 
 
+def _statuses_of(
+    asked: PodRequest, reports: Iterable[QuotaReport], other_members: OtherMembers | None, *, given: bool
+) -> Iterator[_ResourceStatus]:
+    """Yield the status of each quota that the pod, or the members placed at once with it, add to.
+
+    Parameters
+    ----------
+    given
+        Whether a policy sets the amounts that the pod does not specify.
+    """
+    quotas, in_pieces = asked.world.engine.quota_limits, takes_pieces_alone(asked)
+    for report in reports:
+        resource = report.resource
+        others = other_members.asked.get(resource, 0) if other_members is not None else 0
+        if not others and not quotas.concerns(resource, asked.claims):
+            continue
+        counts, is_compute = quotas.asked(resource, asked.claims), _is_compute(asked, resource)
+        depends = quotas.depends_on_card(resource, asked.claims)
+        depends |= other_members is not None and resource in other_members.depends
+        may_be_given = is_compute and not counts and not depends and CLUSTER_KIND in asked.world.unread
+        depends |= (given and not counts) or (in_pieces and not is_compute)
+        yield _ResourceStatus(report, counts, others, depends, may_be_given=may_be_given)
+
+
 def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_ResourceStatus]) -> Iterator[Advice]:
-    """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
+    """Yield what all members placed at once may ask for together, since reducing one alone would not suffice."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if other_members is not None and remaining and min(remaining.values()) > 0:
         sums = " and ".join(
@@ -202,7 +245,7 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Reso
 def _all_raised(
     quotas: QuotaLimits, statuses: Sequence[_ResourceStatus], exceeded: Sequence[_ResourceStatus], earlier: EarlierPods
 ) -> Advice:
-    """Return to what quotas are to be raised so that a pod gets in after those before it; empty where none need be."""
+    """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be."""
     if not exceeded:
         return ()
     beside = {each.report.resource: each.asked + each.others for each in statuses}
@@ -227,16 +270,16 @@ def _all_raised(
 
 
 def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than: Container[str]) -> str:
-    """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known.
+    """Describe the limit to which a quota must be raised, or "more than" it if the pod may need more than is known.
 
-    All in the unit of the resource, as it is written in a quota.
+    Amounts are in the unit in which the quota is written.
 
     Parameters
     ----------
     taken
-        What those take that are served before the pod.
+        What the pods ahead in the queue take.
     more_than
-        The resources of which they may take more.
+        The resources of which these may take more.
     """
     report, wanted = status.report, status.wanted + taken
     limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
@@ -245,24 +288,26 @@ def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than:
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
         return f"limits.{report.resource} raised to {to} or more ({given})"
-    more = "more than " if status.depends or report.resource in more_than else ""
-    return f"limits.{report.resource} raised to {more}{to} (it is {limit})"
+    if not status.depends and report.resource not in more_than:
+        return f"limits.{report.resource} raised to {to} (it is {limit})"
+    by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
+    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit})"
 
 
 def _is_compute(asked: PodRequest, resource: str) -> bool:
-    """Tell whether a resource of a quota is the compute of cards."""
+    """Tell whether a quota's resource is the compute of cards."""
     named = [(each.inventory, each.allocation.quota_resources.get(resource)) for each in asked.owners]
     return any(of is not None and of.dimension == inventory.cores for inventory, of in named)
 
 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
-    """Return an amount of some resources that nobody says as one that is given; others as they are."""
+    """Mark an unspecified amount of some resources as set by a policy; return other amounts as they are."""
     is_given = amount.unsaid and any(part.resource in resources for part in amount.parts)
     return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
 
 
 def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
-    """Return the need to keep a quota that a pod keeps as it is, but need not as it would ask instead."""
+    """Return the condition to keep a quota that the pod keeps now, but might exceed with other requests."""
     quotas, report, need = asked.world.engine.quota_limits, status.report, _need_of_quota(asked, status)
 
     def fits(claims: PodClaims) -> bool:
@@ -279,7 +324,7 @@ def _need_of_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition
     dialect = next((each for each in asked.owners if resource in each.allocation.quota_resources), None)
 
     def concerns(amount: Amount) -> bool:
-        # What is not said, or in percent, counts for nothing that is known: to say it makes that more.
+        # Unspecified amounts and percentages count as 0 here, so that specifying them increases the count.
         then = quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1)))
         return 0 < then != now and (now > 0 or then <= remaining)
 
@@ -297,8 +342,14 @@ def _need_of_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition
 
     leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
     most, why = ((), f"if a card has more: {leaves}") if status.unsure else ((leaves,), "")
+
+    def of_pieces(claims: PodClaims) -> str:
+        smallest = smallest_pieces_of(asked.world, claims) if may_take_pieces(asked) else ()
+        counts = quotas.asked(resource, smallest)
+        return f"on cards that are split into pieces it counts as {counts} {unit} or more" * (counts > remaining)
+
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):
-        otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"
+        otherwise += ", in amounts: how much a percentage or a whole card is depends on the card"
     instead = amounts_instead_of_percent(asked, resource, remaining)
-    return ClaimCondition(fits, concerns, otherwise, most, why, is_of_it, instead)
+    return ClaimCondition(fits, concerns, otherwise, most, why, is_of_it, instead, of_pieces)

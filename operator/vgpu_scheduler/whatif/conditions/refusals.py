@@ -1,4 +1,4 @@
-"""What a pod may ask otherwise that is refused whatever the nodes are: what it asks for cannot be understood."""
+"""Proposals for pods that are refused on all nodes because their requests cannot be understood."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["corrected_requests"]
-
 _MOST: Final = 4
 _SOMEWHERE: Final = "a node"
 
 
 class _Refused(HypotheticalPod):
-    """A pod that would go somewhere, as far as is known without nodes, if it asked for cards and were not refused."""
+    """A pod that counts as placeable if it asks for cards and is not refused, since no nodes are known."""
 
     def amounts(self, written: Object | None = None) -> Iterator[Amount]:
-        """Yield its amounts, but not memory of which it says nothing: without cards nobody knows how much there is."""
+        """Yield its amounts except unspecified memory, whose size is unknown without cards."""
         for amount in super().amounts(written):
             if not (amount.unsaid and amount.steps == MIB):
                 yield amount
@@ -39,20 +37,20 @@ class _Refused(HypotheticalPod):
 
 
 def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[Advice]:
-    """Yield how a pod would ask for cards so that it is understood, where its condition says that it is not.
+    """Yield changes of a pod's card requests with which they are understood, if its condition says that they are not.
 
     Parameters
     ----------
     world
-        Knows the scheduler's settings and policies; nothing else need be in it.
+        A world with the scheduler's settings and policies; nodes are not needed.
     pod
-        One that the world has read.
+        A pod that the world has read.
     written
-        How it is written, or would be.
+        The pod as written, or a version of it.
     """
     refusal = refusal_of(world, written)
     refused = _Refused(world, pod).rewritten(written)
-    says_so = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits: beside quotas
+    says_so = bool(refusal) and refusal in message and not ExceededLimit.found_in(message)  # limits are handled apart
     if says_so and asks_for_cards(card_names(world.engine.dialects), pod) and not refused.node():
         found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
         yield from (remedy.actions for remedy in islice(found, _MOST))

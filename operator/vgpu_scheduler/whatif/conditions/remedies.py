@@ -1,30 +1,30 @@
-"""What would help a pod by what its condition and its event say, for those who may not see the nodes.
+"""Derive remedies for a pod from its condition and its event, for readers who may not see nodes.
 
-Nothing here is decided: a near miss is about one card, so what is said after a change may be the next thing that is
-missing. What has to be done together is one remedy.
+No decision is made here. A near miss concerns a single card, so after a change the pod may lack something else. Actions
+that are needed together form one remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import ExceededLimit, PodSums, QuotaReport, pod_sums, quotas_from_event
+from vgpu_scheduler.engine import QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
-from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import MIB, MUTEX, CardReason, ConditionReason, NearMiss, PodClaims, by_name
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, by_name
 from vgpu_scheduler.policy import OVERRIDES
-from vgpu_scheduler.predicates import MissingClaim, gated
+from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
 from vgpu_scheduler.whatif.advice.constraints import HOST_PORT
+from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected
-from vgpu_scheduler.whatif.advice.dropping import droppable_constraints
-from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
+from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
-from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
+from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for_less, do, parts_of, say
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -33,8 +33,8 @@ from vgpu_scheduler.whatif.conditions.cards import (
     smaller_card_requests,
 )
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
-from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
-from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, is_of, less_of_nodes
+from vgpu_scheduler.whatif.conditions.needs import PodRequest
+from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, less_of_nodes
 from vgpu_scheduler.whatif.conditions.others import (
     OF_CLAIMS,
     TAINTS,
@@ -44,15 +44,13 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
-from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece, smallest_pieces_of, takes_pieces_alone
+from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece, takes_pieces_alone
+from vgpu_scheduler.whatif.conditions.policy_limits import amounts_within_limits
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
-from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.world.world import World
-
-__all__ = ["ConditionRemedies", "OtherRemedies", "gate_remedies", "remedies_from_condition"]
 
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),
@@ -62,7 +60,7 @@ _KEEPS_FROM_NODES: Final = {
     "topologySpreadConstraints": (filters.SPREAD, filters.SPREAD_LABEL),
     HOST_PORT: (filters.PORTS,),
 }
-"""Fields of a pod's spec, with what nodes reject it for because of them."""
+"""Fields of a pod's spec, with the reasons for which nodes reject the pod because of them."""
 _KEEPS_FROM_CARDS: Final = {
     CardReason.CardTypeMismatch: (MODEL_WORD, MODE_WORD),
     CardReason.CardUuidMismatch: ("uuid",),
@@ -73,7 +71,7 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.ModeNotFit: (MODE_WORD,),
     CardReason.CardHeldByPeer: ("podgroup-policy",),
 }
-"""What cards reject a pod for because of its annotations, with what the names of these have in common."""
+"""Reasons for which cards reject a pod because of its annotations, with parts of the annotations' names."""
 _OF_CONSTRAINTS: Final = frozenset(
     [
         *(reason.text for reason in chain.from_iterable(_KEEPS_FROM_NODES.values())),
@@ -85,35 +83,26 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NodeInsufficientDevice,
     CardReason.NumaNotFit,
 )
-_OF_OTHER: Final = "see what keeps pod {} waiting: this one is placed together with it, or not at all"
-_OWN: Final = "exclusiveCardsPerPod"
-_MEMORY: Final = "memoryPerPod"
-_BY_THE_PIECE: Final = ": of a card that is given out in pieces a whole piece counts, which may be more than is asked"
-_SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
-    "devicesPerPod": lambda sums, _: sums.devices,
-    _OWN: lambda sums, _: sums.own,
-    "coresPerPod": lambda sums, _: sums.cores,
-    _MEMORY: lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
-}
-"""What limits of policies are about, that a pod may ask less of."""
+_OF_OTHER: Final = "find out what keeps pod {} waiting: this one is placed only together with it"
+_BY_THE_PIECE: Final = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionRemedies:
-    """What a pod that waits says.
+    """The remedies for a waiting pod, with what its condition and event say.
 
     Attributes
     ----------
     near_miss
-        The card that came closest; None where the event names none.
+        The nearest card; None if the event names none.
     quotas
-        How its namespace stands, where quotas keep it waiting.
+        The quota status of the namespace, if quotas keep the pod waiting.
     advice
-        What may help, each by itself.
+        Alternative remedies.
     other_members
-        The others that it is placed at once with, where quotas keep them waiting together.
+        The group members placed at once with the pod, if quotas keep them waiting together.
     quota_unseen
-        Whether quotas keep it waiting of which nothing more is told.
+        Whether quotas keep the pod waiting about which nothing more is known.
     """
 
     near_miss: NearMiss | None
@@ -124,19 +113,19 @@ class ConditionRemedies:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What may help, each by itself, in words."""
+        """Alternative remedies as text."""
         return tuple(map(say, self.advice))
 
 
 class OtherRemedies(NamedTuple):
-    """What may help a pod beside what follows from its condition.
+    """Remedies for a pod that do not follow from its condition.
 
     Attributes
     ----------
     before, after
-        What is said before that, and after it.
+        Remedies listed before and after those that follow from the condition.
     of_claims
-        What has to be done about the claims of its volumes, which is said last.
+        Remedies for volume claims, listed last.
     """
 
     before: Sequence[Advice] = ()
@@ -156,69 +145,148 @@ def remedies_from_condition(
     others: OtherRemedies = NO_OTHERS,
     reason: str = "",
 ) -> ConditionRemedies:
-    """Return what the condition and the event of a pod say, and what follows from that and from the pod.
+    """Return the remedies that follow from a pod, its condition and its event.
 
     Parameters
     ----------
     world
-        Knows the scheduler's settings; nothing need be in it.
+        A world with the scheduler's settings; it may be empty.
     pod
-        One that the world has read.
+        A pod that the world has read.
     message, event
-        The texts of the condition and of the event; empty where there is none.
+        The messages of the condition and the event; empty if there is none.
     quota_status
-        How the namespace stands now; its reports are None where the event tells.
+        The present quota status of the namespace; its reports are None if they come from the event.
     others
-        What else may help.
+        Further remedies.
     reason
-        That of the condition: it tells whether some node would fit the pod but for its quota.
+        The reason of the condition: it tells whether some node would fit the pod but for its quota.
     """
-    of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
-    other = other_member_in(message)
-    if other is not None:  # all that is said is said of that pod
+    message = without_preemption(message)
+    of_quota = CardReason.ResourceQuotaNotFit.text in message  # on a node without repelling taints
+    other_member = other_member_in(message)
+    if other_member is not None:  # the message describes that pod
         of_quota, message = of_quota and reason != ConditionReason.UNSCHEDULABLE, ""
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
-    near_miss = NearMiss.found_in(event) if other is None else None
-    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other is None)
-    before = others.before or ([do(_OF_OTHER.format(other[0]))] if other else [])
-    remedies = [
-        *quotas.beside(before),
-        *quotas.beside([meant.and_then()] if meant.changes else ()),
-        *quotas.beside(gate_remedies(pod)),
-        *quotas.beside(corrected_requests(world, pod, meant.written, message)),
-        *filter(None, map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message))),
-        *quotas.beside(map(do, labels_to_change(world, pod, message))),
-        *quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message)),
-        *quotas.beside((*others.after, *others.of_claims)),
-    ]
-    unseen = of_quota and quota_status.reports is None and not quotas.reports
-    if of_quota and reason == ConditionReason.UNSCHEDULABLE:
-        remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
-    elif unseen:
-        remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
-    elif of_quota:
-        of_pieces = tuple(_less_of_pieces(asked, quotas))
-        alone = (of_pieces or quotas.alone) if takes_pieces_alone(asked) else (quotas.alone or of_pieces)
-        remedies[:0] = map(meant.and_then, alone)
-    if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
-        remedies += quotas.beside([TAINTS])
-    if not others.of_claims:  # else each claim is told by itself
-        remedies += quotas.beside(_volumes(pod, message))
-    if remedies:
-        remedies += quotas.beside(chain(closed_nodes(message), () if of_quota else managed_nodes(message)))
-    else:
-        remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
-    if not remedies:  # nothing that is said of nodes keeps the pod waiting as well
+    near_miss = NearMiss.found_in(event) if other_member is None else None
+    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other_member is None)
+    condition = _Condition(
+        pod=pod,
+        message=message,
+        reason=reason,
+        of_quota=of_quota,
+        other_member=other_member[0] if other_member else "",
+        near_miss=near_miss,
+        meant=meant,
+        asked=asked,
+        quotas=quotas,
+        quota_unseen=of_quota and quota_status.reports is None and not quotas.reports,
+    )
+    about_the_pod = list(_about_the_pod(condition, others))  # first: it finds out what the pod is given by default
+    remedies = [*_about_quotas(condition), *about_the_pod]
+    _add_about_nodes(remedies, condition, others)
+    if not remedies:  # no reason of nodes keeps the pod waiting
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
     each_once: dict[tuple[str, ...], Advice] = {}
-    for way in remedies:
-        each_once.setdefault(parts_of(way), way)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), quota_status.other_members, unseen)
+    for remedy in map(each_amount_once, remedies):
+        each_once.setdefault(parts_of(remedy), remedy)
+    advice, other_members = tuple(each_once.values()), quota_status.other_members
+    return ConditionRemedies(near_miss, quotas.reports, advice, other_members, condition.quota_unseen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Condition:
+    """What a pod's condition and event say, and what the pod asks for.
+
+    Attributes
+    ----------
+    pod
+        The pod as written.
+    message, reason
+        The message and the reason of the condition; the message is empty if it describes another pod of the group.
+    of_quota
+        Whether quotas keep the pod waiting.
+    other_member
+        The pod of the group that the message describes; empty if it describes this one.
+    near_miss
+        The nearest card; None if the event names none.
+    meant, asked
+        The pod as it was probably meant, and its requests.
+    quotas
+        Advice about the quotas of its namespace.
+    quota_unseen
+        Whether quotas keep the pod waiting about which nothing more is known.
+    """
+
+    pod: Pod
+    message: str
+    reason: str
+    of_quota: bool
+    other_member: str
+    near_miss: NearMiss | None
+    meant: CorrectedPod
+    asked: PodRequest
+    quotas: QuotasOfPod
+    quota_unseen: bool
+
+
+def _about_quotas(condition: _Condition) -> Iterator[Advice]:
+    """Yield remedies for quotas that keep a pod waiting, without any other change."""
+    asked, quotas, and_then = condition.asked, condition.quotas, condition.meant.and_then
+    if not condition.of_quota:
+        return
+    if condition.reason == ConditionReason.UNSCHEDULABLE:
+        yield from map(and_then, _beyond_quota(asked, quotas))
+    elif condition.quota_unseen:
+        yield from map(and_then, _less_than_quota(asked))
+        yield UNSEEN_QUOTA
+    else:
+        of_pieces = tuple(_less_of_pieces(asked, quotas))
+        yield from map(
+            and_then, (of_pieces or quotas.alone) if takes_pieces_alone(asked) else quotas.alone or of_pieces
+        )
+        if quotas.of_pieces_unseen:  # less helps only if it is such a card
+            yield from map(and_then, of_pieces[-1:])
+
+
+def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Advice]:
+    """Yield changes of the pod and of objects that it names, each with what its quotas need beside it."""
+    pod, message, meant, quotas = condition.pod, condition.message, condition.meant, condition.quotas
+    world = condition.asked.world
+    before = others.before
+    if not before and condition.other_member and not (condition.of_quota and quotas.alone):
+        before = [do(_OF_OTHER.format(condition.other_member))]
+    yield from quotas.beside(before)
+    yield from map(meant.and_then, quotas.beside([()] if meant.changes else ()))
+    yield from quotas.beside(gate_remedies(pod))
+    yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
+    yield from filter(
+        None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, message))
+    )
+    yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
+    yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
+    yield from quotas.beside((*others.after, *others.of_claims))
+
+
+def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: OtherRemedies) -> None:
+    """Add remedies for what nodes and volumes say of the pod; those that seldom help only if there are no others."""
+    message, quotas = condition.message, condition.quotas
+    closed = list(closed_nodes(message))
+    if not remedies:
+        remedies += quotas.beside(closed)  # without them, nothing of the pod is known to help
+    if filters.TAINT.text in message and not condition.of_quota and (not remedies or _is_about_taints(message)):
+        remedies += quotas.beside([TAINTS])
+    if not others.of_claims:  # otherwise each claim has its own remedy
+        remedies += quotas.beside(_volumes(condition.pod, message))
+    if remedies:
+        remedies += quotas.beside(chain(closed, () if condition.of_quota else managed_nodes(message)))
+    else:
+        remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
 
 
 def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
-    """Return what is to be done about the quotas of a pod, which its condition says keep it waiting or not."""
+    """Return the quota advice for a pod, whose condition tells whether quotas keep it waiting."""
     known = quotas_from_event(event) if quota_status.reports is None else quota_status.reports
     quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
@@ -227,7 +295,7 @@ def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept
 def _asked_otherwise(
     asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str
 ) -> Iterator[Advice]:
-    """Yield how the pod would be written so that what it is rejected for does not keep it away."""
+    """Yield changes of the pod's requests that avoid the reasons in its condition."""
     if near_miss:
         yield from smaller_card_requests(asked, near_miss, quotas, message)
     if any(reason.text in message for reason in _TOO_FEW_CARDS):
@@ -238,40 +306,40 @@ def _asked_otherwise(
         yield from compute_for_all(asked, quotas)
     if CardReason.CardNotFoundCustomFilterRule.text in message:
         yield from cards_in_one_container(asked, quotas)
-    yield from _within_limits(asked, message, quotas)
+    yield from amounts_within_limits(asked, message, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
     yield from quotas.beside(_drop_constraints(asked, message))
 
 
 def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less.
+    """Yield remedies for a pod that no node would fit even with a larger quota: it has to ask for less.
 
-    Where the quotas leave nothing, they have to be larger as well.
+    If the quotas leave nothing, they have to be raised as well.
     """
     if quotas.less or not quotas.reports:
         yield from quotas.less or _less_than_quota(asked)
     else:
-        yield from tuple(quotas.raised_beside(_less_than_said(asked))) or quotas.alone
+        yield from tuple(quotas.raised_beside(_less_than_specified(asked))) or quotas.alone
 
 
-def _less_than_said(asked: PodRequest) -> Iterator[Advice]:
-    """Yield how less is asked of cards, of what the pod says."""
+def _less_than_specified(asked: PodRequest) -> Iterator[Advice]:
+    """Yield proposals to ask for less of each specified card resource."""
     known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
     for amount in asked.amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in known and part.written:
-                yield do(amount.less_of(part))
+                yield (ask_for_less(amount, part),)
 
 
 def _less_than_quota(
     asked: PodRequest, *, of_unsaid: bool = True, of_pieces: bool = False, why: str = ""
 ) -> Iterator[Advice]:
-    """Yield how less is asked of what may have a quota, and why; how much that leaves is not known.
+    """Yield proposals to ask for less of resources that may have a quota, whose limits are unknown.
 
     Parameters
     ----------
     of_pieces
-        A whole piece counts: less than the smallest one has is no less.
+        Whole pieces count, so amounts of at most the smallest piece are not reduced.
     """
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
@@ -279,123 +347,58 @@ def _less_than_quota(
     for amount in amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
-                yield do(f"{amount.less_of(part)}{why}")
+                yield (ask_for_less(amount, part, why),)
 
 
 def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield what may help where quotas have room for what is asked: of cards in pieces more counts than that."""
+    """Yield remedies if quotas have room for the requests, but a whole piece of a card counts for more."""
     if raised := quotas.raised_for_pieces:
-        if quotas.leave(smallest_pieces_of(asked.world, asked.claims)):
+        if quotas.leave_pieces:
             yield from _less_than_quota(asked, of_unsaid=False, of_pieces=True, why=_BY_THE_PIECE)
         yield do(f"{raised}{_BY_THE_PIECE}")
 
 
 def gate_remedies(pod: Pod) -> Iterator[Advice]:
-    """Yield what has to be done about the scheduling gates of a pod."""
+    """Yield what to do about the scheduling gates of a pod."""
     if gated(pod):
         which = by_name("gate", pod.spec.scheduling_gates)
-        yield do(f"wait until the scheduling {which} (spec.schedulingGates) is removed", "whoever set it removes it")
+        yield do(
+            f"wait until the scheduling {which} (spec.schedulingGates) is removed",
+            "the controller or user that set it removes it",
+        )
 
 
 def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
-    """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
+    """Yield what to check if the volumes of a pod keep it from nodes."""
     names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
     which = by_name("PersistentVolumeClaim", names)
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
         yield do(f"wait until {which} {are} bound, or see {their} events")
     elif names and any(reason.text in message for reason in (*OF_CLAIMS, filters.TOO_MANY_VOLUMES)):
-        yield do(f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts")
+        yield do(f"check where {which} can be used, and by which pods: nodes reject the pod because of it")
 
 
 def _is_about_taints(message: str) -> bool:
-    """Tell whether other nodes are not all rejected for one same reason, which no toleration would mend.
+    """Tell whether tolerating taints may help, which it does not if all other nodes reject the pod for one reason.
 
-    Where that is what the pod asks of nodes or cards, those with taints may be the ones that are as it asks.
+    If that reason is a constraint of the pod on nodes or cards, the tainted nodes may be the ones that satisfy it.
     """
     rejections = NodeRejections.from_condition(message)
     return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(_OF_CONSTRAINTS)
-
-
-# Limits --------------------------------------------------------------------------------------------------------------
-
-
-def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
-
-    What a pod does not name counts as the whole of its cards for a limit.
-    """
-    exceeded = ExceededLimit.found_in(message)
-    needs = [_need_of_limit(asked, field, to_int(most), _within(field, of, most)) for field, of, most in exceeded]
-    if exceeded:
-        yield from quotas.met_with(needs)
-        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
-        yield from quotas.raised_beside([do(f"have {raised}")])
-
-
-def _within(field: str, source: str, most: str) -> str:
-    """Say that a limit is to be kept, where no amount tells how."""
-    if field == _OWN:
-        return (
-            f"ask for no more cards for itself than limits.{field} of {source} allows ({most}): a card is shared where"
-            " less than all of its compute and of its memory is asked, and not only idle cards are"
-        )
-    return f"ask for no more than limits.{field} of {source} allows ({most})"
-
-
-def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
-    sums_of = _SUMS.get(field)
-    claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
-    idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
-
-    def sums(claims: PodClaims) -> PodSums:
-        return most_at_once(pod_sums(claims, asked.dialects[claims[0].dialect], idle=idle))
-
-    def fits(claims: PodClaims) -> bool:
-        if sums_of is None or not claims or not asked.claims:
-            return False
-        less = sums(claims)
-        if field == _OWN and only_shares_more(sums(asked.claims), less):
-            return False  # it would have as many cards: that gets around the limit
-        if field == _MEMORY and less.percent:
-            return False  # what a container does not name, or asks in percent, counts as the card has it be
-        return sums_of(less, asked.dialects[claims[0].dialect]) <= most
-
-    def concerns(amount: Amount) -> bool:
-        return sums_of is not None and not (field == _OWN and amount.unsaid)
-
-    def is_of_limit(amount: Amount) -> bool:
-        inventories = [(dialect, dialect.inventory) for dialect in asked.owners]
-        of = {"coresPerPod": [(d, about.cores) for d, about in inventories]}
-        of[_MEMORY] = [(d, about.memory) for d, about in inventories]
-        return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
-
-    instead = _instead_of_percent(asked, most // MIB) if field == _MEMORY else ()
-    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
-
-
-def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
-    """Return what those containers would ask in amounts that ask for a percentage of the memory of their cards."""
-    memories = [
-        name
-        for dialect in asked.owners
-        for name, about in dialect.inventory.device_resources.items()
-        if about.dimension == dialect.inventory.memory and not about.percent and name in dialect.claims.resources
-    ]
-    return [amount for name in memories for amount in amounts_instead_of_percent(asked, name, most)]
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
 def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
-    """Yield what the pod may leave out of what nodes and cards reject it for."""
+    """Yield the constraints that the pod may drop, of those for which nodes and cards reject it."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield do(constraint.text)
+                yield (drop(constraint),)
             continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
@@ -404,4 +407,4 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
             else any(reason.text in message for reason in fields)
         )
         if concerned:
-            yield do(constraint.text)
+            yield (drop(constraint),)

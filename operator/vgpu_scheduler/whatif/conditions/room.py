@@ -1,4 +1,4 @@
-"""How much room the nearest card has for the containers of a pod, by what its event tells and what the pod asks."""
+"""The room that the nearest card has for a pod's containers, computed from the pod's event and its requests."""
 
 from __future__ import annotations
 
@@ -7,36 +7,34 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerKind, PodClaims, Shortage
-
-__all__ = ["CardRoom", "amount_of"]
+from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerType, PodClaims, Shortage
 
 _BYTES: Final = "bytes"
 _NO_UNITS: Final[Mapping[str, int]] = {}
 
 
 class CardRoom:
-    """What the nearest card has free of a dimension, and the most that claims may take of it.
+    """The free amount of a dimension on the nearest card, and the most that claims may take of it.
 
-    What a percentage comes to depends on the size of the card, which is not told; it follows from what was found to be
-    asked how large the card is at most. So does what is given to those that ask for nothing, by a policy that may not
-    be seen.
+    The amount of a percentage depends on the size of the card, which the event does not tell. From the amounts that
+    the event reports as asked follows an upper bound of that size, and likewise of the compute that a hidden policy
+    gives to containers that ask for none.
 
     Parameters
     ----------
     claims
-        What the pod asks for.
+        The claims of the pod.
     dimension
-        The number of the dimension in its dialect.
+        The index of the dimension in its dialect.
     shortages
-        What was told of it: for one container, for all that run together, or both.
+        The reported shortages of it: for one container, for all that run together, or both.
 
     Attributes
     ----------
     given
-        What a container gets of compute that asks for none; 0 where that is nothing.
+        The compute that a container gets without asking for any; 0 for none.
     given_exactly
-        Whether it is as much, and not at most as much.
+        Whether that amount is exact; otherwise it is an upper bound.
     """
 
     def __init__(self, claims: PodClaims, dialect: Dialect, dimension: int, shortages: Sequence[Shortage]) -> None:
@@ -59,9 +57,9 @@ class CardRoom:
         return all(self._most_of(claim) <= self._free for claim in claims if claim.vendor in self._vendors)
 
     def has_room(self, claims: PodClaims) -> bool:
-        """Tell whether all containers have room that run at the same time, if all are on this card.
+        """Tell whether all containers that run at the same time have room together on this card.
 
-        One that asks for no compute has to find some left.
+        A container that asks for no compute needs some left.
         """
         running: dict[str, int] = {}
         for container in claims:
@@ -69,14 +67,14 @@ class CardRoom:
                 before, most = running.get(claim.vendor, 0), self._most_of(claim)
                 if before + max(most, self._least) > self._free:
                     return False
-                if container.kind is not ContainerKind.INIT:
+                if container.type is not ContainerType.INIT:
                     running[claim.vendor] = before + most
         return True
 
     def _of_card(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> PodClaims:
-        """Return the claims of the maker of the card: of the vendor whose claims ask what the near miss names.
+        """Return the claims for the card's vendor, found as the one whose claims match the reported amounts.
 
-        All where none of one maker alone does.
+        Return all claims if no single vendor's match.
         """
         at_once: dict[str, int] = {}
         asking: set[str] = set()
@@ -86,7 +84,7 @@ class CardRoom:
                 asking |= {claim.vendor} if amount and -(-amount // unit) == alone else set()
                 most = at_once.get(claim.vendor, 0) + amount
                 asking |= {claim.vendor} if amount and alone is None and -(-most // unit) == joint else set()
-                if container.kind is not ContainerKind.INIT:
+                if container.type is not ContainerType.INIT:
                     at_once[claim.vendor] = most
         self._vendors = asking or {claim.vendor for container in claims for claim in container.claims}
         return tuple(
@@ -95,7 +93,7 @@ class CardRoom:
         )
 
     def _amount(self, claim: Claim) -> int:
-        """Return what a claim asks, in percent where cards count compute in units of their own."""
+        """Return the amount of a claim, converted to percent if cards count compute in other units."""
         amount, units = amount_of(claim.amounts, self._dimension), self._units.get(claim.vendor, WHOLE)
         return amount if units == WHOLE else -(-amount * WHOLE // units)
 
@@ -104,18 +102,18 @@ class CardRoom:
         return self._amount(claim) or (percent * self._total // WHOLE if percent else self.given)
 
     def _largest(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> int:
-        """Return how large the card is at most, as far as claims in percent tell; 0 where there are none."""
-        known = [(each.kind, claim) for each in claims for claim in each.claims]
+        """Return an upper bound of the card's size, derived from claims in percent; 0 without such claims."""
+        known = [(each.type, claim) for each in claims for claim in each.claims]
         percents = [(kind, percent) for kind, claim in known if (percent := self._percent(claim))]
         if not percents:
             return 0
         hardest = max(percent for _, percent in percents)
-        one = (self._free if alone is None else (alone + 1) * unit - 1) + 1  # one claim takes less
+        one = (self._free if alone is None else (alone + 1) * unit - 1) + 1  # exclusive bound of one claim
         bounds = [(one * WHOLE - 1) // hardest]
-        running = [percent for kind, percent in percents if kind is not ContainerKind.INIT]
+        running = [percent for kind, percent in percents if kind is not ContainerType.INIT]
         if running:
-            rest = sum(self._amount(claim) for kind, claim in known if kind is not ContainerKind.INIT)
-            all_of_them = (joint + 1) * unit - rest + len(running)  # each is rounded down
+            rest = sum(self._amount(claim) for kind, claim in known if kind is not ContainerType.INIT)
+            all_of_them = (joint + 1) * unit - rest + len(running)  # upper bound, since each amount is rounded down
             bounds.append((max(all_of_them, 1) * WHOLE - 1) // sum(running))
         return min(bounds)
 
@@ -123,8 +121,8 @@ class CardRoom:
         return 0 if self._amount(claim) else amount_of(claim.percent, self._dimension)
 
     def _given(self, claims: PodClaims, alone: int | None, joint: int) -> tuple[int, bool]:
-        """Return what those get that ask for nothing, and whether it is known exactly: each gets the same."""
-        running = [claim for each in claims if each.kind is not ContainerKind.INIT for claim in each.claims]
+        """Return what each container gets that asks for nothing, and whether that amount is exact."""
+        running = [claim for each in claims if each.type is not ContainerType.INIT for claim in each.claims]
         if any(self._percent(claim) for claim in running):
             return 0, False
         amounts = [self._amount(claim) for claim in running if self._units.get(claim.vendor, WHOLE) == WHOLE]
@@ -137,5 +135,5 @@ class CardRoom:
 
 
 def amount_of(amounts: Amounts, dimension: int) -> int:
-    """Return how much is asked of a dimension; 0 where it is one that the amounts do not have."""
+    """Return the amount of a dimension; 0 if the amounts do not include it."""
     return amounts[dimension] if dimension < len(amounts) else 0

@@ -1,4 +1,4 @@
-"""What the objects of one namespace tell about a pod that waits, for those who may see no more."""
+"""What the objects of one namespace tell about a waiting pod, for readers who may see no others."""
 
 from __future__ import annotations
 
@@ -15,20 +15,11 @@ from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "counted_for_quotas",
-    "known_problems",
-    "left_to_cards",
-    "quotas_in_the_way",
-    "quotas_of",
-]
-
-
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
+    """Yield what to do about problems that keep a pod from being placed on any node."""
     yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
     yield from map(say, gate_remedies(pod))
     yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
@@ -37,16 +28,16 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
 def quotas_in_the_way(
     world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, other_members: OtherMembers | None = None
 ) -> tuple[QuotaReport, ...]:
-    """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
+    """Return the quota status of a pod's namespace, if its quotas keep the pod waiting on every node; else nothing.
 
     Parameters
     ----------
     world
-        The quotas and all pods of the namespace are in it.
+        A world with the quotas and all pods of the namespace.
     beside
-        What others hold by then that are not in it, by resource.
+        What pods outside the world will use by then, by resource.
     other_members
-        Those that it is placed at once with, if there are any.
+        The group members placed at once with the pod, if any.
     """
     engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
     claims = engine.algorithm.classes.claims(pod)
@@ -62,16 +53,16 @@ def quotas_in_the_way(
 
 
 def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
-    """Return how a namespace stands with its quotas; parameters as for :func:`quotas_in_the_way`."""
+    """Return the quota status of a namespace; parameters as for :func:`quotas_in_the_way`."""
     engine = world.engine
     reports = engine.quota_limits.reports(namespace, engine.state)
     return tuple(replace(report, used=report.used + beside.get(report.resource, 0)) for report in reports)
 
 
 def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
-    """Return how much of each resource with a quota a pod counts for wherever it goes; what is nothing is left out.
+    """Return what a pod adds to each quota on any node, by resource, without zeros.
 
-    How much memory a share of a card is, or a whole one, depends on the card: that is left out, too.
+    Memory that depends on the card (a percentage, or a whole card) is left out.
     """
     quotas, claims = world.engine.quota_limits, world.engine.algorithm.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
@@ -79,7 +70,7 @@ def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
 
 
 def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
-    """Return the resources with a quota of which a pod counts for as much as the card that it gets has it be."""
+    """Return the resources with a quota of which the pod's amount depends on the card."""
     quotas, claims = world.engine.quota_limits, world.engine.algorithm.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return tuple(name for name in resources if quotas.depends_on_card(name, claims))

@@ -1,8 +1,9 @@
-"""What somebody with rights in one namespace is told of the policies that keep a pod from nodes and cards."""
+"""Policies that keep a pod from nodes and cards, for readers with rights in one namespace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.engine import pod_sums
@@ -11,7 +12,7 @@ from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, polic
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
-from vgpu_scheduler.whatif.advice.remedy import Advice, do
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, ask_for_less, do
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.objects.amounts import is_claim
@@ -20,27 +21,26 @@ from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["policy_remedies"]
-
-
-_CHANGED: Final = "have it changed by whoever runs the cluster, or wait until cards are idle"
+_CHANGED: Final = "have an administrator of the cluster change it, or wait until cards are idle"
 
 
 def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[Advice]:
-    """Yield which fields of which policies may keep a pod from nodes and cards, where its condition says that some do.
+    """Yield the policy fields that may keep a pod from nodes and cards, if its condition says that policies do.
 
-    Where the cluster has policies that may not be read, they may do so as well as those that can.
+    Cluster policies that the reader cannot see are mentioned as a possible cause.
     """
     for reason, fields in (
-        (filters.POLICY_SELECTOR.text, _selectors(world, pod)),
+        (filters.POLICY_SELECTOR.text, map(Action, _selectors(world, pod))),
         (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, seen)),
     ):
         if reason not in message:
             continue
-        found = list(map(do, fields))
+        found: list[Advice] = [(action,) for action in fields]
         yield from found
         if not seen.cluster_policies:
-            yield do("have a cluster policy changed, which you may not read", "whoever runs the cluster can say which")
+            yield do(
+                "have a cluster policy changed, which you may not read", "an administrator of the cluster can say which"
+            )
         elif not found:
             yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
@@ -51,7 +51,7 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
 
 
 def _wants_idle_cards(world: World, pod: Pod) -> bool:
-    """Tell whether a pod asks itself for cards that nobody uses, or for all compute of one."""
+    """Tell whether the pod itself asks for idle cards, or for all compute of a card."""
     if MUTEX in policy_words(pod.annotations.get(OVERRIDES["devicePolicy"], "")):
         return True
     for dialect in world.engine.dialects.owners(pod):
@@ -63,11 +63,11 @@ def _wants_idle_cards(world: World, pod: Pod) -> bool:
 
 
 def _of_idle_cards(world: World, pod: Pod) -> Iterator[str]:
-    """Yield which policies give a pod cards alone that nobody uses."""
+    """Yield the policies that allow a pod only idle cards."""
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
         if devices.get("exclusive"):
-            yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards for itself only"
+            yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards of its own only"
         elif MUTEX in policy_words(str(devices.get("policy") or "")):
             yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
 
@@ -78,8 +78,8 @@ def _selectors(world: World, pod: Pod) -> Iterator[str]:
             yield f"have spec.nodeSelector of {title} changed: it allows nodes with {describe_selector(selector)} only"
 
 
-def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what rules deny cards of a pod, and how it would ask for memory that no limit denies it."""
+def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action]:
+    """Yield the changes of rules that deny cards to a pod, and memory requests that no limit would deny."""
     by_memory = list(_less_memory(world, pod, seen)) if leaves_memory_to_cards(world, pod) else []
     yield from by_memory
     models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
@@ -90,16 +90,17 @@ def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
             if field != "modes" and models and not _concerns(models, listed, denies=denies):
                 continue
             does = "denies" if denies else "allows no other cards than"
-            yield f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}"
+            yield Action(f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}")
         if devices.get("exclusive"):
-            yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
+            yield Action(f"have spec.devices.exclusive of {title} changed: it allows whole cards only")
     for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():
         if most := (policy["spec"].get("limits") or {}).get("memoryPerPod"):
-            yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
+            allows = f"it is {most}, and larger cards would give the pod more"
+            yield Action(f"have limits.memoryPerPod of {title} raised: {allows}")
 
 
 def _models_named(world: World, pod: Pod) -> list[str]:
-    """Return the parts of model names that a pod asks for."""
+    """Return the parts of model names that a pod's annotations name."""
     ends = f"/use-gpu{MODEL_WORD}"
     given = pod.annotations
     return [
@@ -112,16 +113,16 @@ def _models_named(world: World, pod: Pod) -> list[str]:
 
 
 def _concerns(models: Sequence[str], listed: Sequence[str], *, denies: bool) -> bool:
-    """Tell whether a rule about models keeps a pod from those that it asks for."""
+    """Tell whether a rule about models keeps a pod from the models that it names."""
     entries = [each.strip().lower() for each in listed]
     met = [any(entry in model or model in entry for entry in entries) for model in models]
     return any(met) if denies else not all(met)
 
 
-def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield how a pod asks for as much memory as a limit allows on any card, and for less of what depends on the card.
+def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action]:
+    """Yield requests of as much memory as a limit allows on any card, and of less where the amount depends on the card.
 
-    Nothing where no limit is known and none can be hidden.
+    Yield nothing if no limit is known and none can be hidden.
     """
     claimed = world.engine.algorithm.classes.claimed(pod)
     limit = None if claimed is None else claimed.policy.limits.memory
@@ -132,19 +133,19 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
     source = "a policy of the cluster, which you may not read, may limit" if limit is None else f"{limit.source} limits"
     why = f"{source} the memory of a pod, and denies larger cards"
     if limit is not None:
-        yield from (f"{text}: {why}" for text in _named_memory(asked, most))
+        yield from (replace(each, what=f"{each.what}: {why}") for each in _named_memory(asked, most))
     for amount in asked.amounts:
         (part, *others) = amount.parts
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
         if not others and any(about is not None and about.percent for about in known) and amount.steps > 1:
             if part.written and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners):
-                yield f"{amount.less_of(part)}: {why}"
+                yield ask_for_less(amount, part, f": {why}")
         elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
-            yield f"{amount.less_of(part)}: {why}"
+            yield ask_for_less(amount, part, f": {why}")
 
 
-def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
-    """Yield how one container names as much memory as a limit allows, whatever the card, where the others do."""
+def _named_memory(asked: PodRequest, most: int) -> Iterator[Action]:
+    """Yield ways in which one container specifies as much memory as a limit allows on any card, if the others do."""
 
     def fits(claims: PodClaims) -> bool:
         dialect = asked.dialects[claims[0].dialect] if claims else None
@@ -157,10 +158,10 @@ def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
         memory = dialect.inventory.memory
         for name, about in dialect.inventory.device_resources.items():
             absolute = about.dimension == memory and not about.percent
-            if absolute and (text := instead_of_percent(asked, name, most // MIB, fits)):
-                yield text
+            if absolute and (action := instead_of_percent(asked, name, most // MIB, fits)):
+                yield action
         for amount in asked.amounts:
             if amount.unsaid and is_of(asked, amount, dialect, memory):
                 found = asked.most(amount, fits)
                 if found is not None:
-                    yield amount.worded(found)
+                    yield ask_for(amount, found)

@@ -1,1 +1,1 @@
-"""Why a pod waits, or is where it is: the answer as a whole, and who would have to go for it."""
+"""Explain why a pod waits or is where it is, and which pods preemption would evict for it."""

@@ -1,19 +1,24 @@
-"""Why a pod waits, or is where it is: the decision, what each card says, and what would help."""
+"""Explain why a pod waits or is where it is: the decision, the verdicts of cards, and remedies."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vgpu_scheduler.engine import CardVerdict, GroupStatus, card_verdicts
+from vgpu_scheduler.engine import CardVerdict, GroupStatus
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Dimension, NodeVerdict, Outcome, counted
+from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
 from vgpu_scheduler.whatif.advice.remedies import remedies
-from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyKind, do
+from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyType, do
+from vgpu_scheduler.whatif.explanation.cards import (
+    card_rows,
+    held_cards,
+    nodes_with_cards,
+    verdict_as_json,
+    verdicts_of_cards,
+)
 from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
 from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
@@ -25,68 +30,61 @@ from vgpu_scheduler.whatif.explanation.preempting import (
     preempted_by,
     preemption_outlook,
 )
-from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
-from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS, describe_mismatch
-from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
-from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
-from vgpu_scheduler.whatif.world.tables import explain, few, indented, number, rank, readable
+from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placed, pods_before_and_after
+from vgpu_scheduler.whatif.world.simulation import PodResult, ask
+from vgpu_scheduler.whatif.world.tables import explain, indented, number, rank, readable
 from vgpu_scheduler.whatif.world.world import World
 
-_MOST_ALIKE: Final = 3
-"""Cards that say the same, above which there is one row for all of them."""
-_MOST_RANKED: Final = 1000
-"""Nodes of which it is found out how near they are."""
-_MOST_NODES: Final = 8
-"""Nodes whose cards are shown one by one."""
-_WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
-"""The names of annotations that name the cards which a pod wants."""
-_ALONE: Final = "it does not suffice alone"
+_ALONE: Final = "it is not enough alone"
 _DEPENDS: Final = {
-    RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
-    RemedyKind.COMPLETE_GROUP: "where the pod goes then depends on its group",
-    RemedyKind.CHANGE_SETTING: "where the pod goes then is not known: other pods are read otherwise, too",
+    RemedyType.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
+    RemedyType.COMPLETE_GROUP: "where the pod goes then depends on its group",
+    RemedyType.CHANGE_SETTING: "where the pod goes then is not known: other pods are also interpreted differently",
+    RemedyType.REPAIR_NODE: "whether it is enough is not known: the cards that the node then has are not known yet",
 }
+_MIXED: Final = "it may not be enough alone"
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is to be said about one pod.
+    """The explanation of one pod.
 
     Attributes
     ----------
     answer
-        What would become of it if it had been created a moment ago.
+        The decision about the pod as if it had just been created.
     cards
-        What the cards of nodes say that are not fit because of their cards, and those of the node that it goes to.
+        The card verdicts of nodes that are infeasible because of their cards, and of the node that is chosen.
     left_out
         Nodes whose cards are not shown.
     remedies
-        What would help, for a pod that fits nowhere.
+        Remedies, for a pod that fits nowhere.
     quotas
-        How its namespace stands, where quotas keep it waiting.
+        The quota status of the namespace, if quotas keep the pod waiting.
     held
-        The cards of a bound pod with what it has of each, a line each.
+        One line for each card that a bound pod holds, with the amounts.
     comparison
-        Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
+        Why the scheduler prefers a bound pod's node to another node, or does not; empty without another node.
     models
-        Which models of cards there are, where none is one that the pod takes.
+        The models of cards that exist, if the pod accepts none of them.
     causes
-        The selectors and rules behind the reasons of nodes and cards, a sentence each.
+        One sentence for each selector or rule behind the reasons of nodes and cards.
     kept
-        The room that is kept for other pods.
+        The room that is reserved for other pods.
     first
-        How many pods that wait are served before it, or after it and fit; empty where that makes no difference.
+        How many pending pods are ahead of it, or are behind it and fit; empty if that makes no difference.
     preemption_outlook
-        Who would have to go for it, or is going, or why nobody has to; None where that is no question.
+        The victims of its preemption, planned or under way, or why there are none; None if preemption does not apply.
     preempted_by
-        For whom a bound pod goes; None if it does not.
+        The pod that preempts a bound pod; None if none does.
     group
-        How far its group is; empty where one pod of it may run alone, or it belongs to none.
+        The status of its group; empty if each pod of the group may run alone, or it has no group.
     none_proposed
-        What was tried in vain for a group; empty where something helps.
+        What was tried in vain for its group; empty if a remedy was found.
     """
 
     answer: PodResult
@@ -106,10 +104,10 @@ class Explanation:
     none_proposed: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the explanation as plain values."""
         return {
             **self.answer.as_json(),
-            "cards": {node: [_plain(verdict) for verdict in listed] for node, listed in self.cards.items()},
+            "cards": {node: [verdict_as_json(verdict) for verdict in listed] for node, listed in self.cards.items()},
             "remedies": [remedy.as_json() for remedy in self.remedies],
             **({"group": self.group} if self.group else {}),
             **({"quotas": self.quotas} if self.quotas else {}),
@@ -122,12 +120,12 @@ class Explanation:
         }
 
     def text(self, *, wide: bool = False) -> str:
-        """Say it to people.
+        """Format the explanation for people.
 
         Parameters
         ----------
         wide
-            Leave no node out, and group none.
+            Show every node in a row of its own.
         """
         parts = [explain(self.answer, wide=wide)]
         parts += [self.group] if self.group else []
@@ -136,7 +134,7 @@ class Explanation:
         parts += ["\n".join(f"  {cause}" for cause in self._causes)] if self._causes else []
         parts += ["\n".join(f"  {each}" for each in self.first)] if self.first else []
         parts += [self.comparison] if self.comparison else []
-        rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
+        rows = card_rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
             parts.append("\n".join(indented([_HEAD, *rows], wide=wide)))
         if self.left_out:
@@ -152,7 +150,8 @@ class Explanation:
             parts.append(f"No change is proposed: {self.none_proposed}.")
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
             parts.append(
-                "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
+                "No change or pair of changes that would help was found; not all pairs were searched, and no "
+                "larger sets."
             )
         parts += [self.preemption_outlook.text(wide=wide)] if self.preemption_outlook else []
         return "\n\n".join(parts)
@@ -163,9 +162,11 @@ class Explanation:
 
     @property
     def _rest(self) -> str:
-        """What is to be said of remedies after which nobody can say where the pod goes."""
-        kinds = {remedy.kind for remedy in self.remedies}
-        return _DEPENDS.get(kinds.pop(), _ALONE) if len(kinds) == 1 else _ALONE
+        """A clause about remedies after which it is unknown where the pod goes."""
+        kinds = {remedy.type for remedy in self.remedies}
+        if kinds.isdisjoint(_DEPENDS):
+            return _ALONE
+        return _DEPENDS[kinds.pop()] if len(kinds) == 1 else _MIXED
 
     @property
     def _nobody_goes(self) -> bool:
@@ -173,16 +174,16 @@ class Explanation:
 
 
 def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
-    """Explain a pod that waits.
+    """Explain a pending pod.
 
     Parameters
     ----------
     node
-        Show the cards of this node only, whatever is the matter with it.
+        Show only the cards of this node, for whatever reason it is infeasible.
     all_cards
-        Show the cards of all nodes that they keep the pod from, and not of the first few.
+        Show the cards of all nodes that are infeasible because of them, not only of the first few.
     """
-    turns = pods_waiting_beside(world, pod)
+    turns = pods_before_and_after(world, pod)
     group = world.engine.attempts.gang_status(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
@@ -190,8 +191,8 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         answer = ask(world, pod)
         searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
         helps = remedies(world, pod) if searched else []
-        shown = [node] if node else _nodes_with_cards(world, answer)
-        cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
+        shown = [node] if node else nodes_with_cards(world, answer)
+        cards, left_out = verdicts_of_cards(world, answer, shown, all_cards=all_cards)
         first = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         goes = preemption_outlook(world, answer)
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, preemption_outlook=goes)
@@ -208,20 +209,20 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
 
 
 def _explain_together(
-    world: World, pod: Pod, group: GroupStatus, turns: PodsWaitingBeside, node: str, *, all_cards: bool
+    world: World, pod: Pod, group: GroupStatus, turns: PodsBeforeAndAfter, node: str, *, all_cards: bool
 ) -> Explanation:
-    """Explain a pod that is placed together with others of its group."""
+    """Explain a pod that is scheduled as a gang with others of its group."""
     with placed(world, turns.before) as going:
         answer = ask(world, pod)
         with other_members_placed(world, group, answer) as is_same:
-            shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
-            cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        first = [Remedy(RemedyKind.COMPLETE_GROUP, do(text), "") for text in group_remedies(world, pod)]
+            shown = ([node] if node else nodes_with_cards(world, answer)) if is_same else []
+            cards, left_out = verdicts_of_cards(world, answer, shown, all_cards=all_cards)
+        first = [Remedy(RemedyType.COMPLETE_GROUP, do(text), "") for text in group_remedies(world, pod)]
         worded = describe_group(world, group)
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
-        own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
+        own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # room may be reserved for it, too
         with placed(world, [*own, *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
         served = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
@@ -241,48 +242,39 @@ def _explain_together(
 
 
 def _is_single(remedy: Remedy) -> bool:
-    """Tell whether a remedy is one change after which the pod goes to a node that is there."""
-    return remedy.kind not in {RemedyKind.ADD_NODE, RemedyKind.TOGETHER}
+    """Tell whether a remedy is a single change after which the pod goes to an existing node."""
+    return remedy.type not in {RemedyType.ADD_NODE, RemedyType.TOGETHER}
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
-    """Explain where a bound pod would go if it were created now, without itself; it is not in the world afterwards.
+    """Explain where a bound pod would go if it were recreated now.
 
     Parameters
     ----------
     node
-        Show the cards of this node beside those of the pod's own, and compare the two.
+        Show the cards of this node beside those of the pod's own node, and compare the two.
     all_cards
-        Show the cards of all nodes that they keep the pod from, and not of the first few.
+        Show the cards of all nodes that are infeasible because of them, not only of the first few.
     """
     held, preempted = held_cards(world, pod), preempted_by(world, pod)
-    world.remove_pod(pod.uid)
-    answer = ask(world, pod)
-    rival = node or answer.node
-    others = [rival] if rival else _nodes_with_cards(world, answer)
-    shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
-    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-    comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
-    helps = remedies(world, pod, made_anew=True) if is_searched else []
+    with world.without(pod):
+        answer = ask(world, pod)
+        rival = node or answer.node
+        others = [rival] if rival else nodes_with_cards(world, answer)
+        shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
+        cards, left_out = verdicts_of_cards(world, answer, shown, all_cards=all_cards)
+        comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
+        is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
+        helps = remedies(world, pod, made_anew=True) if is_searched else []
     return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, preempted_by=preempted)
 
 
-def _cards(
-    world: World, answer: PodResult, nodes: Sequence[str], *, all_cards: bool
-) -> tuple[dict[str, list[CardVerdict]], int]:
-    """Return the verdicts about the cards of the first nodes, and how many nodes are left out."""
-    ours = created(world, answer.pod, answer.pod.uid)
-    shown = nodes if all_cards else nodes[:_MOST_NODES]
-    return {name: card_verdicts(world.engine.algorithm, ours, name) for name in shown}, len(nodes) - len(shown)
-
-
 def _compared(answer: PodResult, here: str, there: str) -> str:
-    """Say in one sentence why a pod would rather go to one node than to another, or why not."""
+    """Say in one sentence why the scheduler prefers one node to another, or does not."""
     verdicts, scores = answer.decision.verdicts, answer.decision.scores
     for node in (there, here):
         if node in verdicts:
-            return f"{node} does not fit: {readable(verdicts[node].detail) or ', '.join(verdicts[node].reasons)}."
+            return f"{node} does not fit: {readable(verdicts[node].detail) or verdicts[node].text}."
     if not scores.keys() >= {here, there}:
         return f"{here} and {there} were not compared: {answer.decision.message or 'the pod is not tried'}."
     better, worse = sorted((here, there), key=lambda node: (node != answer.node, -rank(scores[node]), node))
@@ -293,119 +285,5 @@ def _compared(answer: PodResult, here: str, there: str) -> str:
         if not part.within and part.value != mine[part.scorer].value
     ]
     if not parts:
-        return f"{here} and {there} fit alike; of equals the first by name is taken."
+        return f"{here} and {there} fit equally well; the first by name is chosen."
     return f"Both fit, and {better} is better: {'; '.join(parts)}."
-
-
-def _nodes_with_cards(world: World, answer: PodResult) -> list[str]:
-    """Return the nodes whose cards matter to a pod that fits nowhere, the nearest first.
-
-    Those are the nodes that are not fit because of their cards, and those that have a card which the pod pins by its
-    UUID, whatever else is the matter with them. Nodes with a pinned card go first, then that of the nearest miss, then
-    those with cards that the pod may have at all; then it counts how many cards fit, and how little another lacks.
-    """
-    decision = answer.decision
-    nearest = decision.near_miss.node if decision.near_miss else ""
-    pinning = set(_pinning(world, answer.pod))
-    shown = [node for node, verdict in sorted(decision.verdicts.items()) if _is_about_cards(verdict) or node in pinning]
-    if len(shown) <= 1:
-        return shown
-    ours = created(world, answer.pod, answer.pod.uid)
-
-    def distance(node: str) -> tuple[bool, bool, bool, int, float]:
-        verdicts = card_verdicts(world.engine.algorithm, ours, node)
-        lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
-        others = all(each.reason in OTHER_CARDS for each in verdicts)
-        fit = sum(each.reason is None for each in verdicts)
-        return node not in pinning, node != nearest, others, -fit, min(lacks, default=math.inf)
-
-    first = [node for node in shown if node in pinning]
-    ranked = [*first, *(node for node in shown if node not in pinning)]
-    looked_at = sorted(ranked[:_MOST_RANKED], key=distance)
-    return [*looked_at, *ranked[_MOST_RANKED:]]
-
-
-def _pinning(world: World, pod: Pod) -> Iterator[str]:
-    """Yield the nodes that have a card which a pod names as one that it wants."""
-    named = [
-        text
-        for name, text in pod.annotations.items()
-        if name in world.engine.dialects.pod_annotations and _WANTS_UUID.search(name)
-    ]
-    wanted = {word.strip() for text in named for word in text.split(",")}
-    for node in world.nodes if wanted else ():
-        if any(device.uuid in wanted for _, _, device in world.listed_devices(nodes=(node,))):
-            yield node
-
-
-def _is_about_cards(verdict: NodeVerdict) -> bool:
-    return not CARD_REASONS.isdisjoint(verdict.reasons)
-
-
-def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tuple[str, ...]]:
-    """Return a row for each card, or for all that say the same of a container where these are many.
-
-    Parameters
-    ----------
-    single
-        Have a row for each.
-    """
-    groups: dict[tuple[str, str], list[tuple[str, CardVerdict]]] = {}
-    fits = "fits" if len({verdict.container for _, verdict in listed}) < 2 else "fits by itself"  # not all together
-    for node, verdict in listed:
-        groups.setdefault((verdict.container, _says(verdict, fits)), []).append((node, verdict))
-    rows: dict[tuple[str, ...], None] = {}  # that of many cards comes up once for each of them
-    for node, verdict in listed:
-        device, container, says = verdict.device, verdict.container, _says(verdict, fits)
-        alike = groups[container, says]
-        if single or len(alike) <= _MOST_ALIKE:
-            rows[node, card_name(device.vendor, device.uuid), device.type, container, says] = None
-            continue
-        models = dict.fromkeys(other.device.type for _, other in alike)
-        nodes = list(dict.fromkeys(name for name, _ in alike))
-        rows[few(nodes), f"{len(alike)} cards", ", ".join(models), container, says] = None
-    return list(rows)
-
-
-def held_cards(world: World, pod: Pod) -> list[str]:
-    """Return a line for each card that a bound pod holds, with what it has of it; its node need not be known."""
-    lines, unknown = [], " (not on the node now)" if world.has_node(pod.node_name) else ""
-    for name, usage in world.engine.uses(pod).items():
-        dimensions = world.engine.dialects[name].inventory.dimensions
-        devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
-        for uuid, amounts in usage.charges.items():
-            device = devices.get(uuid)
-            if device is not None and device.part:
-                lines.append(f"{card_name(device.vendor, uuid)} (a virtual function)")
-                continue
-            card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid}{unknown}"
-            known = zip(dimensions, amounts, strict=False)
-            said = [_amount(about, amount) for about, amount in known if not about.internal]
-            lines.append(f"{card}: {', '.join(said)}")
-        if usage.problem:
-            lines.append(f"cards that are not known ({usage.problem}): it is charged on all that it may be on")
-    return lines
-
-
-def _amount(about: Dimension, amount: int) -> str:
-    return counted(amount, "share") if about.unit == "shares" else f"{amount} {about.unit} {about.name}"
-
-
-def _says(verdict: CardVerdict, fits: str) -> str:
-    if verdict.reason is None:
-        return fits
-    lack = f": {verdict.lack}" if verdict.lack is not None else ""
-    return f"{verdict.reason.text}{lack}"
-
-
-def _plain(verdict: CardVerdict) -> dict[str, Any]:
-    lack = verdict.lack
-    return {
-        "card": card_name(verdict.device.vendor, verdict.device.uuid),
-        "model": verdict.device.type,
-        "container": verdict.container,
-        "reason": verdict.reason.text if verdict.reason is not None else "",
-        "lacks": {"dimension": lack.dimension, "unit": lack.unit, "asked": lack.asked, "free": lack.free}
-        if lack
-        else None,
-    }

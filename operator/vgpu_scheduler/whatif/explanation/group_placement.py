@@ -1,4 +1,4 @@
-"""The pods that a pod is placed together with, as they were placed when it was decided."""
+"""Reproduce the placements of a pod's group members from when the pod was decided."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["other_members_placed"]
-
 
 @contextmanager
 def other_members_placed(world: World, group: GroupStatus, answer: PodResult) -> Iterator[bool]:
-    """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
+    """Place other group members, the hardest first, until the pod's verdicts match its decision; undo it on exit.
 
     Yields
     ------
     bool
-        Whether nodes say of the pod what they said then: else nobody knows which others had places.
+        Whether the verdicts match; otherwise it is unknown which members were placed then.
     """
     algorithm, reserver = world.engine.algorithm, world.engine.attempts.reserver
     ours = created(world, answer.pod, answer.pod.uid)

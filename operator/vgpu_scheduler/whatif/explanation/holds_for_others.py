@@ -1,4 +1,4 @@
-"""For whom room is kept on the nodes that a pod asked: it counts as used, and nobody uses it yet."""
+"""Room that is reserved for other pods on the nodes of an answer: it counts as used, though no pod uses it yet."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from vgpu_scheduler.whatif.world.simulation import PodResult
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["HoldForOther", "describe_holds", "holds_for_others"]
-
 _MOST: Final = 3
-"""Pods that are named."""
+"""The most pods that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldForOther:
-    """Room on nodes that is kept for a pod, which is served first.
+    """Room on nodes that is reserved for another pod, which is served first.
 
     Attributes
     ----------
     pod
         The pod, as namespace and name.
     nodes
-        The nodes that it is kept on.
+        The nodes with the reserved room.
     is_named
-        Whether the pod's name may be told.
+        Whether the reader may see the pod's name.
     """
 
     pod: str
@@ -37,7 +35,7 @@ class HoldForOther:
 
     @property
     def text(self) -> str:
-        """Say it to people."""
+        """A sentence for people."""
         whom = f"pod {self.pod}" if self.is_named else "another pod"
         return (
             f"Room on {few(list(self.nodes), 'nodes')} is kept for {whom}, which is served first and waits until others"
@@ -45,12 +43,12 @@ class HoldForOther:
         )
 
     def without_names(self, namespaces: Collection[str]) -> HoldForOther:
-        """Leave out the pod's name unless it is of one of some namespaces."""
+        """Hide the pod's name unless its namespace is one of these."""
         return replace(self, is_named=self.pod.partition("/")[0] in namespaces)
 
 
 def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]:
-    """Return the room on the nodes of an answer that is kept for others than its pod; none if the pod is placed."""
+    """Return the room reserved for other pods on the infeasible nodes of an answer; none if the pod is placed."""
     if answer.node:
         return ()
     ours, holds = answer.pod, world.engine.state.holds
@@ -64,7 +62,7 @@ def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...
 
 
 def describe_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
-    """Return a sentence for each of the first, and how many more there are."""
+    """Return a sentence for each of the first reservations, and one with the number of further ones."""
     more = len(kept) - _MOST
     last = (f"Room is kept for {counted(more, 'more pod')}.",) if more > 0 else ()
     return (*(each.text for each in kept[:_MOST]), *last)

@@ -1,4 +1,4 @@
-"""What keeps a pod from the nodes that more than one thing keeps it from, as far as that can be found out."""
+"""Find all obstacles of nodes that have more than one, although a node reports only the first."""
 
 from __future__ import annotations
 
@@ -16,30 +16,27 @@ from vgpu_scheduler.whatif.advice.repairs import sick_cards
 from vgpu_scheduler.whatif.objects.amounts import amounts_of
 from vgpu_scheduler.whatif.objects.containers import with_containers, without_resources
 from vgpu_scheduler.whatif.reasons.causes import not_offered
-from vgpu_scheduler.whatif.reasons.node_exclusions import Obstacle, ObstacleKind, obstacles_of, tolerating_all
+from vgpu_scheduler.whatif.reasons.node_exclusions import Obstacle, ObstacleType, obstacles_of, tolerating_all
 from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["causes_together"]
-
-
 _MOST_GROUPS: Final = 3
 _MOST_NODES: Final = 64
-"""Nodes of which it is found out what they would say if all their cards were in service."""
+"""The most nodes whose further obstacles behind their cards are searched."""
 _ANY_NUMBER: Final = "1000000"
 _SELECTORS: Final = ("nodeSelector", "affinity.nodeAffinity")
 _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
 def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
-    """Return sentences about the nodes that a pod is kept from by several things, the fewest first.
+    """Return sentences about the nodes with several obstacles to a pod, those with the fewest obstacles first.
 
-    A node says the first that it finds. What it would say next shows where the pod is asked about without that. What no
-    node has is nothing that is the matter with one. Of a pod that limits of policies refuse it is said what nodes would
-    say without them.
+    A node reports only the first obstacle. The next one is found by deciding a copy of the pod without the first.
+    Resources that no node offers are not listed as obstacles. For a pod that policy limits refuse, the sentences tell
+    what nodes would report without these limits.
     """
     if answer.decision.outcome is Outcome.REFUSED:
         unlimiting = [without_limits(policy) for _, policy in world.policies_in_force(answer.pod, "limits")]
@@ -47,11 +44,14 @@ def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
             unlimited = ask(world, answer.pod)
             if unlimited.decision.outcome is Outcome.UNSCHEDULABLE:
                 said = unlimited.decision.message
-                return (f"It would wait without limits of policies, too: {said}", *causes_together(world, unlimited))
+                return (
+                    f"It would also wait without the limits of policies: {said}",
+                    *causes_together(world, unlimited),
+                )
     if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
         return ()
     found: dict[str, list[Obstacle]] = {node: [] for node in answer.decision.verdicts}
-    of_all = {Obstacle(ObstacleKind.REASON, filters.insufficient(name).text) for name in not_offered(world, answer)}
+    of_all = {Obstacle(ObstacleType.REASON, filters.insufficient(name).text) for name in not_offered(world, answer)}
     for pod, verdicts in _peeled(world, answer):
         for node in found.keys() & verdicts.keys():
             more = obstacles_of(world, pod, node, verdicts[node])
@@ -61,23 +61,23 @@ def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
         if len(obstacles) > 1:
             groups.setdefault(tuple(obstacles), []).append(node)
     fewest = sorted(groups.items(), key=lambda group: (len(group[0]), group[1]))[:_MOST_GROUPS]
-    return tuple(_worded(obstacles, nodes) for obstacles, nodes in fewest)
+    return tuple(_obstacles_message(obstacles, nodes) for obstacles, nodes in fewest)
 
 
-def _worded(obstacles: Sequence[Obstacle], nodes: Sequence[str]) -> str:
+def _obstacles_message(obstacles: Sequence[Obstacle], nodes: Sequence[str]) -> str:
     which = ", which" if len(nodes) == 1 else "; each of these nodes"
-    said = [each.subject for each in obstacles if each.kind is ObstacleKind.REASON]
-    clauses = [str(each) for each in obstacles if each.kind is not ObstacleKind.REASON]
-    clauses += [str(Obstacle(ObstacleKind.REASON, " and ".join(said)))] if said else []
+    said = [each.subject for each in obstacles if each.type is ObstacleType.REASON]
+    clauses = [str(each) for each in obstacles if each.type is not ObstacleType.REASON]
+    clauses += [str(Obstacle(ObstacleType.REASON, " and ".join(said)))] if said else []
     *others, last = clauses
     listed = f"{', '.join(others)} and {last}" if others else last
     return f"Several things keep it from {few(nodes)}{which} {listed}."
 
 
 def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str, NodeVerdict]]]:
-    """Yield a pod, and what nodes say of it, as it is and with one more of its conditions left out each time.
+    """Yield copies of a pod with the verdicts of nodes, each copy with one more of its conditions removed.
 
-    What is the matter with cards is left out, too, then the rules of policies and the limits of the namespace.
+    Then the problems of cards are removed, and then the rules of policies and the quotas of the namespace.
     """
     pod, written = answer.pod, world.written(answer.pod)
     yield created(world, pod, pod.uid), answer.decision.verdicts
@@ -87,9 +87,9 @@ def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str,
         steps += [each.without for each in found]
     steps += [_without_ports(steps[-1])]
     steps += [without_resources(steps[-1], _OF_NODES)]
-    if CardReason.NodeInsufficientDevice.text in answer.decision.reasons:
+    if CardReason.NodeInsufficientDevice in answer.decision.reasons:
         steps += [_with_one_card(world, steps[-1])]
-    if filters.INTER_POD_EXISTING.text in answer.decision.reasons:  # labels choose policies, too
+    if filters.INTER_POD_EXISTING in answer.decision.reasons:  # labels choose policies, too
         steps += [_without_labels(steps[-1])]
     others = [created(world, world.pod(step, again=True), pod.uid) for step in steps]
     bare = steps[-1]
@@ -115,12 +115,12 @@ def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str,
 
 
 def _without_ports(written: Object) -> Object:
-    """Return a pod that asks for no ports of its node."""
+    """Return a pod without host ports."""
     return {**written, "spec": with_containers(written["spec"], lambda each: {**each, "ports": []})}
 
 
 def _with_one_card(world: World, written: Object) -> Object:
-    """Return a pod each of whose containers asks for one card where it asks for several."""
+    """Return a pod with at most one card of each kind per container."""
     engine = world.engine
     pod = world.pod(written, again=True)
     inventories = [dialect.inventory for dialect in engine.dialects.owners(pod)]
@@ -137,20 +137,20 @@ def _with_one_card(world: World, written: Object) -> Object:
 
 
 def _without_labels(written: Object) -> Object:
-    """Return a pod that no other pod keeps away."""
+    """Return a pod without labels, so that no anti-affinity term of other pods selects it."""
     return {**written, "metadata": {**written["metadata"], "labels": {}}}
 
 
 @contextmanager
 def _room_for_pods(world: World, names: Sequence[str]) -> Iterator[None]:
-    """Have some nodes take any number of pods, for the time of a question."""
+    """Raise the pod capacity of nodes for the time of a question."""
     with objects_replaced(world, [with_offered(world.nodes[name], {"pods": _ANY_NUMBER}) for name in names]):
         yield
 
 
 @contextmanager
 def _in_service(world: World, names: Sequence[str]) -> Iterator[None]:
-    """Have no card of some nodes be cordoned, or unhealthy, for the time of a question."""
+    """Make all cards of nodes healthy and uncordoned for the time of a question."""
     keys = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
     with ExitStack() as stack:
         for name in names:

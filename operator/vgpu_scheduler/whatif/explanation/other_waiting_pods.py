@@ -1,35 +1,33 @@
-"""What is said of the other pods that wait, whose places an answer about one of them leaves them."""
+"""Describe the other pending pods whose places an answer leaves to them."""
 
 from __future__ import annotations
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.world.queue_order import PodsWaitingBeside, placed, pods_as_old
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placed, pods_as_old
 from vgpu_scheduler.whatif.world.world import World
-
-__all__ = ["describe_other_waiting_pods"]
 
 
 def describe_other_waiting_pods(
-    world: World, pod: Pod, turns: PodsWaitingBeside, going: int, *, changes: bool, searched: bool = False
+    world: World, pod: Pod, turns: PodsBeforeAndAfter, going: int, *, changes: bool, searched: bool = False
 ) -> tuple[str, ...]:
-    """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
+    """Say how many pending pods are ahead of a pod, or are behind it and fit; empty if that makes no difference.
 
     Parameters
     ----------
     going
-        How many of those before it fit now, and have their places for the time of the question.
+        The number of pods ahead of it that fit now, and are placed for the time of the question.
     changes
-        Changes are advised: of what they free those take theirs that wait, and are served before it.
+        Remedies were found; pods ahead of it that do not fit would take part of the room that these free.
     searched
-        Changes are searched, and maybe none is found.
+        Remedies were searched, even if none was found.
     """
     at_once = bool(pods_as_old(world, pod, turns.before))
     sentences = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
         group = world.engine.attempts.gang_status(pod)
         other_members = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
-        with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
+        with placed(world, [pod, *turns.after]) as there:  # room may be reserved for it, too
             others = {each.uid for each in there} - {pod.uid}
         sentences.append(_of_group(len(others & other_members)))
         sentences.append(_after(len(others - other_members), found=changes))
@@ -37,12 +35,12 @@ def describe_other_waiting_pods(
 
 
 def _before(going: int, waits: int, *, at_once: bool) -> str:
-    """Say how many pods are served before one: those that fit now, and those that would take what a change frees.
+    """Say how many pods ahead of a pod fit now, and how many would take room that a change frees.
 
     Parameters
     ----------
     at_once
-        Some of them were created in the same second as it.
+        Some of them were created in the same second as the pod.
     """
     parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
     parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
@@ -54,7 +52,7 @@ def _before(going: int, waits: int, *, at_once: bool) -> str:
 
 
 def _of_group(count: int) -> str:
-    """Say how many others of its group are placed at once, where the pod is one more than have room then."""
+    """Say how many other members of its group are placed at once, if the pod is one more than fit."""
     if not count:
         return ""
     fit = f"{counted(count, 'other pod')} of its group {_does(count, 'fit')} now"
@@ -62,7 +60,7 @@ def _of_group(count: int) -> str:
 
 
 def _after(count: int, *, found: bool) -> str:
-    """Say how many pods are served after one and fit now: no change is searched that takes their places."""
+    """Say how many pods behind it fit now; changes that would take their places are not searched."""
     if not count:
         return ""
     return (

@@ -1,1 +1,1 @@
-"""Moves of pods that make room for others: for one that waits, or for pods that want whole cards."""
+"""Moves of pods that free room, for one pending pod or for pods that want whole cards."""

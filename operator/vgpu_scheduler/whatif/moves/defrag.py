@@ -1,8 +1,7 @@
-"""A plan of moves that empties cards, for pods that want whole ones.
+"""Plan moves that empty cards, for pods that want whole ones.
 
-Pods are moved one after the other, each when the one before runs again. So that they do not go where the room is to
-be, cards that are to be idle are cordoned first, and of those that are idle already the ones that pods would go to
-otherwise.
+Pods are moved one after the other, each once the previous one runs again. Cards that are to be emptied are cordoned
+first, so that moved pods do not land on them; so are those idle cards on which moved pods would otherwise land.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from vgpu_scheduler.whatif.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done, in this order: cordon, move one pod after the other, uncordon.
+    """A plan to free cards, carried out in this order: cordon, move one pod after the other, uncordon.
 
     Attributes
     ----------
     freed
-        The cards that are idle afterwards and are not now.
+        The cards that are idle afterwards but not now.
     cordoned
-        The cards that are cordoned meanwhile: the freed ones that are emptied by moves, and of those that are idle
-        already the ones that pods would go to otherwise.
+        The cards that are cordoned during the moves: those that the moves empty, and the idle ones on which moved pods
+        would otherwise land.
     stay
-        How many cards keep their pods, by why.
+        The number of cards that keep their pods, by reason.
     asked
-        How many cards were to be freed at most; 0 for as many as can be.
+        The most cards to free, as requested; 0 for as many as possible.
     waiting
-        How many pods wait for cards and do not fit now.
+        The number of pods that wait for cards and do not fit now.
     taken
-        Those of them that would take freed cards at once, by card.
+        The waiting pods that would take freed cards at once, by card.
     idle
-        How many cards in service are idle already, as ``top`` counts them.
+        The number of cards in service that are idle already, counted as ``top`` does.
     """
 
     freed: tuple[Spot, ...]
@@ -53,7 +52,7 @@ class Plan:
     idle: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the plan as plain values."""
         cordoned = [{"node": node, "card": card} for node, card in self.cordoned]
         return {
             "asked": self.asked,
@@ -75,20 +74,20 @@ def defrag(
     on_card: Callable[[int, int], None] = lambda _, __: None,
     among: Callable[[CardUsage], bool] = lambda _: True,
 ) -> Plan:
-    """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
+    """Plan moves that empty cards, the least used cards first, and leave the world as the moves would.
 
-    Pods that wait and fit now are placed before anything moves; the others last, when all cards are in service again.
+    Waiting pods that fit now are placed before any move, the others after the last, with all cards in service again.
 
     Parameters
     ----------
     most
-        Cards that are to be freed at most; 0 for as many as can be.
+        The most cards to free; 0 for as many as possible.
     schedulers
-        The scheduler names of the pods that are placed as planned.
+        The scheduler names of the pods whose placement the plan can predict.
     on_card
-        Is called with how many cards were tried and how many there are to try.
+        Called with the number of cards tried, and the number to try.
     among
-        Tells whether a card is one of those that are to be freed.
+        Tells whether a card is one of those to be freed.
     """
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
@@ -102,7 +101,7 @@ def defrag(
 
 
 def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
-    """Place pods that wait, and return which of them are on freed cards."""
+    """Place the waiting pods, and return those that land on freed cards, by card."""
     pods_by_card: dict[Spot, tuple[str, ...]] = {}
     for answer in simulate(world, waiting, as_they_are=True, explained=False) if freed else ():
         for card in dict.fromkeys(answer.cards):
@@ -113,12 +112,12 @@ def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict
 
 
 class _Planner:
-    """Tries one card after the other, on the world itself.
+    """Tries to empty one card after the other, on the world itself.
 
     Parameters
     ----------
     going
-        The cards that pods which wait go to now.
+        The cards on which waiting pods are placed now.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class _Planner:
         self._stay: dict[str, int] = {}
 
     def plan(self, most: int, among: Callable[[CardUsage], bool]) -> Plan:
-        """Plan with all idle cards cordoned; then uncordon those that no move goes to."""
+        """Plan with all idle cards cordoned; then uncordon those on which no move lands."""
         listed = cards(self._world)
         mine = [card for card in listed if not self._left_out(card)]
         idle = [_spot(card) for card in mine if card.idle]
@@ -169,25 +168,25 @@ class _Planner:
         self._stay[why] = self._stay.get(why, 0) + 1
 
     def _left_out(self, card: CardUsage) -> str:
-        """Return why a card is not emptied whatever is on it; empty where it may be."""
+        """Return why a card cannot be emptied, whatever is on it; empty if it can."""
         if card.state != "ready":
             return "the card is out of service"
         if is_closed(self._world, card.node):
             return "its node takes no pods"
         if not self._moves.can_cordon(_spot(card)):
-            return "no annotation takes single cards of its vendor out of service, so that the pod could come back"
+            return "single cards of its vendor cannot be cordoned, so the pod could be placed there again"
         return ""
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
-        """Move all occupants of a card; return the moves, or why it cannot be."""
+        """Move all occupants of a card; return the moves, or the reason why it cannot be emptied."""
         if _spot(card) in self._going:
-            return [], "a pod that waits goes there now"
+            return [], "a waiting pod is placed there now"
         known = [self._moves.pod(key) for key in card.pods]
         occupants = [pod for pod in known if pod is not None]
         if len(occupants) < len(known):
             return [], "a pod on the card has been moved before"
         if not occupants:
-            return [], "what is on the card is not known"
+            return [], "the pods on the card are not known"
         why = next(filter(None, map(self._moves.why_not, occupants)), "")
         if why:
             return [], f"a pod on the card {why}"
@@ -207,14 +206,14 @@ class _Planner:
     def _with_fewest_cordons(
         self, planned: Sequence[Move], emptied: Sequence[Spot], idle: Sequence[Spot]
     ) -> tuple[list[Spot], list[Move]]:
-        """Make the moves of a plan again, with idle cards cordoned only where they go there otherwise.
+        """Repeat the moves of a plan, cordoning idle cards only where a moved pod would otherwise land on them.
 
-        Where the cordon of a card that a move went to does not steer it, all idle cards are cordoned.
+        If cordoning the card on which a pod landed does not lead it to its planned place, all idle cards are cordoned.
 
         Returns
         -------
         tuple
-            The cards that are cordoned, and the moves as they are made then.
+            The cordoned cards, and the moves as they turn out with these cordons.
         """
         spared, settled = set(idle), False
         made: list[Move] = []
@@ -228,9 +227,9 @@ class _Planner:
         return [*emptied, *(spot for spot in idle if spot not in spared)], made
 
     def _steered(self, planned: Move, spared: set[Spot]) -> Move | None:
-        """Make a move go where it is to, by cordons of cards that were spared until now.
+        """Make a planned move, cordoning idle cards until the pod lands in its planned place.
 
-        So are those cordoned that a pod which waits would take as soon as the move is made.
+        Also cordon the cards that a waiting pod would take as soon as the move is made.
         """
         while spared:
             made = self._moves.move(planned.pod)

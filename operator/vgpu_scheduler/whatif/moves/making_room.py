@@ -1,10 +1,10 @@
-"""The fewest moves of pods after which a pod that waits fits.
+"""Search for the fewest moves of pods after which a pending pod fits.
 
-Where those that are served first take the room that moves make, more is made beside them.
+If pods ahead of it in the queue would take the freed room, more room is freed for them, too.
 
-Of up to three moves, all are tried that may help: the pod goes to a node without some pods there, these go where there
-is room, or to a node without some other pods, and so on. Beyond that, nodes are cleared one by one, and the plan with
-the fewest moves is kept. Each pod is moved once at most, and only pods that hold cards are.
+Up to three moves, all plans that may help are tried: the pod goes to a node without some of its pods, these go where
+there is room, or to a node without some of its pods, and so on. Beyond that, nodes are cleared one by one, and the plan
+with the fewest moves is kept. Each pod is moved at most once, and only pods that hold cards are moved.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.moves.moves import Move, Moves, Spot
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
-from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_waiting_beside
+from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import ask, simulate
 from vgpu_scheduler.whatif.world.world import World
 
 MOST_MOVES: Final = 3
-"""Up to so many moves, none that may help is left out."""
+"""The number of moves up to which all plans that may help are tried."""
 _MOST_ROUNDS: Final = 8
-"""How often room is made beside those that took it before."""
+"""How often more room is freed because pods ahead in the queue take what was freed."""
 _MOST_CORDONS: Final = 64
-"""Cards that are cordoned at most to steer one move."""
+"""The most cards that are cordoned to steer one move."""
 
 
-class StepKind(StrEnum):
-    """What somebody does."""
+class StepType(StrEnum):
+    """What a step does."""
 
     CORDON = "cordon"
     EVICT = "evict"
@@ -47,50 +47,50 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvictionStep:
-    """One thing that somebody does: with a card, a move, or to wait until pods run that are served first."""
+    """One step of a plan: (un)cordon a card, move a pod, or wait until pods that are ahead in the queue run."""
 
-    kind: StepKind
+    type: StepType
     spot: Spot | None = None
     move: Move | None = None
     pods: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the step as plain values."""
         if self.move is not None:
-            return {"do": self.kind.value, **self.move.as_json()}
-        if self.kind is StepKind.WAIT:
-            return {"do": self.kind.value, "pods": list(self.pods)}
+            return {"do": self.type.value, **self.move.as_json()}
+        if self.type is StepType.WAIT:
+            return {"do": self.type.value, "pods": list(self.pods)}
         assert self.spot is not None
-        return {"do": self.kind.value, "node": self.spot[0], "card": self.spot[1]}
+        return {"do": self.type.value, "node": self.spot[0], "card": self.spot[1]}
 
 
 @dataclass(frozen=True, slots=True)
 class RoomPlan:
-    """What makes room for a pod.
+    """A plan that makes room for a pod, or the reason why there is none.
 
     Attributes
     ----------
     pod
         The pod, by namespace and name.
     node, cards
-        Where it goes then; empty where no moves were found that help.
+        Where the pod then goes; empty if no moves were found that help.
     steps
-        What is to be done, in this order, each when what was moved before runs again.
+        The steps in order, each to be taken once the pods moved before run again.
     fewest
-        Whether it is certain that fewer moves do not do; where none were found, that none up to three do.
+        Whether it is certain that fewer moves do not suffice; if none were found, that no three moves do.
     held
-        What holds the pod that moves do not change; empty where nothing is known that does.
+        What keeps the pod waiting whatever is moved; empty if nothing is known to.
     hopeless
-        It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
+        Why the pod would not fit even if all movable pods were gone; empty if it would.
     taken_by
-        The pods that wait, too, and would take the room before it.
+        The pending pods that would take the freed room before it.
     leaves
-        The pods that wait, too, and fit now, where no moves were found that leave them their places and help.
+        The pending pods that fit now, if no moves were found that help and leave them their places.
     stay
-        How many pods with cards cannot be moved, by the reason, where no moves were found that help.
+        The number of pods with cards that cannot be moved, by reason, if no moves were found that help.
     as_old
-        Those of the pods that take room before it of which nobody can say whether they are served first: they have its
-        priority, and were created in the same second.
+        Those pods ahead of it whose order in the queue is not known: they have its priority, and were created in the
+        same second.
     """
 
     pod: str
@@ -107,16 +107,16 @@ class RoomPlan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The moves, in their order."""
+        """The moves, in order."""
         return tuple(step.move for step in self.steps if step.move is not None)
 
     @property
     def served_first(self) -> tuple[str, ...]:
-        """The pods that take room before it, beside which more is made."""
+        """The pods ahead in the queue that take freed room, so that more is freed."""
         return tuple(pod for step in self.steps for pod in step.pods)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the plan as plain values."""
         return {
             "pod": self.pod,
             "to": {"node": self.node, "cards": list(self.cards)} if self.node else None,
@@ -138,14 +138,14 @@ def make_room(
     schedulers: Container[str] = (SCHEDULER_NAME,),
     on_question: Callable[[int], None] = lambda _: None,
 ) -> RoomPlan:
-    """Plan the fewest moves after which a pod that waits in a world fits; the world is then as it would be.
+    """Plan the fewest moves after which a pending pod fits, and leave the world as the moves would.
 
     Parameters
     ----------
     schedulers
-        The scheduler names of the pods that are placed as planned.
+        The scheduler names of the pods whose placement the plan can predict.
     on_question
-        Is called now and then with how many questions were asked of the engine.
+        Called from time to time with the number of placements tried.
     """
     on_question = _added_up(on_question)
     room = _made(world, pod, schedulers, on_question)
@@ -153,14 +153,14 @@ def make_room(
         more = _made(world, pod, schedulers, on_question) if room.taken_by else None
         if more is None or not more.node:
             break
-        there = EvictionStep(StepKind.WAIT, pods=room.taken_by)
+        there = EvictionStep(StepType.WAIT, pods=room.taken_by)
         as_old = tuple(dict.fromkeys((*room.as_old, *more.as_old)))
         room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False, as_old=as_old)
     return room
 
 
 def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
-    """Return what takes the questions of several searches, each counted from the start, and passes on all so far."""
+    """Wrap a progress callback so that the counts of several searches, each starting at 0, are added up."""
     before = latest = 0
 
     def add_up(asked: int) -> None:
@@ -173,15 +173,15 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
-    """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
-    before, after = pods_waiting_beside(world, pod)
+    """Plan moves that free room for a pod, even if others then take it, and leave the world as the moves would."""
+    before, after = pods_before_and_after(world, pod)
     going = simulate(world, before, as_they_are=True, explained=False)
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
-        return _told(world, pod, (), fewest=True)
+        return _room_plan(world, pod, (), fewest=True)
     if held := held_by(world, pod, now.decision):
         return RoomPlan(pod.key, held=held)
-    going += simulate(world, after, as_they_are=True, explained=False)  # before anything moves
+    going += simulate(world, after, as_they_are=True, explained=False)  # placed before any move
     there = {answer.pod.uid: answer.pod.key for answer in going if answer.node}
     moves = Moves(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
@@ -195,17 +195,17 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
         if steps is not None:
-            return _told(world, pod, steps, fewest=by_moves.certain)
+            return _room_plan(world, pod, steps, fewest=by_moves.certain)
     for goals in search.clearing_plans():
         steps = _Steering(world, moves, goals).carry_out()
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
-            return _told(world, pod, steps, fewest=fewest)
+            return _room_plan(world, pod, steps, fewest=fewest)
     return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=_staying(world, moves))
 
 
 def _staying(world: World, moves: Moves) -> dict[str, int]:
-    """Return how many pods that hold cards cannot be moved, by what is true of each."""
+    """Return the number of pods with cards that cannot be moved, by reason."""
     state = world.engine.state
     held = [pod for pod in world.bound.values() if (found := state.reservation(pod.uid)) and found.uses_devices]
     reasons = filter(None, map(moves.why_not, held))
@@ -213,12 +213,12 @@ def _staying(world: World, moves: Moves) -> dict[str, int]:
 
 
 class _ByMoves:
-    """Looks for steps with more and more moves.
+    """Searches for plans with an increasing number of moves.
 
     Attributes
     ----------
     certain
-        Whether fewer moves than were asked for last do certainly not do.
+        Whether it is certain that no plan with fewer moves than the last number tried suffices.
     """
 
     def __init__(self, world: World, moves: Moves, search: RoomSearch) -> None:
@@ -229,7 +229,7 @@ class _ByMoves:
         self._without_order: list[frozenset[str]] = []
 
     def steps(self, count: int) -> tuple[EvictionStep, ...] | None:
-        """Return steps with so many moves, where no fewer do; None where there are none."""
+        """Return the steps of a plan with this number of moves, once fewer were tried; None if there is none."""
         tried = [frozenset((*pods, other)) for pods in self._without_order for other in self._search.others(pods)]
         self._without_order, certain = [], self.certain
         for goals in self._search.plans(count):
@@ -246,16 +246,16 @@ class _ByMoves:
             if steps is not None:
                 return steps
             self._without_order.append(pods)
-            certain = certain and not goals  # there is an order that cordons do not lead to
+            certain = certain and not goals  # an order exists, but cordons cannot produce it
         self.certain = certain and self._search.certain
         return None
 
 
-def _told(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewest: bool) -> RoomPlan:
-    """Place all pods that wait, and say where the pod goes, or who takes its room."""
+def _room_plan(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewest: bool) -> RoomPlan:
+    """Place all pending pods, and report where the pod goes, or which pods take its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
-    before, after = pods_waiting_beside(world, pod)
+    before, after = pods_before_and_after(world, pod)
     waiting = simulate(world, [*before, pod, *after], as_they_are=True, explained=False)
     answers = {answer.pod.uid: answer for answer in waiting}
     mine = answers[pod.uid]
@@ -279,12 +279,12 @@ def _told(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewest: bo
 
 
 class _Steering:
-    """Carries out a plan on the world: the moves in an order in which they go where they are to.
+    """Carries out a plan on the world, with an order of moves and cordons that lead each pod to its place.
 
     Parameters
     ----------
     goals
-        The pod, then the pods that are moved, each with the place that it is to get.
+        The pending pod, then the pods to move, each with its target placement.
     """
 
     def __init__(self, world: World, moves: Moves, goals: Sequence[TargetPlacement]) -> None:
@@ -292,12 +292,12 @@ class _Steering:
         self._moves = moves
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
-        self._others_wait = any(owners(pod) for pod in chain(*pods_waiting_beside(world, self._room.pod)))
+        self._others_wait = any(owners(pod) for pod in chain(*pods_before_and_after(world, self._room.pod)))
         self._steps: list[EvictionStep] = []
         self._cordoned: dict[Spot, None] = {}
 
     def carry_out(self) -> tuple[EvictionStep, ...] | None:
-        """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
+        """Return the steps, and leave the world as they do; return None and restore the world if none succeed."""
         orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
         ways: list[Callable[[Sequence[TargetPlacement]], bool]] = [
             partial(self._done, strict=each) for each in (False, True)
@@ -312,16 +312,16 @@ class _Steering:
         return None
 
     def _done(self, order: Sequence[TargetPlacement], *, strict: bool) -> bool:
-        """Make the moves in an order, and tell whether the pod fits then.
+        """Make the moves in an order, and tell whether the pending pod then fits.
 
         Parameters
         ----------
         strict
-            Have each pod go to just the place that was searched for it; else to any that nobody else is to get.
+            Require the exact placement that the search found for each pod; otherwise accept any that no other needs.
         """
         for number, goal in enumerate(order):
             kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
-            if self._others_wait:  # other pods that wait would take what becomes free before all is done
+            if self._others_wait:  # other pending pods would take the freed cards before the last move
                 self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
             if not self._steered(goal, kept, strict=strict):
                 return False
@@ -331,9 +331,9 @@ class _Steering:
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
     def _kept_from_others(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
-        """Move a pod again, with cordons on what others that wait would take then, before all is done.
+        """Repeat a move with cordons on the cards that other pending pods would take before the last move.
 
-        What it leaves on a node may be a place for a pod, or a port, beside cards that are idle already.
+        The moved pod may free more than cards, such as a host port, which lets other pods use idle cards of the node.
         """
         for _ in range(_MOST_CORDONS):
             taken = [spot for spot in self._moves.taken_meanwhile() if spot not in self._cordoned]
@@ -349,21 +349,21 @@ class _Steering:
         return False
 
     def _steered(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
-        """Move one pod, with cordons on cards that it would go to and must not, and on those that decide where it goes.
+        """Move one pod, cordoning the cards that are kept for others, and those that decide where it lands.
 
-        The pod that waits may take its room as soon as that is there, or only after the other one has its place.
+        The pod must land in the same place whether the pending pod takes its room before or after it.
         """
         opened = tuple(spot for spot in goal.spots if spot in self._cordoned)
         self._uncordon(opened)
         if opened and self._others_wait and not set(opened).isdisjoint(self._moves.taken_meanwhile()):
-            return False  # one that waits is there before the other is evicted
+            return False  # a pending pod takes the card before the pod is evicted
         for _ in range(_MOST_CORDONS):
             move = self._moves.move(goal.key, served_later=True)
             if move is None:
                 return False
             wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
             if not wrong and self._moves.has_same_place_when_moved_last(move):
-                self._steps.append(EvictionStep(StepKind.EVICT, move=move))
+                self._steps.append(EvictionStep(StepType.EVICT, move=move))
                 return True
             self._moves.take_back(goal.key)
             wrong = wrong or kept - {*move.to_spots, *self._cordoned}
@@ -373,20 +373,20 @@ class _Steering:
         return False
 
     def _moves_after_pod(self, order: Sequence[TargetPlacement]) -> bool:
-        """Make one move without cordons, as it is if the pod comes first, and tell whether that fits, too."""
+        """Make a single move without cordons, as if the pending pod is placed first, and tell whether it fits."""
         move = self._moves.move(order[0].key) if len(order) == 1 else None
         if move is None:
             return False
-        self._steps.append(EvictionStep(StepKind.EVICT, move=move))
+        self._steps.append(EvictionStep(StepType.EVICT, move=move))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
     def _cordon(self, spots: Sequence[Spot]) -> None:
         self._moves.cordon(spots)
         self._cordoned |= dict.fromkeys(spots)
-        self._steps += [EvictionStep(StepKind.CORDON, spot) for spot in spots]
+        self._steps += [EvictionStep(StepType.CORDON, spot) for spot in spots]
 
     def _uncordon(self, spots: Sequence[Spot]) -> None:
         self._moves.uncordon(spots)
         for spot in spots:
             del self._cordoned[spot]
-        self._steps += [EvictionStep(StepKind.UNCORDON, spot) for spot in spots]
+        self._steps += [EvictionStep(StepType.UNCORDON, spot) for spot in spots]

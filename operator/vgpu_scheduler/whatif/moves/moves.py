@@ -1,6 +1,6 @@
-"""Moves of pods, as somebody makes them by evicting pods: their controllers make them anew, the scheduler places them.
+"""Moves of pods: a pod is evicted, its controller recreates it, and the scheduler places the new pod.
 
-Cards that are cordoned meanwhile steer them; a plan is about vendors whose cards can be.
+Temporary cordons of cards steer where it lands, so plans cover only vendors whose cards can be cordoned.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.reasons.count_quotas import exceeded_count_quotas
 from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation
-from vgpu_scheduler.whatif.world.queue_order import answer_key, placed, pods_waiting_beside, queue_of
+from vgpu_scheduler.whatif.world.queue_order import answer_key, placed, pods_before_and_after, queue_of
 from vgpu_scheduler.whatif.world.simulation import created, simulate
 from vgpu_scheduler.whatif.world.world import World
 
 Spot = tuple[str, str]
-"""A node, and a card of it."""
+"""A node and one of its cards."""
 _MOST_OTHERS: Final = 16
-"""Pods that wait, none like another, of which it is asked whether they fit between two moves."""
+"""The most different pending pods that are tried between two moves."""
 
 
 def spots_of(placement: Placement) -> tuple[Spot, ...]:
-    """Return the cards of a placement, with their node."""
+    """Return the cards of a placement, with its node."""
     held = (assignment for container in placement.containers for assignment in container)
     return tuple(dict.fromkeys((placement.node, card_name(each.vendor, each.uuid)) for each in held))
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One pod that is evicted, and where it goes then."""
+    """The eviction of one pod, and where its replacement is placed."""
 
     pod: str
     node: str
@@ -44,11 +44,11 @@ class Move:
 
     @property
     def to_spots(self) -> tuple[Spot, ...]:
-        """The cards that it goes to, with their node."""
+        """The cards of the new placement, with its node."""
         return tuple((self.to_node, card) for card in dict.fromkeys(self.to_cards))
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the move as plain values."""
         return {
             "pod": self.pod,
             "from": {"node": self.node, "cards": list(self.cards)},
@@ -57,14 +57,14 @@ class Move:
 
 
 class Moves:
-    """Moves pods of a world, and takes that back.
+    """Moves pods of a world, and undoes moves.
 
     Parameters
     ----------
     schedulers
-        The scheduler names of the pods that are placed as simulated.
+        The scheduler names of the pods whose placement can be simulated.
     served
-        The UID of the pod that they make room for, if they do.
+        The UID of the pending pod for which the moves make room; empty if for none.
     """
 
     def __init__(self, world: World, schedulers: Container[str], served: str = "") -> None:
@@ -79,23 +79,23 @@ class Moves:
         self._exceeded = exceeded_count_quotas(world)
         self._pods = {pod.key: pod for pod in world.bound.values()}
         self._made: dict[str, tuple[Pod, str]] = {}
-        """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
+        """The moved pods in order: each as it was, and the UID of its replacement."""
         self.why_nowhere = ""
-        """Why the last pod that could not be moved has no other place, of all the pods of its card."""
+        """Why the last pod that could not be moved has no other place, worded for all pods of its card."""
 
     def pod(self, key: str) -> Pod | None:
-        """Return a bound pod that has not been moved, by namespace and name."""
+        """Return a bound pod by namespace and name; None if it is not there or was moved."""
         return None if key in self._made else self._pods.get(key)
 
     def why_not(self, pod: Pod) -> str:
-        """Say what is true of a pod that cannot be moved, and is not of others; empty if it can."""
+        """Return a clause about a pod that cannot be moved; empty if it can."""
         return next(self._reasons_to_stay(pod), "")
 
     def _reasons_to_stay(self, pod: Pod) -> Iterator[str]:
         if pod.deleting:
             yield "is ending already"
         if controller_of(self._world.written(pod)) is None:
-            yield "has no controller that would make it anew"
+            yield "has no controller that would recreate it"
         if pod.is_node_bound:
             yield "would come back to its node"
         if pod.scheduler_name not in self._schedulers:
@@ -105,12 +105,12 @@ class Moves:
         for quota in self._exceeded.get(pod.namespace, ()):
             if quota.counted(pod):
                 allowed = f"{quota.title} allows {quota.limit} of {quota.name}, and more are used"
-                yield f"would not be made anew: {allowed}"
+                yield f"would not be recreated: {allowed}"
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             yield "has a disruption budget that does not allow it"
 
     def can_cordon(self, spot: Spot) -> bool:
-        """Tell whether an annotation of its node cordons a card."""
+        """Tell whether a card can be cordoned by an annotation of its node."""
         return spot in self._keys
 
     def cordon(self, spots: Iterable[Spot]) -> None:
@@ -124,25 +124,25 @@ class Moves:
             self._list(node, card, cordoned=False)
 
     def uncordon_all(self) -> None:
-        """Have the nodes as they were."""
+        """Restore the nodes as they were written."""
         for name, written in self._written.items():
             if self._world.nodes[name] is not written:
                 self._world.replace_node(written)
 
     def move(self, key: str, *, served_later: bool = False) -> Move | None:
-        """Evict a pod and have it placed anew; None, and it stays, where it fits nowhere.
+        """Evict a pod and place its replacement; if that fits nowhere, restore the pod and return None.
 
-        The pods that wait, too, and are served before it have the places that its end gives them.
+        Pending pods ahead of the replacement in the queue are placed first, and may take the freed room.
 
         Parameters
         ----------
         served_later
-            The pod that room is made for is not among these.
+            Leave out the pod for which room is made: it is placed later.
         """
         pod = self._pods[key]
-        before = self._cards_of(pod)
+        before, priority = self._cards_of(pod), self._world.engine.groups.priority(pod)
         self._world.remove_pod(pod.uid)
-        with placed(self._world, self._served_before(pod, self._served if served_later else "")):
+        with placed(self._world, self._served_before(pod, priority, self._served if served_later else "")):
             (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:
@@ -151,16 +151,16 @@ class Moves:
             return None
         return Move(key, pod.node_name, before, answer.node, answer.cards)
 
-    def _served_before(self, pod: Pod, but: str) -> Iterator[Pod]:
-        """Yield the pods that wait, in the order of their turns, and go before one that is made anew."""
-        for each in chain(*pods_waiting_beside(self._world, pod)):
-            if each.priority >= pod.priority and each.uid != but:
+    def _served_before(self, pod: Pod, priority: int, but: str) -> Iterator[Pod]:
+        """Yield the pending pods that are ahead of a recreated pod of a priority, in queue order."""
+        for each in chain(*pods_before_and_after(self._world, pod)):
+            if self._world.engine.groups.priority(each) >= priority and each.uid != but:
                 yield each
 
     def taken_meanwhile(self) -> tuple[Spot, ...]:
-        """Return the cards that the first pod would take that waits and fits now; empty where none does.
+        """Return the cards that the first pending pod that fits now would take; empty if none fits.
 
-        The pod that room is made for is not among these.
+        The pod for which room is made is left out.
         """
         tried: set[Hashable] = set()
         for pod in queue_of(self._world):
@@ -176,7 +176,7 @@ class Moves:
         return ()
 
     def has_same_place_when_moved_last(self, move: Move) -> bool:
-        """Tell whether a pod that was moved goes to the same place if the pod that is served comes before it."""
+        """Tell whether a moved pod lands in the same place if the pod for which room is made is placed before it."""
         self.take_back(move.pod)
         again = self.move(move.pod)
         if again is not None:
@@ -185,17 +185,17 @@ class Moves:
         return again == move
 
     def take_back(self, key: str) -> None:
-        """Have a pod that was moved be where it was."""
+        """Undo the move of a pod."""
         pod, uid = self._made.pop(key)
         self._world.engine.remove_pod(uid, 0.0)
-        self._pods[key] = self._world.restore_pod(pod)
+        self._world.restore_pod(pod)
 
     def take_back_all(self) -> None:
-        """Have all pods be where they were; nobody is in the way of anybody meanwhile."""
+        """Undo all moves; all replacements are removed before any pod is restored, so that none blocks another."""
         for _, uid in self._made.values():
             self._world.engine.remove_pod(uid, 0.0)
-        for key, (pod, _) in self._made.items():
-            self._pods[key] = self._world.restore_pod(pod)
+        for pod, _ in self._made.values():
+            self._world.restore_pod(pod)
         self._made.clear()
 
     def _list(self, name: str, card: str, *, cordoned: bool) -> None:
@@ -215,14 +215,14 @@ class Moves:
 
 
 def _refused_anew(reason: str) -> str:
-    return f"would be refused if it were made anew: {reason}"
+    return f"would be refused if it were recreated: {reason}"
 
 
 def _why_nowhere(pod: Pod, decision: Decision) -> str:
-    """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
+    """Say why a replacement would not be placed; refusals and quotas are named before a lack of room."""
     if decision.outcome is Outcome.REFUSED:
-        reason = next(iter(decision.reasons), decision.message)
+        reason = next((each.text for each in decision.reasons), decision.message)
         return f"a pod on the card {_refused_anew(reason)}"
     if not decision.another_node_helps:
-        return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
+        return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed again"
     return "the pods fit nowhere else"

@@ -1,4 +1,4 @@
-"""Pods that can be moved, and what each of them holds of cards and of its node."""
+"""Movable pods, and the resources of cards and nodes that each of them holds."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from vgpu_scheduler.whatif.moves.moves import Spot
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["Occupant", "OutOfQuestionsError", "largest_of", "needed_of", "occupant_of", "of_quotas"]
-
 _MIG: Final = "mig"
 _T = TypeVar("_T")
 
 
 class OutOfQuestionsError(Exception):
-    """A search for pods that have to go would take too long."""
+    """A search has used up its number of questions."""
 
 
 class _Kind(NamedTuple):
-    """What a pod holds something of: a dimension of a card, or (without a dialect) a resource or port of its node.
+    """A kind of amount that a pod holds: a dimension of a card or, without a dialect, a resource or port of its node.
 
     Attributes
     ----------
     whole
-        Which parts are free matters, not how much is.
+        Whether it matters which parts are free, not just how much.
     """
 
     dialect: str
@@ -38,18 +36,18 @@ class _Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """A pod that can be moved.
+    """A pod that can be moved, with what it holds.
 
     Attributes
     ----------
     pod
-        As it is bound.
+        The bound pod.
     spots
-        The cards that it holds something of, with their node.
+        The cards of which it holds a part, with their node.
     held
-        How much it holds of what.
+        The amount that it holds of each kind.
     alike
-        The same for pods of which it does not matter which one is moved.
+        A key that is equal for interchangeable pods.
     """
 
     pod: Pod
@@ -59,7 +57,7 @@ class Occupant:
 
 
 def occupant_of(world: World, pod: Pod) -> Occupant:
-    """Return a bound pod with what it holds."""
+    """Return a bound pod with the amounts that it holds."""
     held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
     spots: set[Spot] = set()
@@ -78,19 +76,19 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
 
 
 def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
-    """Return what a pod holds of what quotas of its namespace count."""
+    """Return the amounts of a pod that quotas of its namespace count."""
     held: dict[_Kind, int] = {}
     for dialect, usage in world.engine.uses(pod).items():
         for vendor, amounts in usage.totals().items():
             kinds = (_Kind(dialect, f"all of {vendor}", number) for number, _ in enumerate(amounts))
             held |= dict(zip(kinds, amounts, strict=True))
-    if world.engine.state.quota_usage.by_card:  # how much it is depends on the card
+    if world.engine.state.quota_usage.by_card:  # the counted amount depends on the card
         held = {kind._replace(whole=True): amount for kind, amount in held.items()}
     return held
 
 
 def largest_of(occupants: Sequence[Occupant], most: int) -> list[Occupant]:
-    """Return pods that hold as much as any so many others do, of everything that some pod holds."""
+    """Return, for each kind of amount, the pods that hold the most of it."""
     by_kind: dict[_Kind, list[tuple[int, int]]] = {}
     for number, occupant in enumerate(occupants):
         for kind, amount in occupant.held.items():
@@ -103,7 +101,7 @@ def largest_of(occupants: Sequence[Occupant], most: int) -> list[Occupant]:
 
 
 def needed_of(leaving: Sequence[_T], fits_without: Callable[[Sequence[_T]], bool]) -> list[_T]:
-    """Return those of some pods of which none could stay beside the others; the last ones stay first."""
+    """Return a minimal subset of pods that have to leave; the last pods are spared first."""
     kept = list(leaving)
     for pod in reversed(leaving):
         without = [other for other in kept if other is not pod]

@@ -1,4 +1,4 @@
-"""Which pods keep another one away from nodes near theirs: by anti-affinity, and by how evenly pods are to lie."""
+"""Pods that keep another pod off nearby nodes, by inter-pod anti-affinity or topology spread constraints."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["repelling_pods"]
-
 _MOST: Final = 16
 """Pods of one domain that are looked at, those of low priority."""
-_REASONS: Final = frozenset(
-    reason.text for reason in (filters.INTER_POD_ANTI_AFFINITY, filters.INTER_POD_EXISTING, filters.SPREAD)
-)
+_REASONS: Final = frozenset({filters.INTER_POD_ANTI_AFFINITY, filters.INTER_POD_EXISTING, filters.SPREAD})
 """What nodes say to a pod that others keep away."""
 
 
 def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
-    """Return the bound pods that may keep a pod away from other nodes than their own, by the names of these nodes.
+    """Return, by node, the bound pods on other nodes that may keep a pod off it.
 
-    A pod may where the anti-affinity of one is about the other, or a topology spread constraint of the pod counts it:
-    within a domain that has more than one node.
+    A pod may if the required anti-affinity of either selects the other, or a topology spread constraint of the pending
+    pod counts it, within a domain of more than one node.
     """
     if _REASONS.isdisjoint(world.engine.algorithm.decide(pod).reasons):
         return {}
@@ -43,7 +39,7 @@ def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
 
 
 def _repelled(world: World, pod: Pod, other: Pod) -> Iterator[str]:
-    """Yield the topologies within which a pod wants another one nowhere."""
+    """Yield the topology keys of a pod's required anti-affinity terms that select another pod."""
     if not pod.spec.required_pod_anti_affinity:
         return
     labels = world.engine.state.interpod.namespaces.get(other.namespace)
@@ -54,7 +50,7 @@ def _repelled(world: World, pod: Pod, other: Pod) -> Iterator[str]:
 
 
 def _counting(pod: Pod, other: Pod) -> Iterator[str]:
-    """Yield the topologies over which a pod is to lie evenly with others, of which another one is one."""
+    """Yield the topology keys of a pod's hard spread constraints that count another pod."""
     for constraint in pod.spec.hard_spread if other.namespace == pod.namespace else ():
         selector = constraint.selector(pod.labels)
         if selector is not None and selector.matches(other.labels):

@@ -1,7 +1,7 @@
-"""Searches which pods would have to go elsewhere, and where, so that a pod fits.
+"""Search for the pods that would have to be moved, and their new places, so that a pending pod fits.
 
-The search asks the engine on a world from which pods are taken off the books for the time of a question, and in which
-others are assumed where they may go; afterwards the world is as before.
+The search temporarily removes the reservations of pods from the engine's state and assumes others in their possible
+new places; afterwards the world is as before.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from vgpu_scheduler.whatif.world.queue_order import made_anew
 from vgpu_scheduler.whatif.world.world import World
 
 _TOLD_EVERY: Final = 100
-"""Questions after which it is said how many there were."""
+"""The number of questions between two progress reports."""
 _MOST_QUESTIONS: Final = 30_000
-"""Questions that a search may ask in a cluster of a few nodes, where each takes the least time."""
+"""The most questions of a search in a cluster of few nodes, where a question takes the least time."""
 _FEW_NODES: Final = 40
-"""Nodes up to which a cluster has few: with more of them fewer questions are asked."""
+"""The number of nodes above which the limit of questions decreases."""
 _FEWEST_QUESTIONS: Final = 6_000
-"""Questions that a search may ask in clusters of any size, though each takes long in the largest."""
+"""The limit of questions in the largest clusters."""
 _MOST_PLANS: Final = 16
-"""Plans of as many moves that are given back."""
+"""The most plans with the same number of moves that are returned."""
 _MOST_NODES: Final = 64
-"""Nodes of which it is worked out what goes where if they are cleared."""
+"""The most nodes for which clearing is planned in detail."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetPlacement:
-    """A pod, and the place that it is to get."""
+    """A pod, and the placement that it should get."""
 
     pod: Pod
     placement: Placement
@@ -52,33 +52,33 @@ class TargetPlacement:
 
     @property
     def spots(self) -> tuple[Spot, ...]:
-        """The cards that it is to get, with their node."""
+        """The cards of the placement, with its node."""
         return spots_of(self.placement)
 
 
 def _most_questions(nodes: int) -> int:
-    """Return how many questions are asked at most in a cluster of so many nodes: fewer where each takes longer."""
+    """Return the most questions for a cluster of this size: the larger, the fewer, since each takes longer."""
     return max(_MOST_QUESTIONS * _FEW_NODES // max(nodes, _FEW_NODES), _FEWEST_QUESTIONS)
 
 
 class RoomSearch:
-    """Searches plans.
+    """Searches for plans of moves.
 
     Parameters
     ----------
     pod
-        The pod that waits.
+        The pending pod.
     moves
-        Says which pods can be moved, and where they are.
+        Tells which pods can be moved, and where they are.
     on_question
-        Is called now and then with how many questions were asked.
+        Called from time to time with the number of placements tried.
     most
-        How many questions may be asked; None for as many as the size of the cluster allows.
+        The most questions to ask; None for a limit by the size of the cluster.
 
     Attributes
     ----------
     certain
-        Whether nothing was left out until now that may help.
+        Whether the search has been exhaustive so far.
     """
 
     def __init__(
@@ -101,22 +101,22 @@ class RoomSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether as many questions were asked as may be: nothing more is searched."""
+        """Whether the limit of questions is exceeded, which ends the search."""
         return self._questions > self._most
 
     def may_help(self) -> bool:
-        """Tell whether the pod fits on some node if all pods that can be moved were gone."""
+        """Tell whether the pod would fit on some node if all movable pods were gone."""
         in_the_way = ((node, self._in_the_way(self._pod, node)) for node in sorted(self._world.nodes))
         return any(self._fits_without(self._pod, node, occupants) for node, occupants in in_the_way)
 
     def plans(self, count: int) -> list[tuple[TargetPlacement, ...]]:
-        """Return plans of just so many moves, one for each set of pods that may be moved.
+        """Return plans of exactly this many moves, one for each set of moved pods.
 
         Returns
         -------
         list of tuple of TargetPlacement
-            The pod, and those that are moved, each with a place that it can have when all are moved. In which order
-            that can be done is another question.
+            The pending pod and the moved pods, each with a placement that is possible once all are moved; whether an
+            order of moves leads there is not checked.
         """
         self._learn()
         by_pods: dict[frozenset[str], tuple[TargetPlacement, ...]] = {}
@@ -124,7 +124,7 @@ class RoomSearch:
             with closing(self._solutions((self._pod,), count)) as solutions:
                 for goals in solutions:
                     if len(goals) <= count:
-                        continue  # fewer moves, of which it is known that they do not do
+                        continue  # plans with fewer moves were tried before
                     by_pods.setdefault(frozenset(goal.key for goal in goals), goals)
                     if len(by_pods) == _MOST_PLANS:
                         self.certain = False
@@ -134,17 +134,17 @@ class RoomSearch:
         return list(by_pods.values())
 
     def in_order(self, pods: Collection[str]) -> tuple[TargetPlacement, ...]:
-        """Return the pod and pods that are moved, with the places that they get, in an order in which they can be.
+        """Return the pending pod and given pods with placements that can be reached by moving one after the other.
 
         Parameters
         ----------
         pods
-            Those that are moved, by namespace and name.
+            The pods to move, by namespace and name.
 
         Returns
         -------
         tuple of TargetPlacement
-            The pod, and the others from the one that is moved last to the first one; empty where there is no order.
+            The pending pod, then the moved pods from last to first; empty if no order is possible.
         """
         if self.is_over:
             self.certain = False
@@ -159,13 +159,13 @@ class RoomSearch:
             return ()
 
     def others(self, pods: Collection[str]) -> list[str]:
-        """Return the pods that can be moved beside some, by namespace and name."""
+        """Return the other movable pods, by namespace and name."""
         return sorted({t.pod.key for there in self._occupants.values() for t in there}.difference(pods))
 
     def clearing_plans(self) -> Iterator[tuple[TargetPlacement, ...]]:
-        """Yield plans that clear one node of pods until the pod fits, the fewest moves first.
+        """Yield plans that move pods off one node until the pending pod fits, those with the fewest moves first.
 
-        Of the pods of each none could stay; where they go is what the scheduler chooses for one after the other.
+        Each plan moves a minimal set of pods; the scheduler's own choice decides where each of them goes.
         """
         self._learn()
         self._questions = 0
@@ -179,7 +179,7 @@ class RoomSearch:
         for node, victims in sorted(sets, key=lambda each: (len(each[1]), each[0]))[:_MOST_NODES]:
             if self.is_over:
                 return
-            self._learn()  # what was moved for an earlier plan, and taken back, has another UID
+            self._learn()  # a pod that was moved and restored for an earlier plan has a new UID
             there = {each.pod.key: each for occupants in self._occupants.values() for each in occupants}
             leaving = [there[each.pod.key] for each in victims]
             goals: tuple[TargetPlacement, ...] = ()
@@ -191,7 +191,7 @@ class RoomSearch:
     # Searching --------------------------------------------------------------------------------------------------------
 
     def _solutions(self, pods: tuple[Pod, ...], left: int) -> Generator[tuple[TargetPlacement, ...]]:
-        """Yield places for all of some pods, with at most so many more pods moved for that, which are goals, too."""
+        """Yield placements for all of some pods, and for at most ``left`` other pods that are moved for them."""
         if not pods:
             yield ()
             return
@@ -202,7 +202,7 @@ class RoomSearch:
                     yield from self._with_moves(pods[0], pods[1:], node, victims, left - size)
 
     def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[TargetPlacement, ...]]:
-        """Yield places for pods of which the first one goes where there is room for it now."""
+        """Yield placements of pods in which the first one goes where it fits now."""
         chosen = self._decided(pod)
         if chosen is None:
             return
@@ -210,7 +210,7 @@ class RoomSearch:
             yield (TargetPlacement(pod, chosen),)
             return
         with closing(self._solutions(others, left)) as solutions:
-            if next(solutions, None) is None:  # wherever this one goes
+            if next(solutions, None) is None:  # the others have no solution even if this pod took no room
                 return
         nodes = (self._placements(pod, node) for node in sorted(self._world.nodes))
         for placement in chain([chosen], chain.from_iterable(nodes)):
@@ -219,7 +219,7 @@ class RoomSearch:
     def _with_moves(
         self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[Occupant], left: int
     ) -> Generator[tuple[TargetPlacement, ...]]:
-        """Yield places for pods of which the first one goes to a node without some pods there."""
+        """Yield placements of pods in which the first one goes to a node from which some pods are moved."""
         with self._suspended(victims), ExitStack() as known:
             needed = [occupant for occupant in victims if not self._fits_beside(pod, node, occupant)]
             moved = tuple(known.enter_context(made_anew(self._world, [occupant.pod for occupant in victims])))
@@ -236,7 +236,7 @@ class RoomSearch:
                 yield (goal, *found)
 
     def _sequences(self, occupants: tuple[Occupant, ...]) -> Generator[tuple[TargetPlacement, ...]]:
-        """Yield places for some pods, moved one after the other, and at last for the pod."""
+        """Yield placements for pods moved one after the other, and finally for the pending pod."""
         if not occupants:
             placement = self._decided(self._pod)
             if placement is not None:
@@ -254,7 +254,7 @@ class RoomSearch:
     def _sets(
         self, pod: Pod, node: str, occupants: Sequence[Occupant], size: int, chosen: tuple[Occupant, ...] = ()
     ) -> Iterator[tuple[Occupant, ...]]:
-        """Yield sets of so many pods of a node without which a pod fits there."""
+        """Yield sets of this many pods of a node without which a pod fits there."""
         there = [occupant for occupant in occupants if self._state.reservation(occupant.pod.uid) is not None]
         more = size - len(chosen)
         own, near = ([each for each in there if (each.pod.node_name == node) is here] for here in (True, False))
@@ -272,7 +272,7 @@ class RoomSearch:
                 yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, occupant))
 
     def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[TargetPlacement, ...]:
-        """Return how the pod goes to a node, and where the pods go that make room for it; empty where one cannot."""
+        """Place the pending pod on a node, and the victims elsewhere; return nothing if one fits nowhere."""
         placement = self._algorithm.on_node.fits_without(self._pod, node, ())
         assert placement is not None
         goals = [TargetPlacement(self._pod, placement)]
@@ -297,12 +297,12 @@ class RoomSearch:
         if self.is_over:
             raise OutOfQuestionsError
         if self._algorithm.classes.cluster_part(pod) is not None:
-            self.certain = False  # what counts there counts the pods that are to be moved, too
+            self.certain = False  # the cluster part also counts the pods that are to be moved
 
     def _in_the_way(self, pod: Pod, node: str) -> list[Occupant]:
-        """Return the pods that can be moved and may keep a pod from a node: those there, and those that repel it.
+        """Return the movable pods that may keep a pod off a node: those on it, and those on other nodes that repel it.
 
-        The latter are pods elsewhere that anti-affinity keeps apart from the pod that waits.
+        Repelling pods are considered for the pending pod only.
         """
         return [*self._occupants.get(node, ()), *(self._near.get(node, ()) if pod is self._pod else ())]
 
@@ -316,7 +316,7 @@ class RoomSearch:
             return self._algorithm.on_node.fits_without(pod, node, there) is not None
 
     def _fits_beside(self, pod: Pod, node: str, occupant: Occupant) -> bool:
-        """Tell whether a pod fits on a node with a pod there that is off the books now."""
+        """Tell whether a pod fits on a node beside an occupant whose reservation is suspended."""
         with self._state.having(self._suspensions[occupant.pod.uid]):
             return self._fits(pod, node, ())
 
@@ -325,7 +325,7 @@ class RoomSearch:
         return self._algorithm.decide(pod).placement
 
     def _placements(self, pod: Pod, node: str) -> list[Placement]:
-        """Return the ways in which a node can give a pod its cards."""
+        """Return possible placements of a pod on a node, found by cordoning the cards of each one found."""
         by_spots: dict[frozenset[Spot], Placement] = {}
         tried: set[frozenset[Spot]] = set()
 
@@ -351,12 +351,12 @@ class RoomSearch:
     # Suppositions -----------------------------------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        """Read which pods can be moved, by node: those of low priority and with little first."""
+        """Read which pods can be moved, by node, those of low priority and with small amounts first."""
         by_node: dict[str, list[Occupant]] = {}
         known, self._known = self._known, {}
         for pod in self._world.bound.values():
-            held = self._state.reservation(pod.uid)
-            if held is not None and held.uses_devices and not self._moves.why_not(pod):
+            reservation = self._state.reservation(pod.uid)
+            if reservation is not None and reservation.uses_devices and not self._moves.why_not(pod):
                 occupant = known.get(pod.uid)
                 if occupant is None or occupant.pod is not pod:
                     occupant = occupant_of(self._world, pod)
@@ -373,9 +373,9 @@ class RoomSearch:
     def _suspended(self, occupants: Sequence[Occupant]) -> Iterator[None]:
         uids = [occupant.pod.uid for occupant in occupants]
         for uid in uids:
-            held = self._state.reservation(uid)
-            assert held is not None
-            self._suspensions[uid] = held
+            reservation = self._state.reservation(uid)
+            assert reservation is not None
+            self._suspensions[uid] = reservation
         try:
             with self._state.without(uids):
                 yield

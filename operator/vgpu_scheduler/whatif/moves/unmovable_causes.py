@@ -1,4 +1,4 @@
-"""What keeps a pod waiting that moves of other pods do not change."""
+"""Causes that keep a pod waiting whatever other pods are moved."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.reasons.groups import not_moved
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["held_by"]
-
 
 def held_by(world: World, pod: Pod, decision: Decision) -> str:
-    """Say in one sentence what holds a pod whatever is moved; empty where nothing is known that does.
+    """Say in one sentence what keeps a pod waiting whatever is moved; empty if nothing is known to.
 
     Parameters
     ----------
     decision
-        What becomes of it now.
+        The present decision about the pod.
     """
     if reason := gated(pod):
         return f"it is {reason}"
@@ -41,9 +39,9 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
 
 
 def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:
-    """Yield the limits of a namespace that leave too little for a pod, the least that it would add, and if just that.
+    """Yield the quotas that leave too little for a pod, with the least amount it would add, and whether that is exact.
 
-    Moves leave what a namespace holds as it is.
+    Moves do not change what a namespace uses.
     """
     engine, claims = world.engine, world.engine.algorithm.classes.claims(pod)
     for report in engine.quota_limits.reports(pod.namespace, engine.state) if claims else ():
@@ -54,7 +52,7 @@ def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:
 
 
 def _least(world: World, claims: PodClaims, resource: str) -> int:
-    """Return what a claim in parts of a card takes of the smallest card that there is; 0 where nothing is so."""
+    """Return what a claim for a share of a card takes of the smallest card; 0 if the quota does not depend on cards."""
     found = 0
     for container in claims:
         dialect = world.engine.dialects[container.dialect]

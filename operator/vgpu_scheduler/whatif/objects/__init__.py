@@ -1,1 +1,1 @@
-"""Objects of Kubernetes as files have them: their fields, containers, amounts and cards, as they are written."""
+"""Kubernetes objects as written in files: their fields, containers, amounts and cards."""

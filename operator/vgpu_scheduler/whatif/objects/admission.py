@@ -1,4 +1,4 @@
-"""What the API server fills in or refuses when a pod is created, which pods in files therefore may lack or have."""
+"""API server admission of pods: the defaults that pods in files may lack, and the refusals that they may deserve."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from vgpu_scheduler.kube import HUGE_PAGES, Object, Pod, QuantityError, is_pod_l
 
 _CONTAINERS: Final = ("initContainers", "containers")
 _NATIVE: Final = "kubernetes.io"
-"""The domain of resources that are no extended ones."""
+"""The domain of Kubernetes' own resources; all others are extended resources."""
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""Resources of containers without a domain, beside huge pages."""
+"""Container resources without a domain, apart from huge pages."""
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The priority classes that every cluster has."""
+"""The priority classes of every cluster."""
 
 
 def with_defaults(pod: Object, classes: Mapping[str, int]) -> Object:
-    """Return a pod with the requests that its limits imply, and with the priority of its class.
+    """Return a pod with the requests implied by its limits and the priority of its class.
 
-    What is malformed is left for the decoder to name.
+    Malformed fields are kept, so that the decoder reports them.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def with_defaults(pod: Object, classes: Mapping[str, int]) -> Object:
 
 
 def missing_class(pod: Object) -> str:
-    """Return the priority class that a pod names instead of its priority, or an empty text."""
+    """Return the priority class that a pod names without having a priority, or an empty string."""
     spec = pod.get("spec")
     if not isinstance(spec, Mapping) or spec.get("priority") is not None:
         return ""
@@ -53,22 +53,23 @@ def missing_class(pod: Object) -> str:
 
 
 def refusals(pod: Pod) -> Iterator[str]:
-    """Yield why the API server would refuse a pod for its resources: of devices requests must equal limits."""
+    """Yield the reasons for which the API server would refuse a pod's resources: device requests must equal limits."""
     for container in pod.spec.containers:
         for place, amounts in (("limits", container.limits), ("requests", container.requests)):
             for name in amounts if place == "limits" else amounts.keys() - container.limits.keys():
                 if "/" not in name and name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES):
                     yield (
-                        f"container {container.name}: resources.{place}[{name}] is none of Kubernetes' own resources,"
-                        " and names no domain, as nvidia.com/gpu does: the API server refuses such a pod"
+                        f"container {container.name}: resources.{place}[{name}] is not one of Kubernetes' own "
+                        "resources, and has no domain, such as nvidia.com/gpu: the API server refuses such a "
+                        "pod"
                     )
         for name, text in container.requests.items():
             if "/" not in name or name.rpartition("/")[0].endswith(_NATIVE):
                 continue
             if not _equal(text, container.limits.get(name)):
                 yield (
-                    f"container {container.name}: resources.requests[{name}] is not what resources.limits says: the API"
-                    " server refuses such a pod"
+                    f"container {container.name}: resources.requests[{name}] differs from resources.limits: the "
+                    "API server refuses such a pod"
                 )
 
 
@@ -76,7 +77,7 @@ def _equal(text: str, other: str | None) -> bool:
     try:
         return other is not None and parse_quantity(text) == parse_quantity(other)
     except QuantityError:
-        return True  # told elsewhere
+        return True  # the decoder reports malformed quantities
 
 
 def _container(container: Any) -> Any:
@@ -90,9 +91,9 @@ def _container(container: Any) -> Any:
 
 
 def _pod_level(resources: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a pod asks for as a whole: its limits where neither it nor a container requests the resource.
+    """Return the pod-level resources; limits become requests where neither the pod nor a container has requests.
 
-    Source: ``defaultPodRequests`` of Kubernetes 1.36. What containers request is not written here: it counts as it is.
+    Source: ``defaultPodRequests`` of Kubernetes 1.36. Container requests are not added: they count by themselves.
     """
     limits, requests = resources.get("limits"), resources.get("requests") or {}
     if not isinstance(limits, Mapping) or not isinstance(requests, Mapping):

@@ -1,4 +1,4 @@
-"""The amounts that the containers of a pod ask for, in steps that can be counted down."""
+"""The amounts that a pod's containers ask for, in countable steps, so that smaller amounts can be tried."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any, Final, NamedTuple
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import HUGE_PAGES, MAX_INT64, Object, Pod, QuantityError, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Claim, DeviceResource, PodClaims, counted
+from vgpu_scheduler.whatif.objects.card_names import unit_of
 from vgpu_scheduler.whatif.objects.containers import containers_of
 
 _CPU: Final = "cpu"
 _MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _NOTHING: Final[Mapping[str, str]] = {}
-_SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
-"""Dialects in which a container says how much it wants of all its cards together, and not of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class AmountChange:
-    """What a container is to ask of a resource instead of what it asks.
+    """A change of the amount that a container asks of a resource.
 
     Attributes
     ----------
     written, meant
-        The quantities as they are written, and would be.
+        The present and the proposed quantity, as written in the pod.
     unit
-        What the resource is counted in, where that is not plain.
+        The unit of the resource, if its name does not tell it.
     """
 
     container: str
@@ -42,37 +41,39 @@ class AmountChange:
         return f"ask {self.meant} of {of} {instead_of(self.written, self.container)}"
 
     def after(self, earlier: AmountChange) -> AmountChange | None:
-        """Return both changes as one; None where the earlier one does not lead to this one."""
+        """Return both changes as one; None if this change does not continue the earlier one."""
         led_to = (earlier.container, earlier.resource, earlier.meant)
         return (
             replace(self, written=earlier.written) if led_to == (self.container, self.resource, self.written) else None
         )
 
     def is_of(self, amount: Amount | None) -> bool:
-        """Tell whether an amount is the one that was changed so: who asks it otherwise need not change it before."""
+        """Tell whether an amount is the result of this change; any other amount does not need the change first."""
         parts = () if amount is None or amount.container != self.container else amount.parts
         return any((part.resource, part.mistaken) == (self.resource, self.written) for part in parts)
 
 
 def instead_of(written: str, container: str) -> str:
-    """Say what a container asks now that is to ask another amount."""
+    """Name the present quantity and its container, as the end of a proposal."""
     return f"instead of {written} in container {container}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceStep:
-    """A resource that changes with the steps of an amount.
+    """A resource that changes with each step of an amount.
 
     Attributes
     ----------
     each
-        How much of it one step is.
+        The quantity of one step.
     suffix
-        What is written behind the number: ``m``, ``Mi`` or nothing.
+        The suffix of the quantity: ``m``, ``Mi`` or nothing.
     written
-        What is written now; empty where nothing is.
+        The present quantity; empty if the pod does not ask for the resource.
     mistaken
-        What stands there by mistake, which was corrected to what is written; empty where nothing was.
+        The pod's original quantity, if ``written`` is a correction of it; empty otherwise.
+    unit
+        The unit of the resource, if its name does not tell it; empty otherwise.
     """
 
     resource: str
@@ -80,17 +81,23 @@ class ResourceStep:
     suffix: str = ""
     written: str = ""
     mistaken: str = ""
+    unit: str = ""
+
+    @property
+    def unit_text(self) -> str:
+        """The unit as the end of a proposal."""
+        return f" ({self.unit})" if self.unit else ""
 
     @property
     def is_beyond_all(self) -> bool:
-        """Whether more is written than can be counted: nobody knows how much less another amount is."""
+        """Whether the written quantity exceeds int64, so that its difference to another amount is unknown."""
         try:
             return bool(self.written) and to_int(self.written) >= MAX_INT64
         except QuantityError:
             return False
 
     def quantity(self, steps: int) -> str:
-        """Return so many steps as a quantity."""
+        """Return a number of steps as a quantity."""
         amount, suffix = self.each * steps, self.suffix
         if suffix == _MILLI and amount % 1000 == 0:
             amount, suffix = amount // 1000, ""
@@ -99,22 +106,22 @@ class ResourceStep:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What one container asks of one resource, or of several that say together how many cards it wants.
+    """What a container asks of one resource, or of several that together determine its number of cards.
 
     Attributes
     ----------
     field, index
-        Which container: ``containers`` or ``initContainers``, and its number there.
+        The container's field (``containers`` or ``initContainers``) and its index there.
     container
-        Its name.
+        The container's name.
     parts
         The resources.
     steps
-        How much is asked in steps, or one more than the most there is where nothing is said.
+        The amount in steps; one more than the maximum if the container does not say it.
     unsaid
-        What it means that nothing is said; empty where something is.
+        What happens because the container does not say the amount; empty if it does.
     instead
-        A resource that would no longer be asked for beside it; None where nothing is asked instead of it now.
+        A resource that this one would replace in the container; None if it replaces none.
     """
 
     field: str
@@ -126,17 +133,21 @@ class Amount:
     instead: ResourceStep | None = None
 
     def includes(self, other: Amount) -> bool:
-        """Tell whether another amount of the same container is a part of this one."""
-        mine, theirs = ({part.resource for part in amount.parts} for amount in (self, other))
-        return (self.field, self.index) == (other.field, other.index) and theirs < mine
+        """Tell whether another amount of the same container covers only some of this one's resources."""
+        return self.covers(other) and not other.covers(self)
 
-    def worded(self, steps: int, but: Mapping[str, str] = _NOTHING) -> str:
-        """Say what would have to be asked instead.
+    def covers(self, other: Amount) -> bool:
+        """Tell whether another amount of the same container is about this one's resources, or some of them."""
+        mine, theirs = ({part.resource for part in amount.parts} for amount in (self, other))
+        return (self.field, self.index) == (other.field, other.index) and theirs <= mine
+
+    def request_text(self, steps: int, but: Mapping[str, str] = _NOTHING) -> str:
+        """Describe the request for a number of steps, in place of the present one.
 
         Parameters
         ----------
         but
-            The quantities of those of several resources that are otherwise.
+            Quantities that differ from the number of steps, by resource.
         """
         if len(self.parts) > 1:
             cards = counted(steps, "card")
@@ -149,20 +160,22 @@ class Amount:
             return f"ask {part.quantity(steps)} of {part.resource} in container {self.container} instead of {was}"
         asked = f"ask {part.quantity(steps)} of {part.resource}"
         if self.unsaid:
-            return f"{asked} ({self.unsaid}) in container {self.container}"
+            return f"{asked} ({self.unsaid}) in container {self.container}{part.unit_text}"
         less = f", {part.quantity(abs(self.steps - steps))} {'less' if steps < self.steps else 'more'}"
         if part.is_beyond_all or part.mistaken:
             less = ""
-        return f"{asked} {instead_of(part.mistaken or part.written, self.container)}{less}"
+        return f"{asked} {instead_of(part.mistaken or part.written, self.container)}{less}{part.unit_text}"
 
     def less_of(self, part: ResourceStep) -> str:
-        """Say that less is asked of one of its resources, or some of it where nobody says how much."""
+        """Propose to ask for less of one of the resources, or for some of it if its amount is not said."""
         where = f"{part.resource} in container {self.container}"
         less = f"ask for less than {part.written} of {where}"
-        return f"ask for some of {where} ({self.unsaid})" if self.unsaid else less
+        if part.mistaken:
+            less = f"ask for less than {part.written} of {part.resource} {instead_of(part.mistaken, self.container)}"
+        return (f"ask for some of {where} ({self.unsaid})" if self.unsaid else less) + part.unit_text
 
     def applied(self, pod: Object, steps: int) -> Object:
-        """Return a pod that asks so many steps, as a limit or a request or both, as it did."""
+        """Return a pod that asks for a number of steps, in its limits and requests where it did before."""
         spec = pod["spec"]
         containers = list(spec[self.field])
         container = containers[self.index]
@@ -184,34 +197,43 @@ class Amount:
 
 
 class _Gets(NamedTuple):
-    """What a container gets of a kind of cards, and what it would get if no policy said anything."""
+    """A container's claim for one vendor's cards: as the effective policy makes it, and as written in the pod."""
 
     claim: Claim
     written: Claim
 
     def is_written(self, dimension: int) -> bool:
-        """Tell whether it gets the same of a dimension without policies."""
+        """Tell whether policies leave the claim unchanged in a dimension."""
         now, then = ((each.amounts[dimension], each.percent[dimension]) for each in self)
         return now == then
 
 
 def amounts_of(
-    pod: Object, dialects: Dialects, read: Pod, claims: PodClaims, corrections: Sequence[AmountChange] = ()
+    pod: Object,
+    dialects: Dialects,
+    read: Pod,
+    claims: PodClaims,
+    corrections: Sequence[AmountChange] = (),
+    *,
+    all_policies: bool = True,
 ) -> Iterator[Amount]:
-    """Yield all amounts of a pod's containers, and the memory of cards of which a container does not say how much.
+    """Yield all amounts of a pod's containers, and the card memory and compute that containers do not specify.
 
     Parameters
     ----------
     pod
-        As it is written.
+        The pod as written.
     dialects
-        Whose names for memory are known.
+        The dialects whose resource names are known.
     read
-        The same pod.
+        The same pod, decoded.
     claims
-        What it asks for by its policies, which may say what it does not.
+        The pod's claims under its policies, which may add what the pod does not say.
     corrections
-        Amounts that were mistakes, and are written now as they are meant.
+        Corrections of mistaken amounts that have already been applied to the pod.
+    all_policies
+        Whether the claims follow from all policies; otherwise others may have defaults, and only what a known policy
+        gives is told.
     """
     mistaken = {(each.container, each.resource, each.meant): each.written for each in corrections}
     for field, index, container in containers_of(pod):
@@ -222,40 +244,42 @@ def amounts_of(
             if measured is not None:
                 steps, suffix = measured
                 was = mistaken.get((name, resource, str(quantity)), "")
-                yield Amount(field, index, name, (ResourceStep(resource, 1, suffix, str(quantity), was),), steps)
+                part = ResourceStep(resource, 1, suffix, str(quantity), was, unit_of(dialects, resource))
+                yield Amount(field, index, name, (part,), steps)
         own = _by_vendor(claims, name)
         for dialect in dialects.owners(read):
             written = _by_vendor(dialect.claims.read(read), name) if is_claim(dialect, read) else own
             gets = {vendor: _Gets(claim, written.get(vendor, claim)) for vendor, claim in own.items()}
-            for part, most, unsaid in _unsaid_memory(asked, dialect, read, gets):
+            for part, most, unsaid in _unsaid_memory(asked, dialect, read, gets, all_policies=all_policies):
+                yield Amount(
+                    field, index, name, (replace(part, unit=unit_of((dialect,), part.resource)),), most, unsaid
+                )
+            for part, most, unsaid in _unsaid_cores(asked, dialect, gets, all_policies=all_policies):
                 yield Amount(field, index, name, (part,), most, unsaid)
-            for part, most, unsaid in _unsaid_cores(asked, dialect, gets):
-                yield Amount(field, index, name, (part,), most, unsaid)
-            if dialect.name in _SUMS_OVER_CARDS:
-                cards, parts = _cards(asked, dialect, read)
-                if len(parts) > 1:
-                    yield Amount(field, index, name, parts, cards)
+            cards, parts = _cards(asked, dialect, read)
+            if len(parts) > 1:
+                yield Amount(field, index, name, parts, cards)
 
 
 def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
-    """Return a quantity in steps, and what is written behind their number; None where it is malformed."""
+    """Return a quantity as a number of steps and a suffix; None if it is malformed."""
     try:
         if resource == _CPU:
             return to_milli(quantity), _MILLI
         if resource in _BYTES or resource.startswith(HUGE_PAGES) or quantity.endswith("i"):
-            # not k: the API writes 8000 as 8k
+            # not "k": the API server writes 8000 bytes as 8k
             return -(-to_int(quantity) // MIB), "Mi"
         return to_int(quantity), ""
     except QuantityError:
-        return None  # the pod is refused for it
+        return None  # the pod is refused for this anyway
 
 
 def _unsaid_memory(
-    asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, _Gets]
+    asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, _Gets], *, all_policies: bool
 ) -> Iterator[tuple[ResourceStep, int, str]]:
-    """Yield the resources that would say how much memory of its cards a container wants, all of it, and their lack.
+    """Yield the resources with which a container could limit its card memory, the maximum, and what happens without.
 
-    One that is asked for with 0 would, if it were more.
+    A resource with an amount of 0 counts as not specified.
     """
     inventory = dialect.inventory
     memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
@@ -268,9 +292,12 @@ def _unsaid_memory(
             continue
         if name not in nothing and (resource.percent or resource.vendor in meant):
             continue
-        says, more = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
-        if is_claim(dialect, read):
-            gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
+        says, more = (
+            ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is not an amount", "")
+        )
+        claimed = own.get(resource.vendor)
+        if is_claim(dialect, read) and (all_policies or _is_by_policy(claimed, inventory.memory)):
+            gets = _by_default(dialect, claimed, inventory.memory)
             more = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
         yield (
@@ -281,7 +308,7 @@ def _unsaid_memory(
 
 
 def _telling_memory(dialect: Dialect) -> Iterator[tuple[str, DeviceResource]]:
-    """Yield the resources that say how much memory of cards is wanted, be it as a part that is booked by itself."""
+    """Yield the resources that specify card memory, including those booked in a part of their own."""
     inventory = dialect.inventory
     of_memory = inventory.dimensions[inventory.memory].name
     for name, resource in inventory.device_resources.items():
@@ -290,27 +317,34 @@ def _telling_memory(dialect: Dialect) -> Iterator[tuple[str, DeviceResource]]:
 
 
 def _unsaid_cores(
-    asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, _Gets]
+    asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, _Gets], *, all_policies: bool
 ) -> Iterator[tuple[ResourceStep, int, str]]:
-    """Yield the resources that would say how much compute of its cards a container wants, all of it, and their lack."""
+    """Yield the resources with which a container could limit its compute, the maximum, and what happens without."""
     inventory = dialect.inventory
     cores = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.cores}
     named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
     said = {cores[name].vendor for name in asked if name in cores}
     for name, resource in cores.items():
         if resource.vendor in named - said and name in dialect.claims.resources:
-            default = _by_default(dialect, own.get(resource.vendor), inventory.cores)
-            unsaid = f"gets {default}" if default else "counts as all of its cards"
+            claimed = own.get(resource.vendor)
+            default = _by_default(dialect, claimed, inventory.cores)
+            gets = f", and gets {default}" if default else ", and counts as all of its cards"
+            is_known = all_policies or _is_by_policy(claimed, inventory.cores)
             most = inventory.compute_units.get(resource.vendor, WHOLE)
-            yield ResourceStep(name), most, f"it asks for none, and {unsaid}"
+            yield ResourceStep(name), most, f"it asks for none{gets if is_known else ''}"
 
 
 def _by_vendor(claims: PodClaims, container: str) -> dict[str, Claim]:
     return {claim.vendor: claim for each in claims if each.name == container for claim in each.claims}
 
 
+def _is_by_policy(gets: _Gets | None, dimension: int) -> bool:
+    """Tell whether a known policy determines what a container gets."""
+    return gets is not None and not gets.is_written(dimension)
+
+
 def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
-    """Say how much of each of its cards a container gets that does not say it; empty where it is all of them."""
+    """Describe how much of each card a container gets without specifying it; empty for whole cards."""
     if gets is None:
         return ""
     amount, percent = gets.claim.amounts[dimension], gets.claim.percent[dimension]
@@ -324,19 +358,28 @@ def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
 
 
 def _whole_card(dialect: Dialect, gets: _Gets) -> int:
-    """Return what all of the compute of a card is."""
+    """Return the compute units of a whole card."""
     return dialect.inventory.compute_units.get(gets.claim.vendor, WHOLE)
 
 
 def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[ResourceStep, ...]]:
-    """Return how many cards a container asks for, and what it asks of one of them; none where that is not its own."""
-    if not is_claim(dialect, read):
+    """Return a container's number of cards and its amounts per card, in dialects that ask for sums over cards.
+
+    Return no amounts where the number of cards is ambiguous or 1.
+    """
+    known, in_sums = dialect.inventory.device_resources, dialect.inventory.in_sums
+    if not in_sums or not is_claim(dialect, read):
         return 0, ()
-    counts = {claim.count for container in dialect.claims.read(read) for claim in container.claims}
+    claims = [claim for container in dialect.claims.read(read) for claim in container.claims if claim.vendor in in_sums]
+    counts = {claim.count for claim in claims}
     count = max(counts, default=0)
-    names = [name for name in asked if name in dialect.claims.resources]
+    names = [
+        name
+        for name in asked
+        if name in dialect.claims.resources and (name not in known or known[name].vendor in in_sums)
+    ]
     if len(counts) != 1 or count < 2 or any(read.spec.requests.get(name) != _whole(asked[name]) for name in names):
-        return 0, ()  # several types of devices, one card, or several containers that add up
+        return 0, ()  # several types of devices, one card, or amounts summed over several containers
     parts = []
     for name in names:
         each, suffix = _whole(asked[name]) // count, ""
@@ -351,7 +394,7 @@ def _whole(quantity: object) -> int:
 
 
 def is_claim(dialect: Dialect, pod: Pod) -> bool:
-    """Tell whether what a pod asks for in a dialect's names is understood."""
+    """Tell whether a dialect can read the pod's claims."""
     try:
         dialect.claims.read(pod)
     except ClaimError:

@@ -1,4 +1,4 @@
-"""The cards of short forms, as each dialect's node side registers them and writes them on pods."""
+"""The cards of short forms, in the way that each dialect's node side registers them and writes them on pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class CardShare:
-    """What a pod has of a device: memory in MiB, cores in percent, or the whole of it."""
+    """A pod's share of a device: memory in MiB and cores in percent, or the whole device."""
 
     device: Device
     memory: int = 0
@@ -37,7 +37,7 @@ class CardShare:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What is on a node, and beside it, because of its cards."""
+    """What the registration of cards adds to a node and beside it."""
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
@@ -45,18 +45,18 @@ class Registered:
 
 
 class CardWriter(Protocol):
-    """How a dialect's node side writes cards.
+    """Writes cards as a dialect's node side does.
 
     Attributes
     ----------
     name
-        The dialect.
+        The dialect's name.
     silent
-        Fields of a card that are not in its registration.
+        Fields of a card that the dialect does not register.
     one_model
-        Whether all cards of a node are of one model.
+        Whether all cards of a node have to be of one model.
     answer
-        What the node side writes on a pod that it has served, where decisions about others look at it.
+        The annotations that the node side writes on a served pod, if later decisions depend on them.
     """
 
     @property
@@ -69,17 +69,17 @@ class CardWriter(Protocol):
     def answer(self) -> Mapping[str, str]: ...  # noqa: D102
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
-        """Return what a node with these cards carries; nothing without cards."""
+        """Return what a node with these cards registers; nothing without cards."""
 
     def assignment(self, piece: CardShare) -> Assignment:
-        """Return a piece of a device in the dialect's dimensions."""
+        """Return a share of a device as an assignment in the dialect's dimensions."""
 
     def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
-        """Return what a container asks for that was given these pieces."""
+        """Return the resources that a container with these shares asks for."""
 
 
 class HamiCards:
-    """HAMi: an annotation of the node."""
+    """HAMi: registers cards in an annotation of the node."""
 
     name = "hami"
     silent: ClassVar[frozenset[str]] = frozenset()
@@ -88,7 +88,7 @@ class HamiCards:
     _register = "hami.io/node-nvidia-register"
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
-        """Return the annotation, and the count resource that the plugin advertises."""
+        """Return the annotation, and the count resource that the device plugin advertises."""
         del node
         if not cards:
             return Registered()
@@ -110,17 +110,17 @@ class HamiCards:
         return Registered({self._register: encode_register_json(listed)}, {"nvidia.com/gpu": str(shares)})
 
     def assignment(self, piece: CardShare) -> Assignment:
-        """Return shares, MiB, percent."""
+        """Return the share as slots, MiB and percent."""
         memory, cores = (piece.device.total[1], WHOLE) if piece.whole else (piece.memory, piece.cores)
         return Assignment(piece.device.vendor, piece.device.uuid, (1, memory, cores))
 
     def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
-        """Return the count."""
+        """Return the count resource."""
         return {"nvidia.com/gpu": str(len(pieces))} if pieces else {}
 
 
 class VolcanoCards(HamiCards):
-    """Volcano: another annotation, and three resources; cards have neither NUMA nodes nor other cores than 100."""
+    """Volcano: registers cards in another annotation and three resources; cards have no NUMA node and 100 cores."""
 
     name = "volcano"
     silent: ClassVar[frozenset[str]] = frozenset({"numa", "cores"})
@@ -132,7 +132,7 @@ class VolcanoCards(HamiCards):
     _register = "volcano.sh/node-vgpu-register"
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
-        """Return the annotation, and what the plugin advertises."""
+        """Return the annotation, and the resources that the device plugin advertises."""
         del node
         if not cards:
             return Registered()
@@ -145,7 +145,7 @@ class VolcanoCards(HamiCards):
         return Registered({self._register: "".join(listed)}, advertised)
 
     def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
-        """Return the count, and what it is of each card: the node offers all three, and counts them."""
+        """Return the count and the amounts per card; the node advertises all three resources."""
         if not pieces:
             return {}
         amounts = [self.assignment(piece).amounts for piece in pieces]
@@ -157,7 +157,7 @@ class VolcanoCards(HamiCards):
 
 
 class KoordinatorCards:
-    """Koordinator: a Device object beside the node; its cards have neither shares nor modes."""
+    """Koordinator: registers cards in a Device object beside the node; cards have neither slots nor modes."""
 
     name = "koordinator"
     silent: ClassVar[frozenset[str]] = frozenset({"shares", "mode"})
@@ -165,7 +165,7 @@ class KoordinatorCards:
     answer: ClassVar[Mapping[str, str]] = {}
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
-        """Return the Device object, and what koordlet sums up on the node."""
+        """Return the Device object, and the sums that koordlet writes on the node."""
         if not cards:
             return Registered()
         devices = [
@@ -199,14 +199,14 @@ class KoordinatorCards:
         return Registered({}, allocatable, [inventory])
 
     def assignment(self, piece: CardShare) -> Assignment:
-        """Return share, bytes, percent of compute, percent of memory."""
+        """Return the share as slots, bytes, percent of compute and percent of memory."""
         _, whole, cores, _ = piece.device.total
         memory = whole if piece.whole else piece.memory * MIB
         ratio = memory * WHOLE // whole if whole else 0
         return Assignment("gpu", piece.device.uuid, (0, memory, cores if piece.whole else piece.cores, ratio))
 
     def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
-        """Return the number of cards, and the sums."""
+        """Return the number of cards, and the sums over them."""
         if not pieces:
             return {}
         amounts = [self.assignment(piece).amounts for piece in pieces]
@@ -218,7 +218,7 @@ class KoordinatorCards:
 
 
 def card_name(vendor: str, uuid: str) -> str:
-    """Return what people call a device: Koordinator's are booked as ``<type>/<minor>/<id>``."""
+    """Return the display name of a device: the id of Koordinator's, which are booked as ``<type>/<minor>/<id>``."""
     if not uuid.startswith(f"{vendor}/"):
         return uuid
     return uuid.split("/", 2)[-1] or uuid

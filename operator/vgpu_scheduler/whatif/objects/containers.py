@@ -1,4 +1,4 @@
-"""The containers of pods as they are written, init containers first."""
+"""The containers of pods as written, init containers first."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 
-__all__ = ["containers_of", "with_containers", "without_resources"]
-
-
 _FIELDS: Final = ("initContainers", "containers")
 _PLACES: Final = ("limits", "requests")
 
 
 def containers_of(written: Object) -> Iterator[tuple[str, int, Object]]:
-    """Yield each container of a pod with the field of its spec that lists it, and its place there."""
+    """Yield each container of a pod with the field of the spec that lists it, and its index there."""
     spec = written.get("spec") or {}
     for field in _FIELDS:
         for index, container in enumerate(spec.get(field) or ()):
@@ -23,13 +20,13 @@ def containers_of(written: Object) -> Iterator[tuple[str, int, Object]]:
 
 
 def with_containers(spec: Object, change: Callable[[Object], Object]) -> dict[str, Any]:
-    """Return the spec of a pod with each of its containers changed."""
+    """Return a pod spec with a change applied to each container."""
     listed = {field: [change(each) for each in spec[field]] for field in _FIELDS if spec.get(field)}
     return {**spec, **listed}
 
 
 def without_resources(written: Object, names: Collection[str], containers: Collection[str] | None = None) -> Object:
-    """Return a pod that asks for none of some resources, in all containers or in named ones."""
+    """Return a pod that asks for none of these resources, in all containers or in the named ones."""
 
     def change(each: Object) -> Object:
         return _asking_less(each, names) if containers is None or each.get("name") in containers else each

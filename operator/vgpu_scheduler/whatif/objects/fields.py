@@ -1,4 +1,4 @@
-"""Fields that a pod of a file has and the API does not know: an API server drops them, with a warning at best."""
+"""Find fields of pods in files that the API does not know: an API server drops them, at best with a warning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.model import did_you_mean
 
 _ALIKE: Final = 0.7
 _FROM: Final = ("metadata", "spec")
-"""What people write; the status is the API server's."""
+"""The fields that users write; the API server writes the status."""
 
 Types = Mapping[str, Mapping[str, str]]
 
@@ -23,12 +23,12 @@ def unknown_fields(pod: Mapping[str, Any]) -> Iterator[str]:
     Parameters
     ----------
     pod
-        The pod as it is written; what has another type than it should have is left to the decoder.
+        The pod as written; values of a wrong type are left to the decoder.
     """
     types = _types()
     for name in pod:
         if name not in types["Pod"]:
-            yield _worded("", str(name), types["Pod"])
+            yield _unknown_field_message("", str(name), types["Pod"])
     for part in _FROM:
         yield from _unknown(pod.get(part), types["Pod"][part], part, types)
 
@@ -41,12 +41,12 @@ def _unknown(value: object, kind: str, path: str, types: Types) -> Iterator[str]
         known = types[kind]
         for name, inner in value.items():
             if name not in known:
-                yield _worded(path, str(name), known)
+                yield _unknown_field_message(path, str(name), known)
             elif known[name]:
                 yield from _unknown(inner, known[name], f"{path}.{name}", types)
 
 
-def _worded(path: str, name: str, known: Mapping[str, str]) -> str:
+def _unknown_field_message(path: str, name: str, known: Mapping[str, str]) -> str:
     hint = did_you_mean(name, known, _ALIKE)
     return f"{path}{'.' if path else ''}{name}: there is no such field, and it has no effect{hint}"
 

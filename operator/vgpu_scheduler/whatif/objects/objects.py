@@ -1,4 +1,4 @@
-"""Kubernetes objects as files have them: lists taken apart, in an order in which each finds what it refers to."""
+"""Kubernetes objects from files: lists are flattened, and objects ordered so that each follows those it refers to."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vgpu_scheduler.kube import DecodeError, Node, Object, decode_node
+from vgpu_scheduler.model import namespaced_name
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
 _Value = TypeVar("_Value")
 
 
 class WorldError(ValueError):
-    """Objects that make no cluster; the message names the object and the field."""
+    """Objects from which no cluster can be made; the message names the object and the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldProblem:
-    """Something about an object that could not be understood, or that does not go together with the others.
+    """A problem with an object: it cannot be understood, or contradicts other objects.
 
     Attributes
     ----------
     kind, name
-        Of which object; the name has the namespace before it, where there is one.
+        The object; a namespaced name includes the namespace.
     text
-        What is the matter, with the object.
+        The problem, including the object.
     missing_node
-        The node that is not there, where that is the matter; empty else.
+        The node that the object refers to and that does not exist; empty for other problems.
     """
 
     kind: str
@@ -40,24 +41,24 @@ class WorldProblem:
 
 
 class FileObject(dict[str, Any]):
-    """An object of a file.
+    """An object from a file.
 
     Attributes
     ----------
     origin
-        The file.
+        The path of the file.
     """
 
     origin = ""
 
 
 def origin_of(obj: Object) -> str:
-    """Return the file that an object is from, as the beginning of a message; empty where that is not known."""
+    """Return the file of an object as the beginning of a message; empty if unknown."""
     return f"{obj.origin}: " if isinstance(obj, FileObject) else ""
 
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:
-    """Yield objects, and the items of lists of objects, in an order in which each finds what it refers to."""
+    """Yield objects and the items of lists, ordered so that each object follows those it refers to."""
     ranks = {
         "Namespace": 0,
         "PriorityClass": 0,
@@ -73,9 +74,9 @@ def flatten(objects: Iterable[Object]) -> Iterable[Object]:
 def _items(objects: Iterable[Object]) -> Iterable[Object]:
     for obj in objects:
         if not isinstance(obj, Mapping):
-            raise WorldError(f"{str(obj)[:40]!r} is no Kubernetes object")
+            raise WorldError(f"{str(obj)[:40]!r} is not a Kubernetes object")
         if not isinstance(obj.get("kind", ""), str):
-            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is no kind")
+            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is not a kind")
         if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
             yield from _items(obj["items"])
         else:
@@ -83,17 +84,17 @@ def _items(objects: Iterable[Object]) -> Iterable[Object]:
 
 
 def group_of(obj: Object) -> str:
-    """Return the API group of an object; of those without any, the version."""
+    """Return the API group of an object; for the core group, the version."""
     return str(obj.get("apiVersion") or "").partition("/")[0]
 
 
 def name_of(obj: Object) -> str:
-    """Return the name of an object, with its namespace before it where it has one, or is a pod."""
+    """Return the name of an object, with the namespace if it has one; pods default to namespace ``default``."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         return ""
     namespace = metadata.get("namespace") or ("default" if obj.get("kind") == "Pod" else "")
-    return f"{namespace}/{metadata.get('name', '')}" if namespace else str(metadata.get("name", ""))
+    return namespaced_name(namespace, str(metadata.get("name", "")))
 
 
 def metadata_of(obj: Object) -> Mapping[str, Any]:
@@ -111,35 +112,35 @@ def metadata_of(obj: Object) -> Mapping[str, Any]:
 
 
 def decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
-    """Read an object with other metadata than its own.
+    """Decode an object with its metadata replaced.
 
     Raises
     ------
     WorldError
-        If it cannot be understood.
+        If the object cannot be understood.
     """
     try:
         return decode({**obj, "metadata": metadata})
     except DecodeError as error:
         raise WorldError(str(error)) from None
-    except (OverflowError, UnicodeEncodeError) as error:  # no JSON of an API server could say this
+    except (OverflowError, UnicodeEncodeError) as error:  # such values cannot come from an API server
         raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None
 
 
 def with_uid(kind: str, obj: Object) -> dict[str, Any]:
-    """Return the metadata of an object, which need not have a UID in a file."""
+    """Return the metadata of an object with a UID, which objects in files may lack."""
     metadata = metadata_of(obj)
     uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
     return {**metadata, "uid": uid}
 
 
 def read_node(obj: Object) -> Node:
-    """Read a node; one without a UID gets one.
+    """Decode a node, adding a UID if it has none.
 
     Raises
     ------
     WorldError
-        If it cannot be understood.
+        If the node cannot be understood.
     """
     metadata = metadata_of(obj)
     return decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})

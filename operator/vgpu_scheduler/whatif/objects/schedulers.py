@@ -1,4 +1,4 @@
-"""Names of schedulers that are nobody's, and which of ours is meant by them."""
+"""Find misspelt scheduler names in pods."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Final
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.model import closest
 
-__all__ = ["meant_scheduler"]
-
 _ALIKE: Final = 0.8
-"""How alike a name is to another one that is meant, from 0 to 1: other schedulers' names end alike, too."""
+"""The similarity, from 0 to 1, of a misspelt name; it is high because scheduler names have similar endings."""
 
 
 def meant_scheduler(named: str, ours: Collection[str], neighbours: Collection[str]) -> str:
-    """Return which of our names is meant by one that is much like it and nobody's; empty where none is."""
+    """Return the one of our scheduler names that an unknown name most likely means; empty if none is similar."""
     known = {DEFAULT_SCHEDULER, *neighbours, *ours}
     meant = closest(named, known, _ALIKE)
     return meant if meant in ours and named not in known else ""

@@ -1,4 +1,4 @@
-"""Storage objects of files, and the claims that controllers would make."""
+"""Storage objects from files, and the volume claims that controllers would make."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _IS_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storagecla
 
 
 def is_default_class(obj: Object) -> bool:
-    """Tell whether a StorageClass is that of claims which name none."""
+    """Tell whether a StorageClass is a default class."""
     annotations = (obj.get("metadata") or {}).get("annotations")
     return isinstance(annotations, Mapping) and any(annotations.get(name) == "true" for name in _IS_DEFAULT)
 
 
 def with_default_class(claim: Object, default: str) -> Object:
-    """Return a new claim with the class that admission fills in where it names none."""
+    """Return a new claim with the default class, if it names none, as admission fills it in."""
     spec = claim.get("spec")
     if not default or not isinstance(spec, Mapping) or spec.get("storageClassName") is not None:
         return claim

@@ -1,1 +1,1 @@
-"""Whether a policy is what it should be: unit tests of policies, and what of one matches nothing."""
+"""Checks of policies: unit tests of their effect, and fields that match nothing in a cluster."""

@@ -1,6 +1,6 @@
-"""Unit tests for policies: a cluster in a few lines, a pod, and what is expected of it.
+"""Unit tests for policies: each has a small cluster, a pod and the expected decision.
 
-Nodes and pods may be written in short forms, or as the Kubernetes objects that they are (known by ``metadata``).
+Nodes and pods may be written in short forms, or as Kubernetes objects (recognised by ``metadata``).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from vgpu_scheduler.whatif.world.tables import explain
 from vgpu_scheduler.whatif.world.world import World
 
 _LISTS: Final = ("nodes", "objects", "running", "policies")
-"""Fields that a case adds to what all cases of its file share."""
+"""Fields in which the entries of a case are added to those shared by its file."""
 _MAPS: Final = ("namespaces", "settings")
-"""Fields in which a case replaces single entries of what all share."""
+"""Fields in which single entries of a case replace those shared by its file."""
 _AFTER_ALL: Final = datetime(2100, 1, 1, tzinfo=UTC)
-"""When cases play: whatever they tell of is long ago."""
+"""The time at which cases are run, later than any timestamp in them."""
 
 
 class CaseError(ValueError):
@@ -45,7 +45,7 @@ class CaseError(ValueError):
     Parameters
     ----------
     case
-        Name of the case, empty where the whole file is at fault.
+        Name of the case; empty if the error concerns the whole file.
     """
 
     def __init__(self, case: str, message: str) -> None:
@@ -54,7 +54,7 @@ class CaseError(ValueError):
 
 
 class CaseSettings(StrictForm):
-    """The settings that policies stand on, by the names that they have in the settings file or in camelCase."""
+    """The scheduler settings that affect policies, in camelCase or by the names of the settings file."""
 
     node_policy: Literal["binpack", "spread"] = "binpack"
     device_policy: str = "spread"
@@ -69,13 +69,13 @@ class CaseSettings(StrictForm):
         return policy
 
     def defaults(self) -> PolicyDefaults:
-        """Return them as the policies take them."""
+        """Return the settings as policy defaults."""
         order = self.device_order or self.profile.order
         return PolicyDefaults(self.node_policy, self.device_policy, order, self.strict_annotations)
 
 
 class CaseStep(StrictForm):
-    """A pod and what is expected of it."""
+    """A pod and the expected decision about it."""
 
     pod: Mapping[str, Any]
     expect: Expectation
@@ -91,11 +91,11 @@ class Case(StrictForm):
     objects
         Kubernetes objects, for example those of a snapshot.
     running
-        Pods that run already.
+        Pods that run before the first step.
     without
-        Names of policies that the file shares and that this case leaves out.
+        Names of policies shared by the file that this case excludes.
     steps
-        Pods in the order in which they come; each finds what those before it took.
+        Pods in order of arrival; the placements of earlier steps are in effect.
     """
 
     shorthands: ClassVar[frozenset[str]] = frozenset({"pod", "expect"})
@@ -114,14 +114,14 @@ class Case(StrictForm):
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went.
+    """The result of a case.
 
     Attributes
     ----------
     failures
-        One text per difference; empty when all is as expected.
+        One text per difference; empty if the case passes.
     explanation
-        What the engine said of every node, for the steps that failed.
+        The engine's verdicts about all nodes, for the failed steps.
     """
 
     name: str
@@ -138,13 +138,13 @@ def read_cases(document: object) -> list[Case | CaseError]:
     Parameters
     ----------
     document
-        Either one case, or ``cases``, a list of cases, beside fields that all of them share. ``pod`` and ``expect``
-        are short for one step.
+        Either one case, or a list of cases in ``cases`` beside fields that all cases share. ``pod`` and ``expect``
+        stand for a single step.
 
     Returns
     -------
     list
-        Per case the case, or why it cannot be read.
+        For each entry the case, or the error why it cannot be read.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def read_cases(document: object) -> list[Case | CaseError]:
         return [_read_case(document, {}, "case")]
     shared = {key: value for key, value in document.items() if key != "cases"}
     if "without" in shared:
-        raise CaseError("", "without: belongs to a case, not to what all share")
+        raise CaseError("", "without: set it in a case, not in the shared part")
     listed = document["cases"]
     if not isinstance(listed, list) or not listed:
         raise CaseError("", "cases: must be a list with at least one case")
@@ -203,7 +203,7 @@ def _merged(case: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> di
 
 
 def _listed(value: object, key: str, name: str) -> list[Any]:
-    """Return a list, for which one entry may stand."""
+    """Return a list; a single entry may be given without one."""
     if isinstance(value, Mapping):
         return [value]
     if value is None or isinstance(value, list):
@@ -212,7 +212,7 @@ def _listed(value: object, key: str, name: str) -> list[Any]:
 
 
 def _left(policies: list[Any], case: Mapping[str, Any], name: str) -> list[Any]:
-    """Leave out the policies that a case does without."""
+    """Return the shared policies without those that a case excludes."""
     without = case.get("without") or []
     unwanted = [without] if isinstance(without, str) else without
     if not isinstance(unwanted, list):
@@ -234,12 +234,12 @@ def _name_of(policy: object) -> str:
 
 
 def check_case(case: Case) -> CaseResult:
-    """Run a case through an engine of its own.
+    """Run a case with an engine of its own.
 
     Raises
     ------
     CaseError
-        If its cluster or a pod of it cannot be understood; the message names the object and the field.
+        If its cluster or one of its pods cannot be understood; the message names the object and the field.
     """
     try:
         world = world_of(case)
@@ -261,14 +261,14 @@ def check_case(case: Case) -> CaseResult:
 
 
 def _check_names(case: Case, number: int, keys: Sequence[str], there: Collection[str]) -> None:
-    """Refuse a step that expects something of pods that there are not.
+    """Refuse a step whose expectation names pods that do not exist.
 
     Parameters
     ----------
     keys
-        The pods of the step and of all later ones.
+        The pods of this and all later steps.
     there
-        Those that there are.
+        The pods that exist.
     """
     namespace = keys[0].partition("/")[0]
     unknown = case.steps[number].expect.unknown_pods(namespace, there, keys[1:])
@@ -281,19 +281,19 @@ def _where(case: Case, number: int) -> str:
 
 
 def _key_of_pod(pod: Mapping[str, Any]) -> str:
-    """Return the namespace and name of a pod of a step, in whatever form it is written."""
+    """Return the namespace and name of a step's pod, in short form or as an object."""
     about = pod.get("metadata") if isinstance(pod.get("metadata"), Mapping) else pod
     assert isinstance(about, Mapping)
     return f"{about.get('namespace') or 'default'}/{about.get('name') or 'pod'}"
 
 
 def world_of(case: Case) -> World:
-    """Return the cluster of a case, before any of its steps.
+    """Return the cluster of a case before its first step.
 
     Raises
     ------
     WorldError
-        If something in it cannot be understood.
+        If an object in it cannot be understood.
     """
     options = replace(plain_options(case.dialect, case.settings.defaults()), preemption=True)
     world = World(options, strict=True)
@@ -304,28 +304,28 @@ def world_of(case: Case) -> World:
     world.add(in_full(case.running, RunningPod, world, "running"))
     if world.ignored:
         kinds = ", ".join(kind or "an object without a kind" for kind in sorted(world.ignored))
-        raise WorldError(f"policies, nodes, objects and running: {kinds} means nothing here")
+        raise WorldError(f"policies, nodes, objects and running: {kinds} cannot be used here")
     take_up_preemptions(world, _AFTER_ALL)
     return world
 
 
 def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> PodResult:
-    """Decide a pod of a case in the cluster as it is; what it gets, it keeps, and who goes for it is gone.
+    """Decide a pod in the present cluster; its placement and the evictions for it stay in effect.
 
     Parameters
     ----------
     pod
-        In short form, or a Kubernetes object.
+        The pod in short form, or as a Kubernetes object.
     where
-        The field that it stands in, for what is said of it.
+        The pod's field in the file, for messages.
 
     Raises
     ------
     WorldError
-        If it cannot be understood.
+        If the pod cannot be understood.
     """
     (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
-        raise WorldError(f"{where}: {obj.get('kind')} is no Pod")
+        raise WorldError(f"{where}: {obj.get('kind')} is not a Pod")
     (answer,) = simulate(world, [world.pod(obj)], preempt=True, each_alone=True)
     return answer

@@ -1,4 +1,4 @@
-"""What a case expects of a pod, and where an answer differs."""
+"""What a case expects of a pod, and how an answer differs from it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _POD: Final = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-.a-z0-9]*
 
 
 def _texts(value: object) -> object:
-    """Let one text stand for a list of it."""
+    """Accept a single text in place of a list."""
     if not isinstance(value, str | list | tuple | None):
-        raise ValueError(f"{quoted(value)} is neither a text nor a list of texts")  # noqa: TRY004 - pydantic words it
+        raise ValueError(f"{quoted(value)} is neither a string nor a list of strings")  # noqa: TRY004 - pydantic expects ValueError
     return (value,) if isinstance(value, str) else value
 
 
 def _pod(value: str) -> str:
-    """Refuse what names no pod."""
+    """Refuse a malformed pod name."""
     if not _POD.fullmatch(value):
-        raise ValueError(f"{quoted(value)} names no pod: write NAME, or NAMESPACE/NAME")
+        raise ValueError(f"{quoted(value)} does not name a pod: write NAME, or NAMESPACE/NAME")
     return value
 
 
 def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
     twice = next((name for number, name in enumerate(value) if name in value[:number]), None)
     if twice is not None:
-        raise ValueError(f"{twice} is there twice")
+        raise ValueError(f"{twice} is listed twice")
     return value
 
 
@@ -44,28 +44,28 @@ PodNames = Annotated[tuple[PodName, ...], BeforeValidator(_texts), AfterValidato
 
 
 class Expectation(StrictForm):
-    """What is expected; what is left out may be anything.
+    """What is expected of a pod; fields that are left out may have any value.
 
     Attributes
     ----------
     outcome
-        ``placed``, ``unschedulable`` or ``refused``; placed unless a reason to wait is expected.
+        ``placed``, ``unschedulable`` or ``refused``; ``placed`` by default, unless ``reason`` is given.
     node
-        The node, or several of which any will do.
+        The node, or several acceptable ones.
     cards
         The cards, in any order.
     reason
         Texts that the message of a waiting pod contains.
     policy
-        Where sections of the policy in force come from; of several sources, any may be named.
+        The source of each section of the effective policy; if it has several sources, any of them matches.
     annotations
-        What is written on the pod for the node side.
+        Annotations that are written on the pod for the node side.
     warning
         Texts that some warning about the pod contains.
     preempts
-        The pods that go for it, in any order, by name where they are of its namespace; none of them if it is empty.
+        The pod's victims, in any order, by name if they are in its namespace; no victims if empty.
     preempted_by
-        The pod of a later step that it goes for.
+        The pod of a later step that preempts this one.
     """
 
     outcome: Literal["placed", "unschedulable", "refused"] | None = None
@@ -79,12 +79,12 @@ class Expectation(StrictForm):
     preempted_by: PodName | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Expectation:
+    def _validate(self) -> Expectation:
         if not self.model_fields_set:
             raise ValueError(f"say at least one of {', '.join(type(self).model_fields)}")
         for name in sorted(self.model_fields_set):
             if getattr(self, name) is None:
-                raise ValueError(f"{name} is empty: leave it out, or say what is expected")
+                raise ValueError(f"{name} is empty: leave it out, or set what is expected")
         for section in self.policy:
             if section not in SECTIONS:
                 raise ValueError(f"policy: there is no section {section!r}{did_you_mean(section, SECTIONS)}")
@@ -93,9 +93,9 @@ class Expectation(StrictForm):
         if self._waits and self.annotations:
             raise ValueError("nothing is written on a pod that waits")
         if self._waits and self.preempts:
-            raise ValueError("preempts: nobody goes for a pod that waits")
+            raise ValueError("preempts: no pod is evicted for a pod that waits")
         if self._waits and self.preempted_by is not None:
-            raise ValueError("preemptedBy: a pod that waits has nothing that it could leave to another one")
+            raise ValueError("preemptedBy: a pod that waits cannot be evicted")
         if self.outcome == _PLACED and self.reason is not None:
             raise ValueError("a pod that is placed has no reason to wait")
         return self
@@ -105,14 +105,14 @@ class Expectation(StrictForm):
         return self.reason is not None or self.outcome not in (None, _PLACED)
 
     def unknown_pods(self, namespace: str, running: Collection[str], later: Collection[str]) -> list[str]:
-        """Say which pods it names that there are not, a text with the field for each.
+        """Return a message for each expected pod that does not exist, with the field.
 
         Parameters
         ----------
         namespace
-            That of its pod.
+            The namespace of the step's pod.
         running, later
-            The pods that there are, and those of later steps, as ``namespace/name``.
+            The existing pods, and those of later steps, as ``namespace/name``.
         """
         missing = [key for name in self.preempts or () if (key := _key(name, namespace)) not in running]
         found = [f"preempts: there is no pod {key}" for key in missing]
@@ -121,7 +121,7 @@ class Expectation(StrictForm):
         return found
 
     def differences(self, answer: PodResult) -> list[str]:
-        """Say where an answer is not what was expected; one text per difference."""
+        """Return one text for each difference between an answer and the expectation."""
         placed = answer.decision.placement is not None
         found: list[str] = []
         if self._waits:
@@ -148,11 +148,11 @@ class Expectation(StrictForm):
             wanted = sorted(_key(name, namespace) for name in self.preempts)
             gone = sorted(victim.pod for victim in answer.preemption.victims) if answer.preemption else []
             if wanted != gone:
-                yield f"preempts: expected {', '.join(wanted) or 'nobody'}, found {', '.join(gone) or 'nobody'}"
+                yield f"preempts: expected {', '.join(wanted) or 'none'}, found {', '.join(gone) or 'none'}"
         if self.preempted_by is not None:
             by = _key(self.preempted_by, namespace)
             if by != answer.preempted_by:
-                yield f"preemptedBy: expected {by}, found {answer.preempted_by or 'nobody'}"
+                yield f"preemptedBy: expected {by}, found {answer.preempted_by or 'none'}"
 
     def _not_waiting(self, answer: PodResult) -> Iterator[str]:
         expected = " and ".join(map(repr, self.reason)) if self.reason else f"outcome {self.outcome}"
@@ -176,5 +176,5 @@ class Expectation(StrictForm):
 
 
 def _key(name: str, namespace: str) -> str:
-    """Return the namespace and name of a pod that is named from a namespace."""
+    """Return the namespaced name of a pod; the namespace may be omitted in its own."""
     return name if "/" in name else f"{namespace}/{name}"

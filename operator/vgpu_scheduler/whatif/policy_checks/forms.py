@@ -1,4 +1,4 @@
-"""Nodes and pods in a few lines, and the Kubernetes objects that they stand for."""
+"""Short forms of nodes and pods, and the Kubernetes objects that they stand for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
-from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, path_of, worded
+from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, path_of, validation_message
 from vgpu_scheduler.whatif.objects.cards import Card, CardShare, card_name
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_CARDS = 64
 _LONG_AGO = "2000-01-01T00:00:00Z"
-"""Since when pods of the short form run."""
+"""The start time of running pods in short form."""
 _BY_KIND = ("limits", "requests")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Exists", "Equal", "Lt", "Gt")
@@ -25,11 +25,11 @@ _MODES = ("hami-core", "mps")
 
 
 class StrictForm(BaseModel):
-    """A form of a file: camelCase, and nothing that it does not know."""
+    """A form in a file: its fields are in camelCase, and unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, frozen=True)
     shorthands: ClassVar[frozenset[str]] = frozenset()
-    """Fields that stand for others in a file."""
+    """Additional fields that a file may use in place of others."""
 
     @model_validator(mode="before")
     @classmethod
@@ -45,16 +45,16 @@ class StrictForm(BaseModel):
 
 
 def problems(error: ValidationError, root: str = "") -> str:
-    """Word what is wrong with a form as ``cards[1].memory: ...``, separated by semicolons."""
+    """Format validation errors as ``cards[1].memory: ...``, separated by semicolons."""
     found = []
     for details in error.errors(include_url=False):
         path = path_of(details, root)
-        found.append(f"{path}: {worded(details)}" if path else worded(details))
+        found.append(f"{path}: {validation_message(details)}" if path else validation_message(details))
     return "; ".join(found)
 
 
 def _mebibytes(value: object) -> object:
-    """Read an amount of memory: a quantity with a unit, or a number of MiB."""
+    """Read an amount of memory in MiB from a quantity with a unit, or from a number of MiB."""
     if not isinstance(value, str):
         return value
     if value.strip().isdecimal():
@@ -64,24 +64,24 @@ def _mebibytes(value: object) -> object:
     except QuantityError as error:
         raise ValueError(str(error)) from None
     if amount % MIB:
-        raise ValueError(f"{value} is no whole number of MiB")
+        raise ValueError(f"{value} is not a whole number of MiB")
     return amount // MIB
 
 
 def _one_or_more(value: object) -> object:
-    """Let one entry stand for a list of it."""
+    """Accept a single entry in place of a list."""
     return [value] if isinstance(value, str | Mapping) else value
 
 
 def _cards(value: object) -> object:
-    """Let a number stand for so many cards of the usual kind."""
+    """Accept a number in place of a list, for as many default cards."""
     if isinstance(value, int) and not isinstance(value, bool):
         return [{"count": value}] if value else []
     return _one_or_more(value)
 
 
 def _taint(value: object) -> object:
-    """Read a taint as ``kubectl taint`` takes it: ``key=value:Effect``."""
+    """Read a taint in the format of ``kubectl taint``: ``key=value:Effect``."""
     if not isinstance(value, str):
         return value
     label, colon, effect = value.rpartition(":")
@@ -92,28 +92,28 @@ def _taint(value: object) -> object:
 
 
 def _known_effect(taint: Mapping[str, str]) -> Mapping[str, str]:
-    """Refuse a taint whose effect is none that Kubernetes has: it would keep nobody away."""
+    """Refuse a taint with an unknown effect, which would repel no pod."""
     if taint.get("effect") not in _EFFECTS:
-        raise ValueError(f"{taint.get('effect', '')!r} is no effect of a taint: these are {', '.join(_EFFECTS)}")
+        raise ValueError(f"{taint.get('effect', '')!r} is not an effect of a taint: these are {', '.join(_EFFECTS)}")
     return taint
 
 
 def _known_toleration(toleration: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Refuse a toleration with an effect or an operator that Kubernetes does not have: it would tolerate nothing."""
+    """Refuse a toleration with an unknown effect or operator, which would tolerate nothing."""
     for field, known in (("effect", _EFFECTS), ("operator", _OPERATORS)):
         if toleration.get(field, "") not in ("", *known):
-            raise ValueError(f"{toleration[field]!r} is no {field} of a toleration: these are {', '.join(known)}")
+            raise ValueError(f"{toleration[field]!r} is not a toleration's {field}: these are {', '.join(known)}")
     return toleration
 
 
 def _amounts(value: object) -> object:
-    """Let ``limits`` and ``requests`` be written as in a container; a flat map is limits, which requests follow."""
+    """Accept ``limits`` and ``requests`` as in a container, or a flat map of limits."""
     by_kind = not isinstance(value, Mapping) or set(value) & set(_BY_KIND)
     return value if by_kind else {"limits": value}
 
 
 def _amount(value: object) -> object:
-    """Let a number stand for the quantity of it."""
+    """Accept a number in place of a quantity."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -124,18 +124,18 @@ Toleration = Annotated[Mapping[str, Any], AfterValidator(_known_toleration)]
 
 
 class Resources(StrictForm):
-    """What a container asks for."""
+    """The resources that a container asks for."""
 
     limits: Amounts = {}
     requests: Amounts = {}
 
 
 def _known_mode(mode: str) -> str:
-    """Refuse unknown modes, and cards that are given out in pieces: the short form has no place for their profiles."""
+    """Refuse unknown modes, and MIG: the short form cannot express profiles."""
     if mode == "mig":
-        raise ValueError("cards in mode mig have profiles: give the node as the Kubernetes object that it is")
+        raise ValueError("cards in mode mig have profiles: give the node as a Kubernetes object")
     if mode not in _MODES:
-        raise ValueError(f"{mode!r} is no mode of a card: these are {', '.join(_MODES)}")
+        raise ValueError(f"{mode!r} is not a mode of a card: these are {', '.join(_MODES)}")
     return mode
 
 
@@ -167,11 +167,11 @@ class ShortNode(StrictForm):
     cards: Annotated[Sequence[Cards], BeforeValidator(_cards)] = ()
 
     def objects(self, world: World) -> list[dict[str, Any]]:
-        """Return the node, and what is beside it, as the API would show them."""
+        """Return the node, and the objects beside it, as the API would show them."""
         cards: list[Card] = []
         for number, kind in enumerate(self.cards):
             if silent := sorted(kind.model_fields_set & world.cards.silent):
-                raise WorldError(f"cards[{number}].{silent[0]}: {world.cards.name} registers no such thing")
+                raise WorldError(f"cards[{number}].{silent[0]}: {world.cards.name} does not register it")
             for _ in range(kind.count):
                 index = len(cards)
                 name = kind.name if kind.name and kind.count == 1 else f"{kind.name or self.name}-{index}"
@@ -233,12 +233,12 @@ class ShortPod(StrictForm):
 
 
 def _piece(value: object) -> object:
-    """Let the name of a card stand for the whole of it."""
+    """Accept a card name in place of a share, for the whole card."""
     return {"card": value, "whole": True} if isinstance(value, str) else value
 
 
 class CardShareForm(StrictForm):
-    """What a running pod has of a card."""
+    """A running pod's share of a card."""
 
     card: str
     memory: Mebibytes = 0
@@ -247,7 +247,7 @@ class CardShareForm(StrictForm):
 
 
 class RunningPod(ShortPod):
-    """A pod that runs, with what it was given."""
+    """A running pod, with the cards allocated to it."""
 
     name: str = "running"
     node: str
@@ -281,12 +281,12 @@ Form = type[ShortNode] | type[ShortPod] | type[RunningPod]
 
 
 def in_full(listed: Iterable[Mapping[str, Any]], form: Form, world: World, where: str) -> list[Mapping[str, Any]]:
-    """Return Kubernetes objects for a list of objects and short forms; see :func:`one_in_full`."""
+    """Return the Kubernetes objects of a list of objects and short forms; see :func:`one_in_full`."""
     return [obj for number, one in enumerate(listed) for obj in one_in_full(one, form, world, f"{where}[{number}]")]
 
 
 def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects that something stands for: itself, if it has metadata or a spec.
+    """Return the Kubernetes objects of a short form; an object with metadata or a spec is returned itself.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
 
 
 def _check_words(obj: Mapping[str, Any], where: str) -> None:
-    """Refuse what the API server would refuse of the taints and tolerations of an object, which nobody else reads."""
+    """Refuse taints and tolerations that the API server would refuse, since no other code checks them."""
     spec = obj.get("spec")
     spec = spec if isinstance(spec, Mapping) else {}
     for field, known in (("taints", _known_effect), ("tolerations", _known_toleration)):
@@ -320,12 +320,12 @@ def _check_words(obj: Mapping[str, Any], where: str) -> None:
 
 
 def device_of(world: World, node: str, name: str) -> Device | None:
-    """Return a device of a node by its UUID, or by what people call it; None if the node has none such."""
+    """Return a device of a node by its UUID or display name; None if the node has no such device."""
     found = (each for each in world.devices(node) if name in {each.uuid, card_name(each.vendor, each.uuid)})
     return next(found, None)
 
 
 def annotations_of(world: World, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
-    """Return what is written on a pod with one container that was given these devices, and has them."""
+    """Return the annotations of a single-container pod to which these devices were allocated."""
     placement = Placement(node, (tuple(assignments),), world.cards.name)
     return {**world.engine.dialects.annotations(placement, 0), **world.cards.answer}

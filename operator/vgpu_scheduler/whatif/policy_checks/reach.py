@@ -1,4 +1,4 @@
-"""What of a policy matches nothing in a cluster: a selector that selects nobody, a model that no card is of."""
+"""Find policy fields that match nothing in a cluster, such as a selector without pods or a model without cards."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from vgpu_scheduler.whatif.reasons.causes import describe_selector
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["fields_matching_nothing", "matches_nothing"]
-
-
 _MOST_NAMED: Final = 6
 
 
 def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield a sentence for each field of a policy that matches nothing; none for a policy that is not understood.
+    """Yield a sentence for each field of a policy that matches nothing; none for an invalid policy.
 
     Parameters
     ----------
     written
         The policy.
     pods
-        Those that are asked about, beside those of the world.
+        Pods to consider in addition to those of the world.
     """
     name = title(decode_policy(written))
     yield from (f"{name}: {text}" for text in fields_matching_nothing(world, written, pods))
 
 
 def fields_matching_nothing(world: World, written: Object, pods: Iterable[Pod] | None) -> Iterator[str]:
-    """Yield a sentence for each field of a policy that matches nothing; of pods and namespaces only if pods are given.
+    """Yield a sentence for each field of a policy that matches nothing; fields about pods only if ``pods`` is given.
 
-    Parameters are those of :func:`matches_nothing`.
+    The parameters are those of :func:`matches_nothing`.
     """
     policy = decode_policy(written)
     if not policy.error:
@@ -56,7 +53,7 @@ def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterab
     elif policy.selector is not None and not any(
         policy.selects_pod(pod.labels) for pod in everybody if pod.namespace in homes
     ):
-        within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
+        within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy selects"
         yield f"spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
 
 
@@ -68,7 +65,7 @@ def _of_nodes(world: World, written: Object) -> Iterator[str]:
 
 
 def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> set[str]:
-    """Return the namespaces that a policy is about, of those that there are."""
+    """Return the existing namespaces that a policy selects."""
     known = world.namespaces
     names = {pod.namespace for pod in pods} | known.keys()
     return {name for name in names if policy.selects_namespace(name, known.get(name, {}))}

@@ -1,1 +1,1 @@
-"""What keeps a pod from nodes and cards: the field of which object, and what it says."""
+"""The causes behind the reasons of nodes and cards: the field of an object, and its value."""

@@ -1,4 +1,4 @@
-"""What of a pod, or of a policy, is behind the reasons that nodes and cards give: the field, and what it says."""
+"""The fields of pods and policies behind the reasons of nodes and cards, with their values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, pod_sums
+from vgpu_scheduler.engine import ExceededLimit, card_verdicts, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.registrations import registered_by_several
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, Device, names_model
-from vgpu_scheduler.policy import shown_titles
+from vgpu_scheduler.model import MUTEX, CardReason, Device, names_model, policy_words
+from vgpu_scheduler.policy import POD, SETTINGS, shown_titles
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.objects.expressions import describe_expression
 from vgpu_scheduler.whatif.reasons.claim_labels import describe_labels
@@ -21,21 +21,15 @@ from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "causes",
-    "describe_selector",
-    "leaves_memory_to_cards",
-    "not_offered",
-    "rules_of_cards",
-]
-
-
-_OF_MIG: Final = frozenset(
-    {CardReason.CardMigTopologyInfeasible.text, CardReason.CardTypeMismatch.text, CardReason.ModeNotFit.text}
-)
+_OF_MIG: Final = frozenset({CardReason.CardMigTopologyInfeasible, CardReason.CardTypeMismatch, CardReason.ModeNotFit})
 """What cards in MIG mode say of which no geometry is known."""
+_OWN: Final = "exclusiveCardsPerPod"
+_OWN_CARDS: Final = (
+    "A card counts as its own if it asks for all compute or all memory of the card, as a container does that names no"
+    " memory, or if it wants idle cards only."
+)
 _MOST_NODES: Final = 64
-"""Nodes whose cards are looked at."""
+"""The most nodes whose cards are considered."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -43,17 +37,21 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     """Return sentences about the selectors, rules and missing resources that keep a pod from nodes and cards."""
     reasons = answer.decision.reasons
     found: list[str] = []
-    if filters.AFFINITY.text in reasons:
+    if filters.AFFINITY in reasons:
         found += _of_pod(world.written(answer.pod))
-    if filters.POLICY_SELECTOR.text in reasons:
+    if filters.POLICY_SELECTOR in reasons:
         found += _selectors_of_policies(world, answer)
-    if filters.NOT_MANAGED.text in reasons:
+    if filters.NOT_MANAGED in reasons:
         found.append(describe_managed_nodes(world, answer.pod))
-    if CardReason.CardDeniedByPolicy.text in reasons:
+    if CardReason.CardDeniedByPolicy in reasons:
         found += _denials(world, answer)
+    is_of_own_cards = any(field == _OWN for field, *_ in ExceededLimit.found_in(answer.decision.message))
+    if is_of_own_cards or CardReason.ExclusiveDeviceAllocateConflict in reasons:
+        idle = list(_idle_cards(world, answer))
+        found += idle or ([_OWN_CARDS] if is_of_own_cards else [])
     found += describe_labels(world, answer)
     found += volume_causes(world, answer.pod, reasons)
-    if CardReason.CardCordoned.text in reasons:
+    if CardReason.CardCordoned in reasons:
         found += _registered_twice(world, answer)
     if not _OF_MIG.isdisjoint(reasons):
         found += _without_geometry(world, answer)
@@ -61,7 +59,7 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
 
 
 def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
-    """Say which nodes have cards in MIG mode that are given to nobody, because no geometry of them is known."""
+    """Say which nodes have cards in MIG mode that cannot be used because no geometry of them is known."""
     nodes: dict[str, set[str]] = {}
     owners = world.engine.dialects.owners(answer.pod)
     for node, _, device in world.listed_devices(nodes=answer.decision.verdicts, dialects=owners):
@@ -69,21 +67,22 @@ def _without_geometry(world: World, answer: PodResult) -> Iterator[str]:
             nodes.setdefault(device.type, set()).add(node)
     for model, there in sorted(nodes.items()):
         yield (
-            f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and given to nobody until the"
-            " file that hami_device_config or volcano_device_config names has that model in knownMigGeometries, and"
+            f"Cards of model {model} on {few(sorted(there), 'nodes')} are in MIG mode, and not allocated until "
+            "the file that hami_device_config or volcano_device_config names has that model in "
+            "knownMigGeometries, and"
             " allows one of its profiles."
         )
 
 
 def _would_take(world: World, answer: PodResult, node: str) -> bool:
-    """Tell whether it may be their mode alone that keeps a pod from the cards of a node in MIG mode."""
+    """Tell whether a pod may be kept from a node's cards by their MIG mode alone."""
     reasons = answer.decision.verdicts[node].reasons
     names_model = bool(annotations_about(world, answer.pod, MODEL_WORD))  # it may be the model then
-    return CardReason.CardMigTopologyInfeasible.text in reasons or (not names_model and not _OF_MIG.isdisjoint(reasons))
+    return CardReason.CardMigTopologyInfeasible in reasons or (not names_model and not _OF_MIG.isdisjoint(reasons))
 
 
 def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
-    """Say which nodes have cards that several dialects register: they are given to nobody, as cordoned ones are."""
+    """Say which nodes have cards that several dialects register: like cordoned cards, no pod gets them."""
     nodes: dict[str, list[str]] = {}
     for node in answer.decision.verdicts:
         listed = world.engine.state.devices_by_dialect(node)
@@ -91,22 +90,20 @@ def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
             nodes.setdefault(" and by ".join(names), []).append(node)
     for who, there in nodes.items():
         yield (
-            f"Cards of {few(there, 'nodes')} are registered by {who}, and given to nobody until"
-            " only one device plugin registers them: stop the other, and remove its annotation from the node."
+            f"Cards of {few(there, 'nodes')} are registered by {who}, and not allocated until only one device "
+            "plugin registers them: stop the other, and remove its annotation from the node."
         )
 
 
 def not_offered(world: World, answer: PodResult) -> list[str]:
-    """Return the resources that a pod asks for and no node offers any of."""
+    """Return the resources that a pod requests and no node offers."""
     offered = world.engine.state.nodes.offered()
     reasons = answer.decision.reasons
-    return [
-        name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name).text in reasons
-    ]
+    return [name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name) in reasons]
 
 
 def _not_offered(world: World, answer: PodResult) -> Iterator[str]:
-    """Say which resources no node offers any of, and which cards there are."""
+    """Name the resources that no node offers, and the cards that exist."""
     if names := not_offered(world, answer):
         listed = world.listed_devices()
         devices = [device for _, dialect, device in listed if device.vendor in dialect.inventory.cards]
@@ -137,7 +134,7 @@ def _selectors_of_policies(world: World, answer: PodResult) -> Iterator[str]:
 
 
 def _denials(world: World, answer: PodResult) -> Iterator[str]:
-    """Say of each rule of policies which cards it denies; what no rule about single cards denies is too large."""
+    """Say which cards each policy rule denies: rules about single cards, then the memory limit and ``exclusive``."""
     denied = list(_denied(world, answer))
     left = list(denied)
     for title, policy in world.policies_in_force(answer.pod, "devices"):
@@ -163,7 +160,24 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
     if len(large) < len(left) and claimed.choice.limits.exclusive:
         in_force = world.policies_in_force(answer.pod, "devices")
         titles = [title for title, policy in in_force if (policy["spec"].get("devices") or {}).get("exclusive")]
-        yield f"spec.devices.exclusive of {shown_titles(titles) or 'a policy'} denies cards that are not whole."
+        yield f"spec.devices.exclusive of {shown_titles(titles) or 'a policy'} allows whole cards only."
+
+
+def _idle_cards(world: World, answer: PodResult) -> Iterator[str]:
+    """Name the policy, or the setting, that gives a pod idle cards only, although the pod does not ask for these."""
+    claimed = world.engine.algorithm.classes.claimed(created(world, answer.pod, answer.pod.uid))
+    if claimed is None or not claimed.dialect or not claimed.choice.takes_idle_cards:
+        return
+    in_force = world.policies_in_force(answer.pod, "devices")
+    exclusive = [title for title, policy in in_force if (policy["spec"].get("devices") or {}).get("exclusive")]
+    order, (by, *_) = claimed.choice.policy, (*claimed.policy.titles("devices"), SETTINGS)
+    if exclusive:
+        said = f"spec.devices.exclusive of {shown_titles(exclusive)}"
+    elif MUTEX not in policy_words(order) or by == POD:
+        return
+    else:
+        said = f"The setting device_policy ({order})" if by == SETTINGS else f"spec.devices.policy of {by} ({order})"
+    yield f"{said} gives it cards that no other pod uses, and no others."
 
 
 def _models(devices: Sequence[Device]) -> str:
@@ -172,9 +186,9 @@ def _models(devices: Sequence[Device]) -> str:
 
 
 def leaves_memory_to_cards(world: World, pod: Pod) -> bool:
-    """Tell whether how much memory a pod would get depends on the card: only then does a limit of memory deny cards.
+    """Tell whether a pod's card memory depends on the card: only then can a memory limit deny single cards.
 
-    A container that asks for percent of a card, or names no memory, leaves it to the card; a policy may name it.
+    It does if a container asks for a percentage, or for no memory, and no policy sets a default amount.
     """
     claimed = world.engine.algorithm.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
@@ -184,14 +198,14 @@ def leaves_memory_to_cards(world: World, pod: Pod) -> bool:
 
 def _denied(world: World, answer: PodResult) -> Iterator[Device]:
     reason, ours = CardReason.CardDeniedByPolicy, created(world, answer.pod, answer.pod.uid)
-    nodes = [node for node, verdict in answer.decision.verdicts.items() if reason.text in verdict.reasons]
+    nodes = [node for node, verdict in answer.decision.verdicts.items() if reason in verdict.reasons]
     for node in nodes[:_MOST_NODES]:
         verdicts = [each for each in card_verdicts(world.engine.algorithm, ours, node) if each.reason is reason]
         yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
 
 
 def rules_of_cards(devices: Object) -> Iterator[tuple[str, Sequence[str], Callable[[Device], bool]]]:
-    """Yield the rules of a policy about single cards: the field, what it lists, and what it denies."""
+    """Yield the policy rules about single cards: the field, its values, and a function that tells what it denies."""
     types = devices.get("types") or {}
     allow, deny, modes = (list(each or ()) for each in (types.get("allow"), types.get("deny"), devices.get("modes")))
     if allow:
@@ -207,7 +221,7 @@ def _names(parts: Sequence[str], device: Device) -> bool:
 
 
 def describe_selector(selector: Object) -> str:
-    """Word a label selector as kubectl has it."""
+    """Format a label selector as kubectl does."""
     parts = [_labels(selector.get("matchLabels") or {})]
     parts += [describe_expression(each) for each in selector.get("matchExpressions") or ()]
     return ", ".join(filter(None, parts))

@@ -1,13 +1,12 @@
-"""What has to be done about the claims of a pod's volumes before it can be placed anywhere."""
+"""What to do about a pod's volume claims before it can be placed anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, Object, PersistentVolumeClaim, StorageClass
-
-__all__ = ["claim_problems", "create_claim"]
+from vgpu_scheduler.model import did_you_mean_object
 
 _LOST: Final = "Lost"
 
@@ -20,19 +19,19 @@ def claim_problems(
     *,
     uids: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield what has to be done about claims of a pod that are not there, or that should be bound before and are not.
+    """Yield what to do about a pod's claims that are missing, or that have to be bound first and are not.
 
     Parameters
     ----------
     written
         The pod.
     claims, classes
-        The claims of its namespace and the storage classes by name; None where these may not be read.
+        The claims of the pod's namespace and the storage classes, by name; None if the reader may not list them.
     volumes
-        The names of the volumes; None where these may not be read.
+        The names of the volumes; None if the reader may not list them.
     uids
-        Those of the pod, as it was read and as it is now; none of one that is yet to come, for which the claims of its
-        ephemeral volumes will be made.
+        The pod's UIDs, as read and at present; empty for a pod that is not created yet, since the claims of its
+        ephemeral volumes do not exist yet either.
     """
     if claims is None:
         return
@@ -40,7 +39,7 @@ def claim_problems(
     for volume in (written.get("spec") or {}).get("volumes") or ():
         if named := str((volume.get("persistentVolumeClaim") or {}).get("claimName") or ""):
             if (claim := claims.get(named)) is None:
-                yield create_claim(named)
+                yield create_claim(named, claims)
             else:
                 yield from _unusable(claim, classes, volumes)
         elif volume.get("ephemeral") and uids:
@@ -54,9 +53,15 @@ def claim_problems(
                 )
 
 
-def create_claim(name: str) -> str:
-    """Say what is to be done about a claim that is not there."""
-    return f"create the PersistentVolumeClaim {name}, or correct the name"
+def create_claim(name: str, known: Iterable[str] = ()) -> str:
+    """Say what to do about a missing claim.
+
+    Parameters
+    ----------
+    known
+        The claims of the namespace, as far as they are known.
+    """
+    return f"create the PersistentVolumeClaim {name}, or correct the name{did_you_mean_object(name, known)}"
 
 
 def _of_ephemeral(
@@ -66,11 +71,11 @@ def _of_ephemeral(
     classes: Mapping[str, StorageClass] | None,
     volumes: Container[str] | None,
 ) -> Iterator[str]:
-    """Yield what has to be done about the claim of an ephemeral volume; ``uids`` are its pod's."""
+    """Yield what to do about the claim of an ephemeral volume; ``uids`` are its pod's."""
     if claim.controller not in uids:
         yield (
-            f"delete PersistentVolumeClaim {claim.name}, which was not made for this pod, or call the pod or its volume"
-            f" {volume.get('name')} otherwise"
+            f"delete PersistentVolumeClaim {claim.name}, which was not made for this pod, or rename the pod or "
+            f"its volume {volume.get('name')}"
         )
     else:
         yield from _unusable(claim, classes, volumes)
@@ -98,7 +103,7 @@ def _unusable(
 
 def _unbound(title: str, wanted: str | None, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
     if not wanted:
-        yield f"have {title} bound: it names no storage class, so that somebody has to bind it to a volume by hand"
+        yield f"have {title} bound: it names no storage class, so it must be bound to a volume by hand"
     elif classes is None:
         yield (
             f"wait until {title} is bound, or see its events: its storage class {wanted}, which you may not read, says"
@@ -107,7 +112,7 @@ def _unbound(title: str, wanted: str | None, classes: Mapping[str, StorageClass]
     elif wanted not in classes:
         yield (
             f"have storage class {wanted} made, or make {title} anew with another one: it is not bound, and there is no"
-            " class of that name"
+            f" class of that name{did_you_mean_object(wanted, classes)}"
         )
     elif classes[wanted].binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield (

@@ -1,4 +1,4 @@
-"""Quotas on counts of pods and of devices, which the API server enforces when pods are created."""
+"""Quotas on numbers of pods and devices, which the API server enforces when pods are created."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from vgpu_scheduler.kube import Pod, QuantityError, to_int
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["count_quotas", "exceeded_count_quotas"]
-
 _REQUESTS: Final = "requests."
 _PODS: Final = frozenset({"pods", "count/pods"})
 
 
 @dataclass(frozen=True, slots=True)
 class CountQuota:
-    """What a quota allows of a count.
+    """The limit of a quota on a count.
 
     Attributes
     ----------
     title
-        The quota, with its namespace.
+        The quota with its namespace, for messages.
     name
-        What it counts.
+        The counted resource.
     limit
-        How much of it is allowed, as it is written.
+        The limit, as written.
     used
-        How much of it the status of the quota calls used; empty where it says nothing.
+        The used amount according to the quota's status; empty if the status does not say it.
     """
 
     title: str
@@ -38,14 +36,14 @@ class CountQuota:
     used: object = ""
 
     def counted(self, pod: Pod) -> int:
-        """Return what a pod counts for; 0 where it is no matter of this quota."""
+        """Return how much a pod adds to the count; 0 if the quota does not count it."""
         if self.name in _PODS:
             return 1
         resource = self.name.removeprefix(_REQUESTS)
         return pod.spec.requests.get(resource, 0) if resource != self.name and "/" in resource else 0
 
     def allows(self, more: int) -> bool:
-        """Tell whether so many more are known to be allowed."""
+        """Tell whether the quota is known to allow this many more."""
         try:
             return to_int(str(self.used or 0)) + more <= to_int(str(self.limit))
         except QuantityError:
@@ -53,20 +51,20 @@ class CountQuota:
 
 
 def count_quotas(world: World, namespace: str) -> Iterator[CountQuota]:
-    """Yield what the quotas of a namespace say of counts, those for some of its pods alone aside."""
+    """Yield the limits on counts of a namespace's quotas, without those that have scopes."""
     for quota in world.quotas_of(namespace):
         spec, used = mapping_of(quota.get("spec")), mapping_of(mapping_of(quota.get("status")).get("used"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # whether it is about a pod the API server knows
+            continue  # only the API server can tell whether scopes cover a pod
         title = f"ResourceQuota {namespace}/{mapping_of(quota.get('metadata')).get('name')}"
         for name, limit in mapping_of(spec.get("hard")).items():
             yield CountQuota(title, name, limit, used.get(name, ""))
 
 
 def exceeded_count_quotas(world: World) -> dict[str, list[CountQuota]]:
-    """Return the quotas of which more is used than they allow, by namespace: what ends there is not made anew.
+    """Return the exceeded quotas by namespace: pods that end there are not recreated.
 
-    Where their status does not say how much is used, the pods that are there are counted.
+    The pods of the world are counted if the quota's status does not say how much is used.
     """
     pods: dict[str, list[Pod]] = {}
     for pod in (*world.bound.values(), *world.pending.values()):

@@ -1,4 +1,4 @@
-"""What is said of the group of a pod: how many are needed at once, which are there, and why others do not count."""
+"""Describe a pod's group: how many pods it needs at once, which are there, and why others do not count."""
 
 from __future__ import annotations
 
@@ -9,29 +9,21 @@ from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.engine.group_attempts import missing_object_in, needed_pods_in
 from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import counted, first_of
+from vgpu_scheduler.model import counted, did_you_mean_object, first_of
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "describe_group",
-    "group_named_by",
-    "group_remedies",
-    "group_remedies_from_condition",
-    "not_found",
-    "not_moved",
-]
-
 
 def describe_group(world: World, group: GroupStatus) -> str:
-    """Say how far a group is, in a few lines."""
+    """Describe the status of a group in a few lines."""
     if group.problem:
         return f"It belongs to group {group.key}, which is not placed: {group.problem}."
     if group.missing_object:
         described = f"{group.missing_object} {group.key} would describe"
-        return f"It belongs to group {group.key}, which {described}: it {group.why_missing}."
+        wrong = _what_is_wrong(world, group)
+        return f"It belongs to group {group.key}, which {described}: it {group.why_missing}{wrong and f' ({wrong})'}."
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += _different_numbers(group)
@@ -51,28 +43,34 @@ def describe_group(world: World, group: GroupStatus) -> str:
     return "\n".join(lines)
 
 
+def _what_is_wrong(world: World, group: GroupStatus) -> str:
+    """Say which field of the object that describes a group cannot be read, and why; empty if none is known."""
+    error = world.engine.groups.unreadable.get((group.missing_object, str(group.key)), "")
+    return error.removeprefix(f"{group.missing_object} {group.key}: ")
+
+
 def _different_numbers(group: GroupStatus) -> list[str]:
-    """Return a line about the numbers that pods of a group need at once, where they do not say the same."""
+    """Return a line about the minimums that pods of a group declare, if they differ."""
     by_number: dict[int, list[str]] = {}
     for pod in group.waiting:
         if (said := membership(pod)) is not None and said.minimum is not None:
             by_number.setdefault(said.minimum, []).append(pod.name)
     numbers = ", ".join(f"{number} ({few(names, 'pods')})" for number, names in sorted(by_number.items()))
-    return [f"  its pods name different numbers, of which the largest counts: {numbers}"] if len(by_number) > 1 else []
+    return [f"  its pods name different numbers, of which the largest is used: {numbers}"] if len(by_number) > 1 else []
 
 
 _MOST_OTHERS: Final = 3
-"""Pods of a group that do not count of which it is said why not."""
+"""The most pods that do not count towards the group for which the reason is given."""
 
 
 def group_named_by(pod: Pod) -> str:
-    """Say by what a pod names which group; empty where it names none, or what it says of it cannot be understood."""
+    """Say which group a pod names, and by which field; empty if it names none or its declaration is invalid."""
     said = membership(pod)
     return "" if said is None or said.problem else f"{said.said_by} names group {said.key}"
 
 
 def group_remedies(world: World, pod: Pod) -> Iterator[str]:
-    """Yield what has to be done about the group of a pod before it can be placed, whatever the nodes are."""
+    """Yield what to do about a pod's group before the pod can be placed on any node."""
     groups = world.engine.groups
     said = groups.membership(pod)
     if said is None:
@@ -82,19 +80,68 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
         return
     group, described = groups.status(said.key), groups.object_of(said.key)
     if described is not None and described.unsupported:
-        yield f"make {described.kind} {described.key} without {described.unsupported}"
+        field, _, exception = described.unsupported.removesuffix(",").partition(", ")
+        yield f"make {described.kind} {described.key} without {field}{exception and f' ({exception})'}"
     elif group.missing_object:
-        if group.does_not_exist:
-            yield f"create {group.missing_object} {group.key}, or correct the name"
+        if wrong := _what_is_wrong(world, group):
+            yield f"correct {group.missing_object} {group.key}: {wrong}"
+        elif group.does_not_exist:
+            meant = _meant_object(world, group)
+            yield f"create {group.missing_object} {group.key}, or correct the name{meant}"
     elif (missing := group.needed - len(group.waiting)) > 0:
         others = list(_others(world, group.key))
         listed = first_of([f"{name} ({why})" for name, why in others], _MOST_OTHERS)
-        or_have = f", or have others count: {listed}" if others else ""
-        yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
+        or_have = f", or include others: {listed}" if others else ""
+        meant = _meant_group(world, pod, group)
+        yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}{meant}"
+
+
+def _meant_object(world: World, group: GroupStatus) -> str:
+    """Suggest the object of the namespace whose name is like that of the missing one."""
+    there = world.engine.groups.stores[group.missing_object]
+    names = (found.name for found in there if found.namespace == group.key.namespace)
+    return did_you_mean_object(group.key.name, names)
+
+
+def _meant_group(world: World, pod: Pod, group: GroupStatus) -> str:
+    """Suggest to correct the group's name, if it is like that of a group that has fewer pods than it needs, too."""
+    groups = world.engine.groups
+    keys = {said.key for other in world.pending.values() if (said := groups.membership(other)) is not None}
+    names = [
+        key.name
+        for key in keys - {group.key}
+        if (key.source, key.namespace) == (group.key.source, group.key.namespace)
+        and (other := groups.status(key)).needed > len(other.waiting)
+    ]
+    meant = did_you_mean_object(group.key.name, names)
+    return f"; or correct the name of the group of pod {pod.name}{meant}" if meant else ""
+
+
+def whom_requests_concern(world: World, pod: Pod) -> str:
+    """Return which other pods need the same change of requests as a pod; empty for a pod that is placed alone.
+
+    A gang is placed as a whole, so what helps one of several equal pods alone may leave the others without room.
+    """
+    said = world.engine.groups.membership(pod)
+    if said is None or said.problem:
+        return ""
+    group = world.engine.groups.status(said.key)
+    others = [each for each in group.waiting if each.uid != pod.uid]
+    if not group.missing_object and (group.needed <= 1 or not others):
+        return ""
+    with_others = f"It is placed together with other pods of its group {said.key}"
+    if not others:
+        return f"{with_others}: change the requests of all pods of the group that request the same."
+    claims = world.engine.algorithm.classes.claims
+    alike = [each for each in others if claims(each) == claims(pod) and each.spec.requests == pod.spec.requests]
+    if not alike:
+        return f"{with_others}, which request something else: what is said of requests concerns this pod alone."
+    names = few([each.name for each in alike], "pods")
+    return f"{with_others}: change the requests of {names}, which are the same, in the same way."
 
 
 def group_remedies_from_condition(message: str) -> Iterator[str]:
-    """Yield what has to be done about the group of a pod by what its condition says."""
+    """Yield what to do about a pod's group, derived from the message of the pod's condition."""
     if missing := missing_object_in(message):
         yield f"create {missing}, or correct the name"
     if incomplete := needed_pods_in(message):
@@ -103,21 +150,22 @@ def group_remedies_from_condition(message: str) -> Iterator[str]:
 
 
 def not_found(group: GroupStatus) -> str:
-    """Say that no change was found with which a group fits, and what was not searched."""
+    """Say that no change was found with which a group fits, and what was not tried."""
     return (
-        f"none was found with which all pods of group {group.key} fit that are placed at once; what keeps them near"
-        " each other, cordons, broken nodes, single pods that could end, quotas, limits, policies and up to 8 new nodes"
-        " were tried, each alone, in a large cluster only some of them; not how much the pods ask for"
+        f"none was found with which all pods of group {group.key} that are placed at once fit; topology "
+        "constraints, cordons, broken nodes, single pods that could end, quotas, limits, policies and up to 8 "
+        "new nodes were tried, each alone, and in a large cluster only some of them; the requests of the pods "
+        "were not changed"
     )
 
 
 def not_moved(group: GroupStatus) -> str:
-    """Say why no moves are searched for a pod."""
-    return f"it is placed together with other pods of group {group.key}, and moves are searched for single pods alone"
+    """Say why no moves are searched for a gang's pod."""
+    return f"it is placed together with other pods of group {group.key}, and moves are searched for single pods only"
 
 
 def _others(world: World, key: GroupKey) -> Iterator[tuple[str, str]]:
-    """Yield the pods of a group that do not count, each with the reason."""
+    """Yield the pods of a group that do not count towards it, each with the reason."""
     for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
         said = membership(pod)
         if said is not None and said.key == key and (why := said.problem or _kept_out(world, pod)):

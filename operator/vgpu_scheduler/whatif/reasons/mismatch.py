@@ -1,7 +1,7 @@
-"""Which models and modes of cards there are, where nothing but these keeps a pod from cards.
+"""Describe the models and modes of existing cards, if only these keep a pod from all cards.
 
-HAMi has one reason for both, ``CardTypeMismatch``, where an annotation of the pod names a mode. Which of the two it is
-shows where the pod is asked about without these annotations.
+HAMi has a single reason for both, ``CardTypeMismatch``, if an annotation of the pod names a mode. Which of the two it
+is, is found by deciding the pod without these annotations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from vgpu_scheduler.whatif.world.simulation import PodResult, created
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["CARD_REASONS", "MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "annotations_about", "describe_mismatch"]
-
 _MOST_NODES: Final = 64
-"""Closed nodes whose cards are looked at."""
+"""The most closed nodes whose cards are considered."""
 MODEL_WORD, MODE_WORD = "type", "mode"
 """What the names of the annotations have in them that are about models and modes."""
-_MISMATCHES: Final = frozenset({CardReason.CardTypeMismatch.text, CardReason.ModeNotFit.text})
+_MISMATCHES: Final = frozenset({CardReason.CardTypeMismatch, CardReason.ModeNotFit})
 OTHER_CARDS: Final = frozenset(
     {
         CardReason.CardTypeMismatch,
@@ -38,13 +36,13 @@ OTHER_CARDS: Final = frozenset(
     }
 )
 """What cards say that a pod cannot have, however little is on them."""
-CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
+CARD_REASONS: Final = frozenset(CardReason)
 
 
 def describe_mismatch(world: World, answer: PodResult) -> str:
-    """Say which models and modes there are; empty where something else keeps the pod from cards, too.
+    """Describe the models and modes that exist; empty if something else also keeps the pod from cards.
 
-    Where a node that has a card for the pod is closed to it, that is said as well.
+    Suitable cards on nodes that are closed to the pod are named as well.
     """
     reasons = CARD_REASONS.intersection(answer.decision.reasons)
     if not reasons or not reasons <= _MISMATCHES:
@@ -63,14 +61,14 @@ def describe_mismatch(world: World, answer: PodResult) -> str:
     devices = world.listed_devices(nodes=nodes, dialects=world.engine.dialects.owners(answer.pod))
     there = _listed((device for _, _, device in devices), with_mode=with_mode)
     elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
-    subject = "No card of the nodes that are open to it" if elsewhere else "No card"
+    subject = "No card of the nodes that it can use" if elsewhere else "No card"
     return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
 
 
 def _describe_sizes(world: World, pod: Pod, nodes: Collection[str]) -> str:
-    """Say which sizes of slices cards are given out in, where none is as large as one that the pod asks for.
+    """Describe the sizes of slices that cards offer, if none is as large as the pod asks for.
 
-    So it is with cards that know no modes, and of which a claim takes one piece of exactly its size.
+    This concerns cards without modes, of which a claim takes one piece of exactly its size.
     """
     claims = world.engine.algorithm.classes.claims(pod)
     asked = {(claim.vendor, claim.amounts[0]) for container in claims for claim in container.claims}
@@ -83,12 +81,12 @@ def _describe_sizes(world: World, pod: Pod, nodes: Collection[str]) -> str:
                 f"{vendor} in slices of {' or '.join(map(str, sizes))} ({number})"
                 for sizes, number in sorted(counts.items())
             )
-            return f"No card is given out in slices of {size}, as it asks; there are {there}."
+            return f"No card is allocated in slices of {size}, as it asks; there are {there}."
     return ""
 
 
 def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Iterator[str]:
-    """Yield which cards that the pod takes are on nodes that are closed to it, and by what."""
+    """Yield sentences about suitable cards on nodes that are closed to the pod, with the obstacles of these nodes."""
     closed: dict[str, tuple[list[str], list[Device]]] = {}
     ours = created(world, answer.pod, answer.pod.uid)
     others = [node for node, verdict in answer.decision.verdicts.items() if CARD_REASONS.isdisjoint(verdict.reasons)]
@@ -106,12 +104,12 @@ def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Ite
 
 
 def _listed(devices: Iterable[Device], *, with_mode: bool) -> str:
-    counts = Counter(_worded(device, with_mode=with_mode) for device in devices)
+    counts = Counter(_describe_card(device, with_mode=with_mode) for device in devices)
     return ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
 
 
-def _worded(device: Device, *, with_mode: bool) -> str:
-    if device.lacks_geometry:  # the dialect takes it for no model that it knows
+def _describe_card(device: Device, *, with_mode: bool) -> str:
+    if device.lacks_geometry:  # the dialect does not know the model
         return f"{device.type} in mode {device.mode}, without a geometry that is known and allowed"
     if not with_mode:
         return device.type
@@ -119,12 +117,12 @@ def _worded(device: Device, *, with_mode: bool) -> str:
 
 
 def annotations_about(world: World, pod: Pod, word: str) -> list[str]:
-    """Return the annotations of a pod that dialects read and that have a word in their names."""
+    """Return the annotations of a pod that dialects read and whose names contain a word."""
     return [name for name in world.engine.dialects.pod_annotations if word in name and name in pod.annotations]
 
 
 def _some_match(world: World, pod: Pod, word: str, nodes: Collection[str]) -> bool:
-    """Tell whether some card has the right model and mode for a pod without its annotations of one kind."""
+    """Tell whether some card matches in model and mode once the pod's annotations of one kind are removed."""
     written = world.written(pod)
     names = annotations_about(world, pod, word)
     for name in names:
@@ -133,4 +131,4 @@ def _some_match(world: World, pod: Pod, word: str, nodes: Collection[str]) -> bo
         return False
     ours = created(world, world.pod(written, again=True), pod.uid)
     verdicts = (verdict for node in nodes for verdict in card_verdicts(world.engine.algorithm, ours, node))
-    return any(verdict.reason is None or verdict.reason.text not in _MISMATCHES for verdict in verdicts)
+    return any(verdict.reason is None or verdict.reason not in _MISMATCHES for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""What can be read of a namespace, and of the cluster beside it, by those who may see no more."""
+"""The objects of a namespace, and of the cluster, that a reader with few rights could read."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.reasons.claim_problems import claim_problems
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["NamespaceObjects"]
-
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceObjects:
-    """What could be read of a namespace, and of the cluster beside it.
+    """The objects of a namespace, and of the cluster, that could be read.
 
     Attributes
     ----------
     claims, classes
-        The claims of the namespace and the storage classes by name; None where these may not be read.
+        The claims of the namespace and the storage classes, by name; None if the reader may not list them.
     volumes
-        The names of the volumes of the cluster; None where these may not be read.
+        The names of the cluster's volumes; None if the reader may not list them.
     cluster_policies
-        Whether the policies of the cluster were read.
+        Whether the cluster policies were read.
     """
 
     claims: Mapping[str, PersistentVolumeClaim] | None = None
@@ -45,12 +43,12 @@ class NamespaceObjects:
 
     @classmethod
     def among(cls, objects: Iterable[Object], missing: Iterable[str]) -> NamespaceObjects:
-        """Find them among what was read.
+        """Collect the claims and storage classes among the objects that were read.
 
         Parameters
         ----------
         missing
-            The kinds that could not be.
+            The kinds that could not be read.
         """
         claims: dict[str, PersistentVolumeClaim] = {}
         classes: dict[str, StorageClass] = {}
@@ -65,7 +63,7 @@ class NamespaceObjects:
                     found = decode_storage_class(obj)
                     classes[found.name] = found
             except DecodeError:
-                unread.add(str(kind))  # then nobody can tell which are missing
+                unread.add(str(kind))  # a malformed object may be the missing one
         return cls(
             None if _CLAIM in unread else claims,
             None if _CLASS in unread else classes,
@@ -74,12 +72,12 @@ class NamespaceObjects:
 
     @classmethod
     def in_world(cls, world: World, namespace: str) -> NamespaceObjects:
-        """Find the claims and storage classes among what a world has taken in."""
+        """Collect the claims and storage classes of a world."""
         known = world.engine.state.volumes.objects
         claims = {claim.name: claim for claim in known.claims if claim.namespace == namespace}
         volumes = None if "PersistentVolume" in world.unread else {volume.name for volume in known.volumes}
         return cls(claims, {each.name: each for each in known.classes}, volumes, cluster_policies=True)
 
     def claim_problems(self, written: Object, uids: Collection[str] = ()) -> Iterator[str]:
-        """Yield what has to be done about the claims of a pod; see :func:`claim_problems`."""
+        """Yield what to do about a pod's claims; see :func:`claim_problems`."""
         yield from claim_problems(written, self.claims, self.classes, self.volumes, uids=uids)

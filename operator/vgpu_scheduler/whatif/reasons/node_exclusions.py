@@ -1,4 +1,4 @@
-"""What keeps a pod from a node whatever is free there: that it is cordoned, its taints, and selectors of labels."""
+"""Obstacles that keep a pod from a node whatever is free there: cordons, taints and label selectors."""
 
 from __future__ import annotations
 
@@ -21,24 +21,12 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.objects.expressions import describe_expression
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "Obstacle",
-    "ObstacleKind",
-    "describe_managed_nodes",
-    "describe_taints",
-    "obstacles_of",
-    "repelling_taints",
-    "tolerating",
-    "tolerating_all",
-]
+_OF_TAINTS: Final = frozenset({filters.UNSCHEDULABLE, filters.TAINT})
+_OF_LABELS: Final = frozenset({filters.AFFINITY, filters.NOT_NAMED, filters.AFFINITY_CONFLICT})
 
 
-_OF_TAINTS: Final = frozenset({filters.UNSCHEDULABLE.text, filters.TAINT.text})
-_OF_LABELS: Final = frozenset({filters.AFFINITY.text, filters.NOT_NAMED.text, filters.AFFINITY_CONFLICT.text})
-
-
-class ObstacleKind(StrEnum):
-    """What keeps a pod from a node, in words that the subject follows."""
+class ObstacleType(StrEnum):
+    """The kind of an obstacle, in words that its subject follows."""
 
     CORDON = "is cordoned"
     TAINTS = "has the taint"
@@ -47,14 +35,14 @@ class ObstacleKind(StrEnum):
 
 
 class Obstacle(NamedTuple):
-    """One thing that keeps a pod from a node, and which one of its kind."""
+    """One obstacle between a pod and a node, such as a certain taint."""
 
-    kind: ObstacleKind
+    type: ObstacleType
     subject: str = ""
 
     def __str__(self) -> str:
-        """Word it as a clause about the node."""
-        return f"{self.kind} {self.subject}".strip()
+        """Format the obstacle as a clause about the node."""
+        return f"{self.type} {self.subject}".strip()
 
 
 def repelling_taints(world: World, pod: Pod, node: str) -> tuple[Taint, ...]:
@@ -64,7 +52,7 @@ def repelling_taints(world: World, pod: Pod, node: str) -> tuple[Taint, ...]:
 
 
 def tolerating(written: Object, taints: Iterable[Taint]) -> Object:
-    """Return a pod that tolerates some taints as well."""
+    """Return a pod that also tolerates these taints."""
     return _with_tolerations(
         written, [{"key": t.key, "operator": "Equal", "value": t.value, "effect": t.effect} for t in taints]
     )
@@ -81,32 +69,36 @@ def _with_tolerations(written: Object, more: Sequence[Object]) -> Object:
 
 
 def describe_taints(taints: Iterable[Taint]) -> str:
-    """Word taints as kubectl has them."""
+    """Format taints as kubectl does."""
     return ", ".join(f"{taint.key}{taint.value and f'={taint.value}'}:{taint.effect}" for taint in taints)
 
 
 def obstacles_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Sequence[Obstacle]:
-    """Return what keeps a pod from a node by the first reason of that node."""
+    """Return the obstacles behind the first reason that a node gives for a pod."""
     if not _OF_TAINTS.isdisjoint(verdict.reasons):
         repelling = repelling_taints(world, pod, node)
         taints = [taint for taint in repelling if taint.key != UNSCHEDULABLE_TAINT.key]
-        cordoned = len(taints) < len(repelling) or filters.UNSCHEDULABLE.text in verdict.reasons
+        cordoned = len(taints) < len(repelling) or filters.UNSCHEDULABLE in verdict.reasons
         return [
-            *([Obstacle(ObstacleKind.CORDON)] if cordoned else []),
-            *([Obstacle(ObstacleKind.TAINTS, describe_taints(taints))] if taints else []),
+            *([Obstacle(ObstacleType.CORDON)] if cordoned else []),
+            *([Obstacle(ObstacleType.TAINTS, describe_taints(taints))] if taints else []),
         ]
     if not _OF_LABELS.isdisjoint(verdict.reasons):
-        return [Obstacle(ObstacleKind.LABELS)]
-    return [Obstacle(ObstacleKind.REASON, reason) for reason in verdict.reasons]
+        return [Obstacle(ObstacleType.LABELS)]
+    return [Obstacle(ObstacleType.REASON, reason.text) for reason in verdict.reasons]
 
 
 def describe_managed_nodes(world: World, pod: Pod) -> str:
-    """Say which nodes are managed, in a sentence; empty where all are."""
+    """Describe the managed nodes in a sentence; empty if all nodes are."""
     managed = world.engine.policies.resolve(pod).managed
-    return "" if managed is None else f"This scheduler manages nodes with {_worded(managed)} (setting managed_nodes)."
+    return (
+        ""
+        if managed is None
+        else f"This scheduler manages nodes with {_format_selector(managed)} (setting managed_nodes)."
+    )
 
 
-def _worded(selector: LabelSelector) -> str:
+def _format_selector(selector: LabelSelector) -> str:
     return ",".join(_expressions(selector.requirements))
 
 

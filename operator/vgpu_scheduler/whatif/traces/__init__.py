@@ -4,7 +4,7 @@ from vgpu_scheduler.whatif.traces.arrivals import LIFETIMES, WARM_UP, Arrivals, 
 from vgpu_scheduler.whatif.traces.audit import AuditError, FreeResources, audited
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet, Room
 from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod, parse_nodes, parse_pods
-from vgpu_scheduler.whatif.traces.measures import POINTS, Course, measure
+from vgpu_scheduler.whatif.traces.measures import POINTS, RunResult, measure
 from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation, typical_pods
 from vgpu_scheduler.whatif.traces.named_policies import CONTENDERS, NamedPolicies
 from vgpu_scheduler.whatif.traces.of_cluster import nodes_of_cluster
@@ -21,7 +21,6 @@ __all__ = [
     "Arrivals",
     "AuditError",
     "CardLocation",
-    "Course",
     "EnginePlacer",
     "Fleet",
     "FreeResources",
@@ -29,6 +28,7 @@ __all__ = [
     "Placer",
     "Room",
     "Run",
+    "RunResult",
     "Summary",
     "TraceError",
     "TraceNode",

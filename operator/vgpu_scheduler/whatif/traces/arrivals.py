@@ -1,4 +1,4 @@
-"""When the pods of a workload come, and whether they go: a function of the workload, the fleet and a seed."""
+"""Arrivals and departures of a workload's pods, determined by the workload, the fleet and a seed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from vgpu_scheduler.whatif.traces.fleet import Fleet
 from vgpu_scheduler.whatif.traces.format import TraceError, TracePod
 
 MOST_DEMAND: Final = 130
-"""Percent of a fleet's cards that arrive, where nobody leaves."""
+"""Percent of a fleet's cards that arriving pods ask for in total, if no pod leaves."""
 WARM_UP: Final = 3.0
-"""Mean lifetimes after which is measured, where pods leave."""
+"""Mean lifetimes before measuring starts, if pods leave."""
 LIFETIMES: Final = 5.0
-"""Mean lifetimes after which it ends."""
+"""Mean lifetimes after which a run ends, if pods leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Pods in the order in which they come, and what happens step by step.
+    """Pods in order of arrival, and the sequence of arrivals and departures.
 
     Attributes
     ----------
     steps
-        The number of the pod that comes; where one goes, ``~number``.
+        The index of an arriving pod; ``~index`` for a departure.
     times
-        When, in mean lifetimes; empty where nobody goes.
+        The time of each step in mean lifetimes; empty if no pod leaves.
     """
 
     pods: Sequence[TracePod]
@@ -39,12 +39,12 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One replay: a fleet whose nodes are in the order of a seed, and what arrives there.
+    """One replay: a fleet with its nodes in an order drawn from a seed, and the arrivals.
 
     Attributes
     ----------
     load
-        What pods ask for on average, as a part of all cards; None where nobody leaves.
+        The mean demand as a fraction of all cards; None if no pod leaves.
     """
 
     seed: int
@@ -54,16 +54,16 @@ class Run:
 
 
 def static_run(fleet: Fleet, workload: Sequence[TracePod], seed: int, *, shuffled: bool = True) -> Run:
-    """Let pods come until 130 percent of the cards were asked for; nobody leaves.
+    """Draw arrivals of pods until 130 percent of the cards were asked for; no pod leaves.
 
-    The pods of the workload come in random order. Where they ask for less, more are drawn among them at random until
-    the next one would go beyond; where they ask for more, some are left out at random: the protocol of Weng et al.,
-    Beware of Fragmentation (USENIX ATC 2023), section 6.1.
+    The pods of the workload arrive in random order. If they ask for less, more are drawn among them at random until
+    the next one would exceed the limit; if they ask for more, random ones are left out. This is the protocol of Weng
+    et al., Beware of Fragmentation (USENIX ATC 2023), section 6.1.
 
     Parameters
     ----------
     shuffled
-        The order of the nodes, which decides between equals, is of the seed, too.
+        Also shuffle the nodes, whose order breaks ties.
 
     Raises
     ------
@@ -86,15 +86,15 @@ def static_run(fleet: Fleet, workload: Sequence[TracePod], seed: int, *, shuffle
 
 
 def churning_run(fleet: Fleet, workload: Sequence[TracePod], seed: int, load: float, *, shuffled: bool = True) -> Run:
-    """Let pods come at random times and stay for random times, in a fleet that is empty at first.
+    """Draw arrivals and departures of pods at random times, in a fleet that is empty at first.
 
-    Arrivals are a Poisson process, lifetimes exponential with the mean 1; who is rejected does not come again. Without
-    rejections, the pods that are there would ask for ``load`` times the cards of the fleet on average.
+    Arrivals are a Poisson process, and lifetimes are exponential with mean 1; rejected pods do not return. Without
+    rejections, the present pods would ask for ``load`` times the cards of the fleet on average.
 
     Parameters
     ----------
     load
-        What is asked for on average, as a part of all cards; see :func:`static_run` for the others.
+        The mean demand as a fraction of all cards; see :func:`static_run` for the other parameters.
 
     Raises
     ------

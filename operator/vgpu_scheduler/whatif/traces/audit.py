@@ -1,4 +1,4 @@
-"""Whether the placements of a replay can be: each step is done again from scratch, on plain numbers."""
+"""Check that the placements of a replay are possible, by repeating each step on plain numbers."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from vgpu_scheduler.whatif.traces.placing import CardLocation
 
 
 class AuditError(Exception):
-    """A placement that cannot be."""
+    """A placement that is impossible."""
 
 
 class FreeResources:
-    """What is left where.
+    """The free resources of a fleet.
 
     Parameters
     ----------
     fleet
-        All of it is free at first.
+        The fleet, all of it free at first.
 
     Attributes
     ----------
     used
-        What of all cards is given out, in percent of a card.
+        The allocated amount of all cards, in percent of a card.
     rejected
-        Pods that found no place so far.
+        Pods that were rejected so far.
     withheld
-        Those among them for which a node had room.
+        Rejected pods for which a node had room.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -44,19 +44,19 @@ class FreeResources:
         self._allowed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
 
     def reject(self, pod: TracePod) -> None:
-        """Note that a pod found no place."""
+        """Record that a pod was rejected."""
         if pod.models not in self._allowed:
             self._allowed[pod.models] = self.fleet.allowed(pod)[self.fleet.card_models]
         self.rejected += 1
         self.withheld += int(self.room.fits(pod, self._allowed[pod.models]).any())
 
     def take(self, pod: TracePod, spot: CardLocation) -> None:
-        """Give a pod its place.
+        """Allocate a pod's cards and node resources.
 
         Raises
         ------
         AuditError
-            If there is no room, or these are not the cards that it asked for.
+            If there is no room, or the cards are not what the pod asked for.
         """
         node = self.fleet.nodes[spot.node]
         where = f"{pod} on node {node.name}, cards {list(spot.cards)}"
@@ -72,8 +72,8 @@ class FreeResources:
             if left < 0:
                 raise AuditError(f"{where}: {-left} more {what} than there is")
 
-    def give_back(self, pod: TracePod, spot: CardLocation) -> None:
-        """Take back what a pod had."""
+    def release(self, pod: TracePod, spot: CardLocation) -> None:
+        """Release what a pod had."""
         self._move(pod, spot, -1)
 
     def _move(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
@@ -96,12 +96,12 @@ class FreeResources:
 
 
 def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | None]) -> Iterator[FreeResources]:
-    """Do the steps of a replay again; yield what is free after each, the same object each time.
+    """Repeat the steps of a replay; after each, yield the free resources, always the same object.
 
     Parameters
     ----------
     spots
-        Where each pod was; None for those that were rejected.
+        The location of each pod; None for rejected pods.
 
     Raises
     ------
@@ -118,5 +118,5 @@ def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | Non
             else:
                 free.take(pod, spot)
         elif spot is not None:
-            free.give_back(pod, spot)
+            free.release(pod, spot)
         yield free

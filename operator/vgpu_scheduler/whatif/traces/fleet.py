@@ -1,4 +1,4 @@
-"""The nodes that a trace is replayed on, as plain numbers: what the audit, and nobody else, goes by."""
+"""The nodes on which a trace is replayed, as plain numbers for the audit, independent of the engine."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod
 
 SHARES: Final = 10
-"""How many pods may share a card, as HAMi's device plugin has it unless it is told otherwise."""
+"""How many pods may share a card, the default of HAMi's device plugin."""
 
 
 class Fleet:
-    """Nodes in an order, which decides between equals.
+    """Nodes in an order that breaks ties.
 
     Parameters
     ----------
     nodes
-        At least one of them with a card.
+        The nodes, at least one of them with a card.
 
     Raises
     ------
     TraceError
-        If none has a card.
+        If no node has a card.
     """
 
     def __init__(self, nodes: Sequence[TraceNode]) -> None:
@@ -42,17 +42,17 @@ class Fleet:
 
     @cached_property
     def capacity(self) -> int:
-        """All cards together, in percent of a card."""
+        """The sum of all cards, in percent of a card."""
         return WHOLE * sum(len(node.models) for node in self.nodes)
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """The models of its cards, sorted."""
+        """The models of the cards, sorted."""
         return tuple(sorted({model for node in self.nodes for model in node.models}))
 
     @cached_property
     def card_models(self) -> NDArray[np.int64]:
-        """The model of each card by its number, node by card; -1 where there is no card."""
+        """The index of each card's model, by node and card; -1 where there is no card."""
         most = max(len(node.models) for node in self.nodes)
         numbers = {model: number for number, model in enumerate(self.models)}
         found = np.full((len(self.nodes), most), -1, dtype=np.int64)
@@ -61,20 +61,20 @@ class Fleet:
         return found
 
     def allowed(self, pod: TracePod) -> NDArray[np.bool_]:
-        """Tell which models a pod may have, by their numbers."""
+        """Tell for each model, by index, whether a pod accepts it."""
         return np.array([not pod.models or model in pod.models for model in self.models], dtype=np.bool_)
 
 
 @dataclass(slots=True)
 class Room:
-    """What is left on the nodes of a fleet.
+    """The free resources on the nodes of a fleet.
 
     Attributes
     ----------
     cpu, memory, pods
-        By node: thousandths of a core, MiB, how many.
+        By node: millicores, MiB and number of pods.
     cards
-        Percent of each card, node by card; -1 where there is no card.
+        Free percent of each card, by node and card; -1 where there is no card.
     shares
         How many more pods may share each card.
     """
@@ -87,13 +87,13 @@ class Room:
 
     @classmethod
     def of(cls, fleet: Fleet) -> Room:
-        """Return the room of a fleet that nobody uses."""
+        """Return the free resources of an unused fleet."""
         cpu, memory, pods = np.array([(n.cpu, n.memory, n.pods) for n in fleet.nodes], dtype=np.int64).T.copy()
         there = fleet.card_models >= 0
         return cls(cpu, memory, pods, np.where(there, WHOLE, -1), np.where(there, SHARES, 0))
 
     def fits(self, pod: TracePod, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell for each node whether a pod fits, where it may have the allowed cards (node by card)."""
+        """Tell for each node whether a pod fits, given the cards that it accepts (by node and card)."""
         plain = (self.cpu >= pod.cpu) & (self.memory >= pod.memory) & (self.pods >= 1)
         if not pod.cards:
             return plain

@@ -1,8 +1,8 @@
-"""The format of traces: a list of nodes and lists of pods, as the cluster trace "openb" has them.
+"""The format of traces: lists of nodes and pods in the format of the cluster trace "openb".
 
-Each list is CSV with a head. A node has ``sn`` (its name), ``cpu_milli``, ``memory_mib``, ``gpu`` (how many cards) and
-``model``; a pod has ``cpu_milli``, ``memory_mib``, ``num_gpu``, ``gpu_milli`` (thousandths of each card) and perhaps
-``gpu_spec`` (the models that it may have, as ``A|B``). Other columns are not looked at.
+Each list is CSV with a header. A node has ``sn`` (its name), ``cpu_milli``, ``memory_mib``, ``gpu`` (number of cards)
+and ``model``; a pod has ``cpu_milli``, ``memory_mib``, ``num_gpu``, ``gpu_milli`` (thousandths of each card) and
+optionally ``gpu_spec`` (the accepted models, as ``A|B``). Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.objects.objects import WorldError
 
 MOST_CARDS: Final = 64
-"""Cards that a node may have, or a pod ask for."""
+"""The most cards of a node, and the most that a pod may ask for."""
 _NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS: Final = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _MODELS: Final = "gpu_spec"
@@ -25,21 +25,21 @@ _MILLI: Final = 1000
 
 
 class TraceError(WorldError):
-    """A trace that cannot be read, or says nothing; the message names the list, and the row and column."""
+    """A trace that is malformed or empty; the message names the list, the row and the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceNode:
-    """A node.
+    """A node of a trace.
 
     Attributes
     ----------
     cpu, memory
-        Thousandths of a core, and MiB.
+        Millicores and MiB.
     models
         The model of each of its cards.
     pods
-        How many pods it takes.
+        The most pods on the node.
     card_memory
         MiB of each of its cards.
     """
@@ -54,18 +54,18 @@ class TraceNode:
 
 @dataclass(frozen=True, slots=True)
 class TracePod:
-    """What a pod asks for.
+    """The requests of a pod.
 
     Attributes
     ----------
     cpu, memory
-        Thousandths of a core, and MiB.
+        Millicores and MiB.
     cards
-        How many.
+        Number of cards.
     share
-        Percent of each card: HAMi counts in percent, so that smaller parts of a trace are rounded up.
+        Percent of each card, rounded up: HAMi counts in percent, traces in thousandths.
     models
-        Which models they may be, sorted; any if empty.
+        The accepted models, sorted; any if empty.
     """
 
     cpu: int
@@ -76,7 +76,7 @@ class TracePod:
 
     @property
     def demand(self) -> int:
-        """Percent of a card that all its cards are together."""
+        """The sum over its cards, in percent of a card."""
         return self.cards * self.share
 
 
@@ -88,12 +88,12 @@ def parse_nodes(text: str, title: str) -> list[TraceNode]:
     text
         The content of the file.
     title
-        Its name, for errors.
+        Its name, for error messages.
 
     Raises
     ------
     TraceError
-        If a column is missing, a cell is malformed, two nodes have one name, or there is none.
+        If a column is missing, a cell is malformed, two nodes have the same name, or there is no node.
     """
     found: dict[str, TraceNode] = {}
     for row in _rows(text, title, _NODE_COLUMNS):
@@ -101,7 +101,7 @@ def parse_nodes(text: str, title: str) -> list[TraceNode]:
         if not name:
             raise row.error("sn", "it is empty")
         if name in found:
-            raise row.error("sn", f"{name} is there twice")
+            raise row.error("sn", f"{name} is given twice")
         cards, model = row.number("gpu", MOST_CARDS), row.text("model")
         if cards and not model:
             raise row.error("model", "it is empty, and the node has cards")
@@ -155,7 +155,7 @@ class _Row:
     def number(self, column: str, most: int = _MOST) -> int:
         cell = self.text(column)
         if not (cell.isascii() and cell.isdecimal() and len(cell) <= len(str(_MOST))):
-            raise self.error(column, f"{cell!r} is no whole number from 0 to {most}")
+            raise self.error(column, f"{cell!r} is not a whole number from 0 to {most}")
         if int(cell) > most:
             raise self.error(column, f"{cell} is more than {most}")
         return int(cell)
@@ -165,7 +165,7 @@ class _Row:
 
 
 def _rows(text: str, title: str, columns: tuple[str, ...]) -> Iterator[_Row]:
-    """Yield the rows of a list, after a look at its head."""
+    """Yield the rows of a list after checking its header."""
     reader = csv.DictReader(text.splitlines(), strict=True)
     try:
         head = [name.strip() for name in reader.fieldnames or ()]
@@ -176,7 +176,7 @@ def _rows(text: str, title: str, columns: tuple[str, ...]) -> Iterator[_Row]:
         for cells in reader:
             row = _Row(title, reader.line_num, cells)
             if None in cells:
-                raise row.error(head[-1], "the row goes on behind it")
+                raise row.error(head[-1], "the row has more cells")
             yield row
     except csv.Error as error:
-        raise TraceError(f"{title}:{reader.reader.line_num}: no CSV: {error}") from None
+        raise TraceError(f"{title}:{reader.reader.line_num}: not valid CSV: {error}") from None

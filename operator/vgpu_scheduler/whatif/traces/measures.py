@@ -1,4 +1,4 @@
-"""What a replay came to, in numbers that are taken from its audit and from nothing else."""
+"""Measures of a replay, computed from its audit alone."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation
 from vgpu_scheduler.whatif.traces.placing import CardLocation
 
 POINTS: Final = (100, 110, 130)
-"""Percent of demand at which a replay is measured in which nobody leaves."""
+"""Percent of demand at which a replay without departures is measured."""
 _PERCENT: Final = 100.0
 _DIGITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How things stand when so much demand has arrived.
+    """The measures when a given demand has arrived.
 
     Attributes
     ----------
     demand
-        Percent of the cards that were asked for.
+        Percent of the cards that arrived pods have asked for.
     allocation
-        Percent of the cards that are given out: the mean over the arrivals at which the demand rounds to this percent;
-        where pods leave, the mean over time after the warm-up.
+        Percent of the cards that is allocated: the mean over the arrivals at which the demand rounds to this percent,
+        or, if pods leave, the mean over time after the warm-up.
     fragmentation
-        Percent of the cards that are free and of no use to typical pods.
+        Percent of the cards that is free but cannot be used by typical pods.
     rejected
-        Pods that found no place so far.
+        Pods that were rejected so far.
     idle_nodes, idle_cards
-        How many nobody uses.
+        Number of unused nodes and cards.
     """
 
     demand: int
@@ -48,23 +48,23 @@ class Point:
     idle_cards: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, rounded to what machines agree on."""
+        """Return the measures as plain values, rounded so that they are equal on all machines."""
         return {name: round(value, _DIGITS) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What a replay came to.
+class RunResult:
+    """The measures of a replay.
 
     Attributes
     ----------
     points
-        At 100, 110 and 130 percent of demand, or at the end of the trace if it comes first; where pods leave, one, at
-        the end.
+        At 100, 110 and 130 percent of demand, or at the end of the trace if that comes first; if pods leave, a single
+        point at the end.
     curve
-        The allocation at each percent of demand from 0 to 130; empty where pods leave.
+        The allocation at each percent of demand from 0 to 130; empty if pods leave.
     arrived
-        Pods that came.
+        Number of arrived pods.
     withheld
         Rejected pods for which a node had room.
     """
@@ -75,25 +75,25 @@ class Course:
     withheld: int
 
 
-def measure(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
-    """Audit a replay, and measure it.
+def measure(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
+    """Audit and measure a replay.
 
     Parameters
     ----------
     spots
-        Where each pod was; None for those that were rejected.
+        The location of each pod; None for rejected pods.
     mix
-        The pods that fragmentation is measured by.
+        The typical pods by which fragmentation is measured.
 
     Raises
     ------
     AuditError
-        If a placement does not fit, or is not what the pod asked for.
+        If a placement is impossible, or not what the pod asked for.
     """
     return _of_arrivals(run, spots, mix) if run.load is None else _of_churn(run, run.load, spots, mix)
 
 
-def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
+def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
     capacity = run.fleet.capacity
     demand = np.cumsum([pod.demand for pod in run.arrivals.pods])
     percent = np.rint(_PERCENT * demand / capacity).astype(np.int64)
@@ -107,11 +107,11 @@ def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[T
             states[at] = _state(free, mix)
     curve = _curve(percent, used)
     points = [Point(point, curve[point], *states[at]) for point, at in zip(POINTS, reached, strict=True)]
-    return Course(points, curve, len(spots), withheld)
+    return RunResult(points, curve, len(spots), withheld)
 
 
 def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]:
-    """Return the mean allocation at each percent of demand; where no arrival falls on one, that of the one before."""
+    """Return the mean allocation at each percent of demand; a percent without arrivals takes the previous value."""
     curve, last = [], 0.0
     for point in range(MOST_DEMAND + 1):
         there = used[percent == point]
@@ -120,13 +120,13 @@ def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]
     return curve
 
 
-def _of_churn(run: Run, load: float, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
+def _of_churn(run: Run, load: float, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
     lasted = np.diff(np.clip(run.arrivals.times, WARM_UP, LIFETIMES), append=LIFETIMES)
     free, mean = FreeResources(run.fleet), 0.0
     for free, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):
         mean += free.used * float(lasting) / (LIFETIMES - WARM_UP)
     point = Point(round(_PERCENT * load), _PERCENT * mean / run.fleet.capacity, *_state(free, mix))
-    return Course([point], [], len(spots), free.withheld)
+    return RunResult([point], [], len(spots), free.withheld)
 
 
 def _state(free: FreeResources, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:

@@ -1,8 +1,8 @@
-"""What of a fleet's free cards no typical pod could use: the measure of fragmentation of Weng et al.
+"""The fragmentation of a fleet: the free part of cards that typical pods cannot use, as Weng et al. measure it.
 
 Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent (USENIX ATC 2023),
-section 4: what is free on a node counts for each typical pod, weighed with how frequent it is, as far as the pod could
-not use it.
+section 4: for each typical pod, the free cards of a node that the pod cannot use are counted, weighted by the pod's
+frequency.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from vgpu_scheduler.whatif.traces.fleet import Fleet, Room
 from vgpu_scheduler.whatif.traces.format import TracePod
 
 _MOST: Final = 0.95
-"""Which part of the pods is typical."""
+"""The fraction of pods that counts as typical."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypicalPod:
-    """A request without memory, and which part of the typical pods makes it."""
+    """A request, without memory, and the fraction of typical pods that make it."""
 
     pod: TracePod
     weight: float
 
 
 def typical_pods(workload: Sequence[TracePod]) -> list[TypicalPod]:
-    """Return the most frequent requests, which are 95 percent of a workload; memory is not looked at."""
+    """Return the most frequent requests, which cover 95 percent of a workload; memory is ignored."""
     counts = Counter(replace(pod, memory=0) for pod in workload)
     found: list[tuple[TracePod, int]] = []
     covered = 0
@@ -48,10 +48,10 @@ def _key(pod: TracePod) -> tuple[int, int, int, tuple[str, ...]]:
 
 
 def fragmentation(fleet: Fleet, room: Room, mix: Sequence[TypicalPod]) -> float:
-    """Return what of the free cards cannot be used, as a mean over typical pods, in percent of a card.
+    """Return how much of the free cards cannot be used, as a mean over typical pods, in percent of a card.
 
-    A pod without cards can use none of them; one that does not fit on a node none there; another one those cards on
-    which enough is left.
+    A pod without cards can use none of them; a pod that does not fit on a node can use none there; any other pod can
+    use the cards with enough left.
     """
     free = np.where(room.cards > 0, room.cards, 0)
     idle = free.sum(axis=1)

@@ -1,4 +1,4 @@
-"""The policies that are compared unless others are named: what administrators come from, and what they may go to."""
+"""The policies that are compared by default: those of other schedulers, and this scheduler's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicies:
-    """Policies that are in force together in a replay, by a name for tables."""
+    """Policies that apply together in a replay, with a name for tables."""
 
     name: str
     policies: Sequence[Mapping[str, Any]]
@@ -55,6 +55,6 @@ CONTENDERS: Final[Mapping[str, NamedPolicies]] = {
         _contender("learned-prices", {"nodes": {"scorers": [{"name": "fragmentation", "prices": "Auto"}]}}),
     )
 }
-"""By name: HAMi as it is by default, and with cards packed, too; Volcano's binpack by cpu, memory and cards alike, with
-packed cards; Koordinator's DeviceShare and kube-scheduler's NodeResourcesFit, both with MostAllocated; and this
-scheduler's own answer to fragmentation, without and with learned prices."""
+"""By name: HAMi's defaults, and HAMi with packed cards; Volcano's binpack with equal weights for cpu, memory and cards,
+and packed cards; Koordinator's DeviceShare with kube-scheduler's NodeResourcesFit, both MostAllocated; and this
+scheduler's fragmentation scorer, without and with learned prices."""

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as those of a trace: empty, and with nothing but what they have."""
+"""Convert the nodes of a cluster to nodes of a trace, without the pods on them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vgpu_scheduler.whatif.world.world import World
 
 
 def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
-    """Return the nodes of a cluster, and why some are left out, a sentence each.
+    """Return the nodes of a cluster, and one sentence for each node that is left out.
 
-    Pods that run there are not looked at. Nodes that take no pods are left out, and so are nodes without cards whose
-    taints keep pods away; those of nodes with cards are taken to be tolerated. Cards that are unhealthy or cordoned do
-    not count, and their vendors make no difference.
+    Running pods are ignored. Cordoned nodes are left out, and so are nodes without cards that have repelling taints;
+    pods are assumed to tolerate the taints of nodes with cards. Unhealthy and cordoned cards do not count, and vendors
+    are not distinguished.
     """
     found, left_out = [], []
     for name in sorted(world.nodes):
@@ -38,7 +38,7 @@ def _trace_node(node: Node, models: tuple[str, ...], memory: int) -> TraceNode:
 
 
 def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
-    """Return the models of the cards of a node, and MiB of each, so that a percent of it is a whole number."""
+    """Return the models of a node's cards, and the MiB of each, rounded up so that a percent is a whole number."""
     for dialect in world.engine.dialects:
         inventory = dialect.inventory
         devices = [device for device in world.devices(node, dialect.name) if device.in_service and not device.part]

@@ -1,4 +1,4 @@
-"""Who says where a pod of a trace goes: the engine, under policies; and how it is asked step by step."""
+"""Replay a trace step by step, with the engine and its policies placing the pods."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _TYPES: Final = "nvidia.com/use-gputype"
 
 @dataclass(frozen=True, slots=True)
 class CardLocation:
-    """Where a pod is: the number of its node in the fleet, and of its cards there."""
+    """The location of a pod: the index of its node in the fleet, and the indexes of its cards there."""
 
     node: int
     cards: tuple[int, ...]
 
 
 class Placer(Protocol):
-    """Says where pods go, one after the other."""
+    """Places pods, one after the other."""
 
     def place(self, number: int, pod: TracePod) -> CardLocation | None:
-        """Place a pod, which stays there; None where it finds no place, and is forgotten."""
+        """Place a pod, which stays there; return None if it is rejected, and forget it."""
 
     def remove(self, number: int) -> None:
-        """Take in that a pod that was placed is gone."""
+        """Remove a pod that was placed."""
 
 
 def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lambda: None) -> list[CardLocation | None]:
-    """Let pods come and go; return where each was, None for those that were rejected.
+    """Place and remove pods as they arrive and leave; return the location of each, None for rejected pods.
 
     Parameters
     ----------
     on_step
-        Is called after each step.
+        Called after each step.
     """
     spots: list[CardLocation | None] = [None] * len(arrivals.pods)
     for step in arrivals.steps:
@@ -59,14 +59,14 @@ def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lam
 
 
 class EnginePlacer:
-    """The engine, on nodes that register their cards as HAMi's plugin does.
+    """Places pods with the engine, on nodes that register their cards as HAMi's device plugin does.
 
     Parameters
     ----------
     fleet
-        Its order decides between equals.
+        The nodes; their order breaks ties.
     policies
-        The policies in force, as they are written.
+        The policies, as written.
 
     Raises
     ------
@@ -85,12 +85,12 @@ class EnginePlacer:
         self._read: dict[TracePod, Pod] = {}
 
     def place(self, number: int, pod: TracePod) -> CardLocation | None:
-        """Have the engine decide a pod; see :class:`Placer`.
+        """Place a pod by a decision of the engine; see :class:`Placer`.
 
         Raises
         ------
         RuntimeError
-            If the engine fails at it.
+            If the engine fails to decide the pod.
         """
         if (read := self._read.get(pod)) is None:
             read = self._read[pod] = self._world.pod(pod_object(pod))
@@ -109,19 +109,19 @@ class EnginePlacer:
         return CardLocation(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
 
     def remove(self, number: int) -> None:
-        """Take a pod away."""
+        """Remove a pod."""
         self._world.engine.remove_pod(_name(number), 0.0)
 
 
 def node_object(writer: CardWriter, number: int, node: TraceNode) -> dict[str, Any]:
-    """Return a node of a fleet as it registers its cards.
+    """Return a node of a fleet with its registered cards, as the API would show it.
 
     Parameters
     ----------
     writer
-        Writes them as the device plugin does.
+        Writes the cards as the device plugin does.
     number
-        Of the node, which is its name.
+        The number of the node, which becomes its name.
     """
     cards = [
         Card(_card(number, index), index, _type(model), node.card_memory, SHARES, WHOLE, 0, "hami-core", healthy=True)
@@ -142,7 +142,7 @@ def node_object(writer: CardWriter, number: int, node: TraceNode) -> dict[str, A
 
 
 def _name(number: int) -> str:
-    """Return a name that is as far in the order of names as its number among numbers."""
+    """Return a name for a number, such that names sort like numbers."""
     return f"{number:08d}"
 
 
@@ -151,7 +151,7 @@ def _card(node: int, index: int) -> str:
 
 
 def _type(model: str) -> str:
-    """Return what a card registers as: HAMi looks for parts of names, and A10 is one of A100."""
+    """Return the registered name of a model, in parentheses since HAMi matches substrings and A10 is one of A100."""
     return f"NVIDIA ({model})"
 
 

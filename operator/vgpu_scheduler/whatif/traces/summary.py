@@ -1,4 +1,4 @@
-"""Several replays of one policy, of one seed each, as one line of a table."""
+"""Summarise replays of one policy with several seeds as one row of a table."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from statistics import fmean, pstdev
 from typing import Any, Final
 
 from vgpu_scheduler.whatif.traces.arrivals import Run
-from vgpu_scheduler.whatif.traces.measures import Course
+from vgpu_scheduler.whatif.traces.measures import RunResult
 
 _DIGITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one policy came to on one workload.
+    """The results of one policy on one workload.
 
     Attributes
     ----------
     runs
-        One for each seed.
-    courses
-        What became of each.
+        One run for each seed.
+    results
+        The result of each run.
     """
 
     workload: str
     policy: str
     runs: Sequence[Run]
-    courses: Sequence[Course]
+    results: Sequence[RunResult]
 
     def mean(self, point: int, measure: str) -> float:
-        """Return the mean of a measure of :class:`Point` over the seeds, at the point of this number."""
+        """Return the mean of a measure of :class:`Point` over the seeds, at the point of an index."""
         return fmean(self._values(point, measure))
 
     def deviation(self, point: int, measure: str) -> float:
@@ -39,25 +39,25 @@ class Summary:
         return pstdev(self._values(point, measure))
 
     def _values(self, point: int, measure: str) -> list[float]:
-        return [float(getattr(course.points[point], measure)) for course in self.courses]
+        return [float(getattr(result.points[point], measure)) for result in self.results]
 
     @property
     def curve(self) -> list[float]:
         """The mean allocation at each percent of demand."""
-        return [fmean(values) for values in zip(*(course.curve for course in self.courses), strict=True)]
+        return [fmean(values) for values in zip(*(result.curve for result in self.results), strict=True)]
 
     @property
     def withheld(self) -> int:
-        """Pods of all seeds that were rejected although a node had room."""
-        return sum(course.withheld for course in self.courses)
+        """Pods, over all seeds, that were rejected although a node had room."""
+        return sum(result.withheld for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values: the mean of each point, and what each seed came to."""
+        """Return the summary as plain values: the mean of each point, and the result of each seed."""
         fleet, load = self.runs[0].fleet, self.runs[0].load
         measures = ("allocation", "fragmentation", "rejected", "idle_nodes", "idle_cards")
         points = [
             {"demand": point.demand, **{name: round(self.mean(number, name), _DIGITS) for name in measures}}
-            for number, point in enumerate(self.courses[0].points)
+            for number, point in enumerate(self.results[0].points)
         ]
         return {
             "workload": self.workload,
@@ -70,10 +70,10 @@ class Summary:
             "runs": [
                 {
                     "seed": run.seed,
-                    "arrived": course.arrived,
-                    "withheld": course.withheld,
-                    "points": [point.as_json() for point in course.points],
+                    "arrived": result.arrived,
+                    "withheld": result.withheld,
+                    "points": [point.as_json() for point in result.points],
                 }
-                for run, course in zip(self.runs, self.courses, strict=True)
+                for run, result in zip(self.runs, self.results, strict=True)
             ],
         }

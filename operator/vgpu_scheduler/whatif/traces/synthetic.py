@@ -1,4 +1,4 @@
-"""A fleet and a workload made from a published distribution, where no trace is at hand."""
+"""A fleet and a workload made from a published distribution, for use without a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.traces.format import TraceNode, TracePod
 
 PODS: Final = 10_000
-"""How many pods stand for the distribution."""
+"""The number of pods that represent the distribution."""
 _FILE: Final = "distribution.json"
 _MILLI: Final = 1000
 _MIB: Final = 1024
@@ -19,10 +19,10 @@ _MIB: Final = 1024
 
 @cache
 def distribution() -> dict[str, Any]:
-    """Return the distribution as it is written, with its source.
+    """Return the distribution as written, with its source.
 
-    Nodes are kinds with a count; cpu is in cores, memory in GiB. Pods are kinds with a percentage, and in each the
-    requests with weights; ``share`` is percent of a card, all of it where nothing is said.
+    Nodes are kinds with a count; cpu is in cores, memory in GiB. Pods are kinds with a percentage, each with weighted
+    requests; ``share`` is in percent of a card, by default 100.
     """
     found = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="utf-8"))
     assert isinstance(found, dict)
@@ -55,7 +55,7 @@ def synthetic_pods() -> list[TracePod]:
     whole = sum(weight for _, weight in weights)
     found: list[TracePod] = []
     due = 0.0
-    for pod, weight in weights:  # what is rounded off of one is added to the next
+    for pod, weight in weights:  # rounding errors are carried over to the next request
         due += weight * PODS / whole
         found += [pod] * (round(due) - len(found))
     return found

@@ -1,4 +1,4 @@
-"""The pods that workloads would make, and what comes with them: one table, and a reader per ecosystem."""
+"""The pods that workloads would create, and their other objects: one table, and a reader per ecosystem."""
 
 from __future__ import annotations
 
@@ -38,49 +38,49 @@ _OF_OTHERS: Final[Mapping[str, Mapping[str, _Read]]] = {
     "kubeflow.org": KUBEFLOW,
     "ray.io": {"RayCluster": read_ray_cluster, "RayJob": read_ray_job},
 }
-"""What reads the kinds of an API group."""
+"""The readers of the kinds of an API group."""
 _BY_KIND: Final[Mapping[str, _Read]] = {
     **_OF_KUBERNETES,
     **{kind: read for kinds in _OF_OTHERS.values() for kind, read in kinds.items()},
 }
 _OF_MPI_OPERATOR: Final = "kubeflow.org/v2beta1"
 WORKLOADS: Final = frozenset(_BY_KIND)
-"""The kinds of which the pods are known."""
+"""The kinds whose pods are known."""
 
 
 def is_workload(obj: Object) -> bool:
-    """Tell whether an object is of a kind of which the pods are known; others may call theirs the same."""
+    """Tell whether the pods of an object's kind are known; the API group counts, since kinds share names."""
     return _reader_of(obj) is not None
 
 
 def made_by(obj: Object) -> WorkloadPods:
-    """Return what the controllers of a workload would make at once; of a pod, itself.
+    """Return what the controllers of a workload would create at once; for a pod, the pod itself.
 
     Raises
     ------
     WorldError
-        If it is of another kind, or a field is malformed.
+        If the object is of another kind, or a field is malformed.
     """
     read = _reader_of(obj)
     if read is None:
         kinds = ", ".join(kind for kind in _BY_KIND if kind != "Pod")
-        raise WorldError(f"{workload(obj).title}: only pods can be placed, and those of {kinds}")
+        raise WorldError(f"{workload(obj).title}: only pods and the pods of these kinds can be placed: {kinds}")
     return read(obj)
 
 
 def pods_of(obj: Object) -> list[Object]:
-    """Return a pod itself, or the pods that a workload would make at once; see :func:`made_by`."""
+    """Return the pods that a workload would create at once; for a pod, the pod itself; see :func:`made_by`."""
     return made_by(obj).pods
 
 
 def claims_of(obj: Object) -> list[Object]:
-    """Return the claims that a workload would make for its pods; see :func:`made_by`."""
+    """Return the volume claims that a workload would create for its pods; see :func:`made_by`."""
     return list(made_by(obj).claims)
 
 
 def _reader_of(obj: Object) -> _Read | None:
     kind, group = str(obj.get("kind", "")), group_of(obj)
-    if "." not in group:  # none is written, or Kubernetes' own
+    if "." not in group:  # a missing group, or one of Kubernetes itself
         return _OF_KUBERNETES.get(kind) if group else _BY_KIND.get(kind)
     if (kind, obj["apiVersion"]) == ("MPIJob", _OF_MPI_OPERATOR):
         return read_mpi_operators_job

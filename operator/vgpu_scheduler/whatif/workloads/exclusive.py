@@ -1,8 +1,8 @@
-"""Pods that have a domain of nodes for themselves, as JobSet and LeaderWorkerSet write it.
+"""Groups of pods with exclusive use of a topology domain, as JobSet and LeaderWorkerSet place them.
 
-The first pod of such a part requires a domain without other parts; the others are created once it has a node, with a
-node selector for its domain. Which that is nobody knows before: here they require to be where pods of their part are,
-which comes to the same.
+The first pod of a group requires a domain without other groups; the controller creates the others once the first has a
+node, with a node selector for its domain. That domain is not known in advance, so here the other pods require affinity
+to pods of their group, which has the same effect.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-
-__all__ = ["COMES_LATER", "exclusive"]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 COMES_LATER: Final = "the others of a part are created once its first pod has a node, so they are placed after it"
@@ -27,18 +25,18 @@ def exclusive(
     is_first: bool,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a pod with the affinity of its part, unless what is there is malformed.
+    """Return a pod with the affinity terms of its group; a pod with a malformed affinity is returned as it is.
 
     Parameters
     ----------
     label
-        The label that all pods of the part have, and its value.
+        The label shared by all pods of the group, and its value.
     others
-        What else is required of a label of pods that keep the part away.
+        Further label expressions for pods that keep the group away.
     is_first
-        Whether it is the pod that takes the domain.
+        Whether this is the pod that chooses the domain.
     more
-        Further fields of each term.
+        Further fields of each affinity term.
     """
     key, value = label
     ours = {"key": key, "operator": "In", "values": [value]}
@@ -64,6 +62,6 @@ def _with_term(pod: Object, field: str, term: Object) -> dict[str, Any]:
 
 
 def _inner(obj: Object | None, field: str) -> Object | None:
-    """Return the mapping in a field, an empty one if it is missing; None if it is malformed."""
+    """Return the mapping in a field: empty if missing, None if malformed."""
     found = obj.get(field) or {} if isinstance(obj, Mapping) else None
     return found if isinstance(found, Mapping) else None

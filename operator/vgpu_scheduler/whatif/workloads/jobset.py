@@ -1,8 +1,8 @@
-"""JobSet: Jobs of several templates, so many of each.
+"""JobSet: Jobs of several templates, each with a number of replicas.
 
 See https://github.com/kubernetes-sigs/jobset, v0.11.0: ``pkg/controllers/jobset_controller.go``,
-``pkg/webhooks/jobset_webhook.go`` and ``pkg/webhooks/pod_mutating_webhook.go``. Its controller makes no group of pods:
-they form one where their templates say so. Environment variables are left out, for nothing here reads them.
+``pkg/webhooks/jobset_webhook.go`` and ``pkg/webhooks/pod_mutating_webhook.go``. Its controller creates no pod group:
+pods form one if their templates say so. Environment variables are left out, since nothing here reads them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
     pod_of,
     with_texts,
 )
-
-__all__ = ["read_job_set"]
 
 _OURS: Final = "jobset.sigs.k8s.io/"
 _EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -63,7 +61,7 @@ def read_job_set(obj: Object) -> WorkloadPods:
 
 
 class _JobSet:
-    """A JobSet, as far as it says what its pods are.
+    """The pods of a JobSet.
 
     Parameters
     ----------
@@ -85,18 +83,18 @@ class _JobSet:
         return network.text("subdomain", self._owner.name or "-")
 
     def domain(self, job: FieldReader) -> str:
-        """Return the label of nodes of which each Job of a template has a value for itself; empty if none has."""
+        """Return the topology key whose domains the Jobs of a template use exclusively; empty if they do not."""
         return self._of_template(job, _EXCLUSIVE)
 
     def is_by_selector(self, job: FieldReader) -> bool:
-        """Tell whether somebody has labelled the nodes for the Jobs of a template."""
-        return bool(self.domain(job)) and _NODE_SELECTOR in self._said(job)
+        """Tell whether the nodes are already labelled for the Jobs of a template."""
+        return bool(self.domain(job)) and _NODE_SELECTOR in self._merged_annotations(job)
 
-    def _said(self, job: FieldReader) -> dict[str, str]:
+    def _merged_annotations(self, job: FieldReader) -> dict[str, str]:
         return {**self._annotations, **job.part("template").maybe("metadata").texts("annotations")}
 
     def _of_template(self, job: FieldReader, annotation: str) -> str:
-        return self._said(job).get(annotation, "")
+        return self._merged_annotations(job).get(annotation, "")
 
     def pods(self, job: FieldReader) -> list[Object]:
         """Return the pods of a template."""
@@ -106,7 +104,11 @@ class _JobSet:
         found: list[Object] = []
         for index in range(self._replicas[name]):
             labels = self._labels(name, index)
-            said = {key: value for key, value in self._said(job).items() if key in {_EXCLUSIVE, _NODE_SELECTOR}}
+            said = {
+                key: value
+                for key, value in self._merged_annotations(job).items()
+                if key in {_EXCLUSIVE, _NODE_SELECTOR}
+            }
             annotations = {**labels, **(said if self.domain(job) else {})}
             owner = Owner.of("Job", self._owner.home, f"{self._owner.name}-{name}-{index}")
             for ordinal in range(number):
@@ -127,7 +129,7 @@ class _JobSet:
         return found
 
     def _labels(self, name: str, index: int) -> dict[str, str]:
-        """Return the labels of the pods of a Job, which are annotations, too."""
+        """Return the labels of the pods of a Job; the same values are annotations, too."""
         group, names = self._groups[name], list(self._replicas)
         before = names[: names.index(name)]
         of_group = [each for each in names if self._groups[each] == group]
@@ -158,7 +160,7 @@ class _JobSet:
         return f"{host}.{self._domain_name(self._spec.maybe('network'))}"
 
     def _placed(self, pod: dict[str, Any], job: FieldReader, owner: Owner, *, is_first: bool) -> Object:
-        """Return a pod with what the controller and its webhook add to its spec."""
+        """Return a pod with the additions of the controller and its webhook to the spec."""
         spec, key = pod["spec"], self.domain(job)
         if not isinstance(spec, Mapping):
             return pod
@@ -183,7 +185,7 @@ class _JobSet:
 
 
 def _priority(spec: Object) -> str:
-    """Return the priority of a pod where it does not come from a class, whose number is not known here."""
+    """Return the priority of a pod; empty for a priority class, whose value is not known here."""
     found = spec.get("priority")
     if type(found) is int:
         return str(found)

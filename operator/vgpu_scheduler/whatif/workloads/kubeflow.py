@@ -1,10 +1,10 @@
-"""The jobs of Kubeflow's Training Operator, of which each has several kinds of replicas.
+"""The jobs of Kubeflow's Training Operator, each with several replica types.
 
 See https://github.com/kubeflow/training-operator, v1.9.0: ``pkg/controller.v1/common/pod.go`` and ``job.go``,
 ``pkg/controller.v1/control/podgroup_control.go``, ``pkg/controller.v1/mpi/mpijob_controller.go`` and
-``pkg/controller.v1/pytorch/initcontainer.go``. With its flag ``--gang-scheduler-name``, which nobody sees in the job,
-it makes a PodGroup for each job. Environment variables, and volumes without claims, are left out: nothing here reads
-them. MPIJobs of ``v2beta1`` are another operator's: https://github.com/kubeflow/mpi-operator, v0.6.0,
+``pkg/controller.v1/pytorch/initcontainer.go``. With its flag ``--gang-scheduler-name``, which jobs do not show, it
+creates a PodGroup for each job. Environment variables and volumes without claims are left out, since nothing here
+reads them. MPIJobs of ``v2beta1`` belong to another operator: https://github.com/kubeflow/mpi-operator, v0.6.0,
 ``pkg/controller/mpi_job_controller.go`` and ``podgroup.go``, with ``--gang-scheduling``.
 """
 
@@ -30,8 +30,6 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
     with_texts,
 )
 
-__all__ = ["KUBEFLOW", "read_mpi_operators_job"]
-
 _OURS: Final = "training.kubeflow.org/"
 _POD_GROUP: Final = "scheduling.x-k8s.io/v1alpha1"
 _NOT_IN_OBJECT: Final = "without that, and without a group in the templates, each pod is placed by itself"
@@ -44,15 +42,15 @@ class _Kind:
     Attributes
     ----------
     field
-        Where its replicas are.
+        The field with its replicas.
     controller
-        What its pods say who made them.
+        The controller's name in the labels of its pods.
     replicas
-        The types that it knows.
+        The known replica types.
     masters
-        The types of which the pods are masters; of the first of these that a job has.
+        The replica types whose pods are masters.
     else_first
-        The type of which the first pod is the master in a job without any of these; empty for none.
+        The replica type whose first pod is the master if the job has none of these; empty for none.
     """
 
     field: str
@@ -91,7 +89,7 @@ _DELIVERS: Final = {
 
 
 class _Job:
-    """A job, as far as it says what its pods are.
+    """The pods of a job.
 
     Raises
     ------
@@ -110,7 +108,9 @@ class _Job:
         total = 0
         for name in replicas.fields:
             if str(name).lower() not in known:
-                raise replicas.error(str(name), f": there is no such replica type but {', '.join(self._of.replicas)}")
+                raise replicas.error(
+                    str(name), f": there is no such replica type; there are {', '.join(self._of.replicas)}"
+                )
             part = replicas.part(name)
             number = part.number("replicas", 0 if (kind, str(name).lower()) == ("MPIJob", "worker") else 1)
             total = checked_number(part, "replicas", number, total)
@@ -118,7 +118,7 @@ class _Job:
         self.total = total
 
     def is_master(self, replica: str, index: int) -> bool:
-        """Tell whether a pod has the role of the master."""
+        """Tell whether a pod has the master role."""
         masters = [each for each in self._of.masters if each in self.replicas]
         return replica in masters if masters else (replica, index) == (self._of.else_first, 0)
 
@@ -156,20 +156,20 @@ class _Job:
         return pod_of(template, f"{own.name}-{replica.lower()}-{index}", owner, labels)
 
     def minimum(self, default: int) -> int:
-        """Return how many pods of the group of the job have to be placed at once."""
+        """Return how many pods of the job's group have to be placed at once."""
         return self.spec.maybe("runPolicy").maybe("schedulingPolicy").number("minAvailable", default)
 
     def made(self, make: Callable[[str, int], Object], minimum: int, setting: str, notes: list[str]) -> WorkloadPods:
-        """Return what the controller makes.
+        """Return the objects that the controller creates.
 
         Parameters
         ----------
         make
-            Makes a pod of a type.
+            Returns a pod of a replica type.
         minimum
-            How many pods have to be placed at once where the job does not say.
+            The minimum of the group if the job does not set it.
         setting
-            What has its controller make a group.
+            The operator's setting that makes it create a group, for a note.
         """
         sets = []
         for replica, (template, number) in self.replicas.items():
@@ -215,4 +215,4 @@ def read_mpi_operators_job(obj: Object) -> WorkloadPods:
 
 
 KUBEFLOW: Final[Mapping[str, Callable[[Object], WorkloadPods]]] = {kind: _reader(kind) for kind in _KINDS}
-"""What reads each kind of job of the Training Operator; each raises :class:`WorldError` if a field is malformed."""
+"""The reader of each kind of the Training Operator; raises :class:`WorldError` if a field is malformed."""

@@ -1,8 +1,8 @@
 """KubeRay's clusters and jobs: a head, and groups of workers.
 
 See https://github.com/ray-project/kuberay, v1.6.2, in ``ray-operator/controllers/ray``: ``common/pod.go`` and
-``job.go``, ``raycluster_controller.go``, ``rayjob_controller.go``, ``batchscheduler/scheduler-plugins``. The label
-``ray.io/gang-scheduling-enabled`` has it make a group of a cluster, where its setting ``batchScheduler.name`` is
+``job.go``, ``raycluster_controller.go``, ``rayjob_controller.go``, ``batchscheduler/scheduler-plugins``. For a cluster
+with the label ``ray.io/gang-scheduling-enabled`` it creates a PodGroup, if its setting ``batchScheduler.name`` is
 ``scheduler-plugins``. Environment variables, probes, volumes without claims, and annotations that only Ray reads are
 left out.
 """
@@ -26,14 +26,12 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
     with_container,
 )
 
-__all__ = ["read_ray_cluster", "read_ray_job"]
-
 _GANG: Final = "ray.io/gang-scheduling-enabled"
 _POD_GROUP: Final = "scheduling.x-k8s.io/v1alpha1"
 _MOST_OF_NAME: Final = 50
 _MOST_OF_LABEL: Final = 63
 _FIXED: Final = ("ray.io/node-type", "ray.io/group", "ray.io/cluster")
-"""Labels that templates cannot change."""
+"""Labels that templates cannot override."""
 _SCHEDULER: Final = (
     "KubeRay makes the group where its batchScheduler.name is scheduler-plugins, and has the pods name"
     " scheduler-plugins-scheduler: scheduler_names has to have that name, too"
@@ -54,7 +52,7 @@ _SUBMITTER: Final = {
     "name": "ray-job-submitter",
     "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "200Mi"}},
 }
-"""The containers that KubeRay adds, without their images."""
+"""The containers that KubeRay adds, without images."""
 
 
 def read_ray_cluster(obj: Object) -> WorkloadPods:
@@ -75,7 +73,7 @@ def read_ray_cluster(obj: Object) -> WorkloadPods:
 
 
 def read_ray_job(obj: Object) -> WorkloadPods:
-    """Read a RayJob, with the cluster and the pod that submits it.
+    """Read a RayJob, with its cluster and the pod that submits it.
 
     Raises
     ------
@@ -89,7 +87,7 @@ def read_ray_job(obj: Object) -> WorkloadPods:
     groups: list[Object] = []
     notes = is_suspended(spec)
     if spec.fields.get("clusterSelector"):
-        notes.append("spec.clusterSelector: the RayCluster is another object, of which nothing is placed")
+        notes.append("spec.clusterSelector: the RayCluster is another object, whose pods are not placed")
     else:
         is_gang = _GANG in metadata.texts("labels")
         owner = Owner.of("RayCluster", job.home, f"{job.name}-new")
@@ -106,14 +104,14 @@ def _groups(owner: Owner, sets: list[PodSet]) -> list[Object]:
 
 
 def _cluster(owner: Owner, spec: FieldReader, *, is_gang: bool, submits: bool = False) -> list[PodSet]:
-    """Return the pods of a cluster.
+    """Return the pods of a Ray cluster.
 
     Parameters
     ----------
     is_gang
-        Whether they belong to a group.
+        Whether the pods belong to a group.
     submits
-        Whether the head submits a job, too.
+        Whether the head also submits a job.
     """
     head = spec.part("headGroupSpec")
     template = head.part("template")
@@ -151,7 +149,7 @@ def _workers(owner: Owner, group: FieldReader, labels: Mapping[str, str]) -> Pod
 
 
 def _replicas(group: FieldReader) -> int:
-    """Return how many replicas of a group of workers there are: as many as it says, within its bounds."""
+    """Return the number of replicas of a worker group, within its minimum and maximum."""
     least, most = group.number("minReplicas", 0), group.large_number("maxReplicas", 2**31 - 1)
     wanted = group.number("replicas", 0)
     return 0 if group.is_true("suspend") else least if wanted < least else min(wanted, most)
@@ -162,7 +160,7 @@ def _hosts(group: FieldReader) -> int:
 
 
 def _submitter(job: Owner, spec: FieldReader) -> PodSet:
-    """Return the pod that submits a job once its cluster runs."""
+    """Return the pod that submits a job to its cluster."""
     owner = Owner("Job", job.name, f"Job-{job.namespace}-{job.name}", job.home)
     field = "submitterPodTemplate"
     default: Object = {"spec": {"restartPolicy": "Never", "containers": [_SUBMITTER]}}
@@ -177,12 +175,12 @@ def _prefix(name: str, kind: str) -> str:
 def _labelled(
     pod: dict[str, Any], owner: Owner, group: FieldReader, kind: tuple[str, str], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a pod with the labels of a cluster, of which those of the template and its group replace some.
+    """Return a pod with the labels of its Ray cluster; most can be overridden by the template and its group.
 
     Parameters
     ----------
     kind
-        Whether it is head or worker, and the name of its group.
+        ``head`` or ``worker``, and the name of the group.
     """
     labels = {
         "ray.io/is-ray-node": "yes",

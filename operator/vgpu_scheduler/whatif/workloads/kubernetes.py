@@ -10,16 +10,13 @@ from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import Owner, PodSet, WorkloadPods, is_suspended, pod_of, with_texts
 
-__all__ = ["ClaimTemplates", "completion_index", "number_of_job", "read_deployment", "read_job", "read_replica_set"]
-__all__ += ["read_stateful_set"]
-
 _HASH: Final = {"pod-template-hash": "new"}
-"""What tells the pods of a Deployment's new ReplicaSet from those of the others."""
+"""The pod template hash of a Deployment's new ReplicaSet."""
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
 def read_deployment(obj: Object) -> WorkloadPods:
-    """Read a Deployment, whose pods a new ReplicaSet owns.
+    """Read a Deployment; its pods are owned by a new ReplicaSet.
 
     Raises
     ------
@@ -53,7 +50,7 @@ def read_replica_set(obj: Object) -> WorkloadPods:
 
 
 def read_stateful_set(obj: Object) -> WorkloadPods:
-    """Read a StatefulSet, with the claims of its pods.
+    """Read a StatefulSet, with the volume claims of its pods.
 
     Raises
     ------
@@ -89,7 +86,7 @@ def read_job(obj: Object) -> WorkloadPods:
 
 
 def number_of_job(spec: FieldReader) -> int:
-    """Return how many pods of a Job run at once.
+    """Return how many pods of a Job run at the same time.
 
     Raises
     ------
@@ -103,29 +100,29 @@ def number_of_job(spec: FieldReader) -> int:
 def completion_index(
     spec: FieldReader, number: int, default: str = "NonIndexed"
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels and the annotations that number the pods of a Job; empty ones where it does not.
+    """Return the labels and annotations with a pod's completion index; empty unless the Job is indexed.
 
     Parameters
     ----------
     default
-        The mode of completion where it says none.
+        The completion mode if the Job does not set it.
     """
     mode = spec.fields.get("completionMode") or default
     return ({_INDEX: str(number)}, {_INDEX: str(number)}) if mode == "Indexed" else ({}, {})
 
 
 class ClaimTemplates:
-    """The templates of claims that each pod of a StatefulSet has of its own.
+    """The volume claim templates of a StatefulSet, from which each pod gets its own claims.
 
     Parameters
     ----------
     spec
-        What has them.
+        The spec with the templates.
 
     Raises
     ------
     WorldError
-        If they are malformed.
+        If the templates are malformed.
     """
 
     def __init__(self, spec: FieldReader) -> None:
@@ -136,7 +133,7 @@ class ClaimTemplates:
             raise WorldError(f"{spec.title}: {spec.path}volumeClaimTemplates: two have the same name")
 
     def added(self, pod: dict[str, Any], name: str) -> dict[str, Any]:
-        """Return a pod with its own claims as volumes."""
+        """Return a pod with volumes for its own claims."""
         spec = pod["spec"]
         if not self._names or not isinstance(spec, Mapping):
             return pod
@@ -148,7 +145,7 @@ class ClaimTemplates:
         return {**pod, "spec": {**spec, "volumes": [*others, *own]}}
 
     def claims(self, name: str, owner: Owner) -> list[Object]:
-        """Return the claims of one of the pods."""
+        """Return the claims of one pod."""
         return [
             {
                 "kind": "PersistentVolumeClaim",

@@ -1,9 +1,9 @@
-"""LeaderWorkerSet: groups of a leader and its workers, so many of them.
+"""LeaderWorkerSet: a number of groups, each of a leader and its workers.
 
 See https://github.com/kubernetes-sigs/lws, v0.8.0: ``pkg/controllers``, ``pkg/webhooks/pod_webhook.go`` and
-``pkg/schedulerprovider/volcano_provider.go``. With ``gangSchedulingManagement`` in its configuration, which nobody sees
-in the object, its controller makes a PodGroup of Volcano for each group. The hash of the templates is ``new`` here.
-Environment variables are left out, for nothing here reads them.
+``pkg/schedulerprovider/volcano_provider.go``. With ``gangSchedulingManagement`` in its configuration, which objects do
+not show, its controller creates a Volcano PodGroup for each group. The template revision hash is ``new`` here.
+Environment variables are left out, since nothing here reads them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
     says_group,
     with_texts,
 )
-
-__all__ = ["read_leader_worker_set"]
 
 _OURS: Final = "leaderworkerset.sigs.k8s.io/"
 _EXCLUSIVE: Final = f"{_OURS}exclusive-topology"
@@ -55,7 +53,7 @@ def read_leader_worker_set(obj: Object) -> WorkloadPods:
 
 
 class _Set:
-    """A LeaderWorkerSet, as far as it says what its pods are.
+    """The pods of a LeaderWorkerSet.
 
     Raises
     ------
@@ -79,7 +77,7 @@ class _Set:
         self._subgroup_type = subgroup.text("subGroupPolicyType", "LeaderWorker") if self._subgroup else ""
 
     def made(self) -> WorkloadPods:
-        """Return what its controllers make."""
+        """Return the objects that its controllers create."""
         sets = self._sets()
         names = [pod["metadata"]["name"] for each in sets for pod in each.pods]
         claims = [claim for name in names for claim in self._claims.claims(name, self._owner)]
@@ -105,7 +103,7 @@ class _Set:
         return [each for each in sets if each.pods]
 
     def _pod(self, group: int, worker: int) -> Object:
-        """Return a pod of a group: the leader, or one of the workers."""
+        """Return a pod of a group: the leader (worker 0) or a worker."""
         leader = f"{self._owner.name}-{group}"
         name = f"{leader}-{worker}" if worker else leader
         owner = Owner.of("StatefulSet", self._owner.home, leader if worker else self._owner.name)
@@ -137,20 +135,20 @@ class _Set:
         return pod
 
     def _subgroup_of(self, worker: int) -> int | None:
-        """Return which part of its group a pod belongs to; None if to none."""
+        """Return the index of a pod's subgroup; None without one."""
         if not self._subgroup or (not worker and self._subgroup_type == "LeaderExcluded"):
             return None
         with_leader_beside = (self._size - 1) % self._subgroup == 0
         return max(0, worker - with_leader_beside) // self._subgroup
 
     def _of_subgroup(self, worker: int) -> dict[str, str]:
-        """Return the annotations that say how groups are parted."""
+        """Return the annotations about subgroups."""
         found = {f"{_OURS}subgroup-size": str(self._subgroup)}
         found |= {} if worker else {f"{_OURS}subgroup-policy-type": self._subgroup_type}
         return found | {key: self._annotations[key] for key in (_SUBGROUP_EXCLUSIVE,) if self._annotations.get(key)}
 
     def _controllers(self) -> list[Object]:
-        """Return the StatefulSets of the leaders, and of the workers of each group."""
+        """Return the StatefulSets of the leaders and of each group's workers."""
         ours = {f"{_OURS}name": self._owner.name}
         leaders = Owner.of("StatefulSet", self._owner.home, self._owner.name)
         made = [leaders.selecting({"matchLabels": {**ours, f"{_OURS}worker-index": "0"}})]
@@ -164,7 +162,7 @@ class _Set:
         return f"{self._owner.name}-{group}-{_REVISION}"
 
     def _grouped(self, pod: Object) -> Object:
-        """Return a pod that names the PodGroup of its group."""
+        """Return a pod with the annotation that names its group's PodGroup."""
         group = pod["metadata"]["labels"][f"{_OURS}group-index"]
         return {**pod, "metadata": with_texts(pod["metadata"], "annotations", {_GROUP_NAME: self._group_name(group)})}
 

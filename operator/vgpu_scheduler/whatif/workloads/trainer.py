@@ -1,8 +1,8 @@
-"""Kubeflow Trainer's TrainJobs, which take their templates from a runtime: the JobSets that are made of both.
+"""Kubeflow Trainer's TrainJobs: each becomes a JobSet, made from the job and its training runtime.
 
 See https://github.com/kubeflow/trainer, v2.3.0: ``pkg/runtime/core/trainingruntime.go`` and the plugins ``jobset``,
 ``plainml``, ``torch``, ``mpi``, ``coscheduling`` and ``volcano`` of ``pkg/runtime/framework``. Images, commands and
-environment variables are left out, for nothing here reads them.
+environment variables are left out, since nothing here reads them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from vgpu_scheduler.whatif.objects.objects import FileObject, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import GROUP_LABEL, Owner, pod_group, with_texts
 
-__all__ = ["with_job_sets"]
-
 _API_GROUP: Final = "trainer.kubeflow.org"
 _RUNTIMES: Final = ("ClusterTrainingRuntime", "TrainingRuntime")
 _ANCESTOR: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -27,16 +25,16 @@ _GROUPS: Final = {
     "coscheduling": ("scheduling.x-k8s.io/v1alpha1", "labels", GROUP_LABEL),
     "volcano": ("scheduling.volcano.sh/v1beta1", "annotations", "scheduling.k8s.io/group-name"),
 }
-"""What makes a group: the API version of its PodGroup, and what its pods have, by the policy of the runtime."""
+"""By the runtime's pod group policy: the API version of the PodGroup, and where pods name it, with the key."""
 
 
 def with_job_sets(objects: Sequence[FileObject]) -> list[FileObject]:
-    """Return objects with what is made of TrainJobs whose runtimes are among them, instead of both.
+    """Replace TrainJobs whose runtimes are among the objects, and these runtimes, by the resulting JobSets.
 
     Raises
     ------
     WorldError
-        If a field is malformed, or is none that is followed.
+        If a field is malformed, or is not supported here.
     """
     ours = [obj for obj in objects if group_of(obj) == _API_GROUP]
     runtimes = {_key(obj): obj for obj in ours if obj.get("kind") in _RUNTIMES}
@@ -62,11 +60,11 @@ def _written(obj: Object, origin: str) -> FileObject:
 
 
 def _job_set(job: FieldReader, runtime: FieldReader) -> list[Object]:
-    """Return the JobSet of a TrainJob, and the PodGroup of its pods if its runtime makes one."""
+    """Return the JobSet of a TrainJob, and the PodGroup of its pods if its runtime has one."""
     metadata, spec, described = job.part("metadata"), job.part("spec"), runtime.part("spec")
     for field in _PATCHES:
         if spec.fields.get(field):
-            raise spec.error(field, " is not followed here: write it into the runtime")
+            raise spec.error(field, " is not supported here: write it into the runtime")
     owner = Owner.of("TrainJob", metadata.fields)
     template = described.part("template")
     jobs = template.part("spec").parts("replicatedJobs")
@@ -86,12 +84,12 @@ def _job_set(job: FieldReader, runtime: FieldReader) -> list[Object]:
 
 
 def _ancestor(job: FieldReader) -> str:
-    """Return which step of a TrainJob a template is for; empty for none."""
+    """Return the TrainJob step to which a template belongs; empty for none."""
     return job.part("template").maybe("metadata").texts("labels").get(_ANCESTOR, "")
 
 
 def _count(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> int:
-    """Return how many pods of a template there are."""
+    """Return the number of pods of a template."""
     count = job.part("template").part("spec").number("parallelism", 1)
     if not runtime.has("mlPolicy"):
         return count
@@ -109,7 +107,7 @@ def _count(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> int:
 
 
 def _resources(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> Object:
-    """Return what the containers of a template that train ask for instead of what it says; nothing if as it says."""
+    """Return the resources that override those of a template's training containers; empty for none."""
     trains = runtime.has("mlPolicy") and _ancestor(job) == _TRAINER
     is_node = runtime.maybe("mlPolicy").maybe("mpi").is_true("runLauncherAsNode") and job.text("name") == _NODE
     trainer = spec.maybe("trainer")
@@ -117,7 +115,7 @@ def _resources(job: FieldReader, spec: FieldReader, runtime: FieldReader) -> Obj
 
 
 def _group(owner: Owner, policy: FieldReader, total: int) -> tuple[list[Object], tuple[str, str, str] | None]:
-    """Return the PodGroup of a TrainJob, and where its pods name it: in which mapping, by which key."""
+    """Return the PodGroup of a TrainJob, and how pods refer to it: labels or annotations, key and value."""
     for name, (api_version, where, key) in _GROUPS.items():
         if policy.has(name):
             return [pod_group(api_version, owner.name, owner.home, total)], (where, key, owner.name)
@@ -125,7 +123,7 @@ def _group(owner: Owner, policy: FieldReader, total: int) -> tuple[list[Object],
 
 
 def _replicated(job: FieldReader, count: int, group: tuple[str, str, str] | None, resources: Object) -> Object:
-    """Return the template of a Job of the JobSet."""
+    """Return the JobSet's template of a replicated Job."""
     template = job.part("template")
     spec = template.part("spec")
     pods: Object = spec.part("template").fields
@@ -143,7 +141,7 @@ def _replicated(job: FieldReader, count: int, group: tuple[str, str, str] | None
 
 
 def _with_resources(container: Any, resources: Object) -> Any:
-    """Return a container that asks for other amounts, if it is the one that trains."""
+    """Return a container with overridden resources, if it is the training container."""
     if not isinstance(container, Mapping) or container.get("name") != _NODE:
         return container
     there = container.get("resources") or {}

@@ -1,4 +1,4 @@
-"""What the controllers of a workload make: its pods, and what comes with them."""
+"""The objects that a workload's controllers create: its pods, and what belongs to them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,8 @@ from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import DecodeError, Object, decode_pod
 from vgpu_scheduler.whatif.workloads.field_reader import MOST_PODS, FieldReader
 
-__all__ = [
-    "GROUP_LABEL",
-    "Owner",
-    "PodSet",
-    "WorkloadPods",
-    "checked_number",
-    "is_suspended",
-    "pod_group",
-    "pod_of",
-    "says_group",
-    "with_container",
-    "with_texts",
-]
-
 GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""The label of the coscheduling plugin, whose PodGroups several controllers make."""
+"""The coscheduling plugin's label; several controllers create its PodGroups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +22,9 @@ class PodSet:
     Attributes
     ----------
     pods
-        As they are created; of random ends of their names there is a number instead.
+        The pods as created, with numbers in place of random name suffixes.
     path
-        Where the template is, with a dot at its end; empty where the workload has one template only.
+        The path of the template, with a trailing dot; empty if the workload has only one.
     """
 
     pods: Sequence[Object]
@@ -47,20 +33,20 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPods:
-    """What the controllers of a workload make.
+    """The objects that a workload's controllers create.
 
     Attributes
     ----------
     sets
-        Its pods, by template.
+        The pods, by template.
     claims
-        The claims that are made for its pods.
+        The volume claims of the pods.
     controllers
-        What owns the pods, and selects them.
+        The owners of the pods, with their selectors.
     groups
-        The objects that describe groups of its pods.
+        The objects that describe pod groups.
     notes
-        What is assumed, and what differs from a cluster, in sentences without an end.
+        Assumptions, and differences from a cluster, as sentences without a final full stop.
     """
 
     sets: Sequence[PodSet]
@@ -71,18 +57,18 @@ class WorkloadPods:
 
     @property
     def pods(self) -> list[Object]:
-        """All its pods."""
+        """All pods."""
         return list(chain.from_iterable(each.pods for each in self.sets))
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What owns pods: a workload, or what its controller makes between.
+    """The owner of pods: a workload, or an intermediate object such as a ReplicaSet.
 
     Attributes
     ----------
     home
-        Its namespace, as the metadata of its pods says it; nothing where it says none.
+        The namespace as pod metadata; empty if the workload does not name one.
     """
 
     kind: str
@@ -92,12 +78,12 @@ class Owner:
 
     @classmethod
     def of(cls, kind: str, metadata: Object, name: str = "") -> Owner:
-        """Return what owns pods by the metadata of the workload, which need not have a UID.
+        """Return an owner in the namespace of a workload's metadata; a missing UID is made up.
 
         Parameters
         ----------
         name
-            Its name, where its controller makes it for the workload.
+            The owner's name, if it is an intermediate object.
         """
         called = name or str(metadata.get("name", ""))
         uid = "" if name else metadata.get("uid")
@@ -106,11 +92,11 @@ class Owner:
 
     @property
     def namespace(self) -> str:
-        """The namespace, if need be the one that objects without any are in."""
+        """The namespace, by default ``default``."""
         return str(self.home.get("namespace", "default"))
 
     def selecting(self, selector: object) -> Object:
-        """Return it as an object that selects its pods."""
+        """Return the owner as an object that selects its pods."""
         metadata = {**self.home, "name": self.name, "uid": self.uid}
         return {"kind": self.kind, "metadata": metadata, "spec": {"selector": selector}}
 
@@ -122,17 +108,17 @@ def pod_of(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return a pod of a template.
+    """Return a pod made from a template.
 
     Parameters
     ----------
     labels, annotations
-        What its controller adds to those of the template.
+        What the controller adds to those of the template.
 
     Raises
     ------
     WorldError
-        If the metadata of the template are no mapping.
+        If the template's metadata is not a mapping.
     """
     head: dict[str, Any] = dict(owner.home)
     if template.has("metadata"):
@@ -145,7 +131,7 @@ def pod_of(
 
 
 def with_texts(obj: Object, key: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return an object with more texts in one of its mappings, unless that is malformed."""
+    """Return an object with strings added to one of its mappings, unless that is malformed."""
     there = obj.get(key) or {}
     if not texts or not isinstance(there, Mapping):
         return dict(obj)
@@ -153,7 +139,7 @@ def with_texts(obj: Object, key: str, texts: Mapping[str, str]) -> dict[str, Any
 
 
 def with_container(pod: Object, field_name: str, container: Object) -> dict[str, Any]:
-    """Return a pod with one more container, unless what is there is malformed."""
+    """Return a pod with one more container, unless the list is malformed."""
     spec = pod["spec"]
     there = spec.get(field_name) or [] if isinstance(spec, Mapping) else None
     if not isinstance(there, list):
@@ -168,7 +154,7 @@ def pod_group(api_version: str, name: str, home: Object, minimum: int) -> Object
 
 
 def says_group(sets: Sequence[PodSet]) -> bool:
-    """Tell whether the pods say by themselves that they belong to a group."""
+    """Tell whether the pods themselves declare a group."""
     return any(_has_group(each.pods[0]) for each in sets if each.pods)
 
 
@@ -179,16 +165,16 @@ def _has_group(pod: Object) -> bool:
     try:
         return membership(decode_pod({**pod, "metadata": metadata, "spec": {"containers": [], **group}})) is not None
     except DecodeError:
-        return True  # it is refused when it is read
+        return True  # the pod is refused later
 
 
 def checked_number(part: FieldReader, field_name: str, number: int, before: int = 0) -> int:
-    """Return how many pods there are with those before, unless these are too many.
+    """Return the total number of pods so far, unless it exceeds the limit.
 
     Raises
     ------
     WorldError
-        If they are.
+        If it does.
     """
     if before + number > MOST_PODS:
         raise part.error(field_name, f": that makes more than {MOST_PODS} pods")
@@ -196,7 +182,7 @@ def checked_number(part: FieldReader, field_name: str, number: int, before: int 
 
 
 def is_suspended(spec: FieldReader, field_name: str = "suspend") -> list[str]:
-    """Return the note about a workload that is suspended; none if it is not."""
+    """Return the note about a suspended workload; empty if it is not suspended."""
     if not spec.is_true(field_name):
         return []
-    return [f"{spec.path}{field_name} is true: there are no pods of it before it is resumed; here there are"]
+    return [f"{spec.path}{field_name} is true: it has no pods before it is resumed; here they are placed"]

@@ -1,1 +1,1 @@
-"""A cluster in memory: read, changed and simulated, who uses what of it, and how it is shown."""
+"""A cluster in memory: load and change it, simulate on it, count its usage and show the results."""

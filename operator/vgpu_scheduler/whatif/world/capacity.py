@@ -1,4 +1,4 @@
-"""How many more of a pod fit."""
+"""How many copies of a pod fit in a cluster."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from vgpu_scheduler.whatif.world.simulation import PodResult, simulate
 from vgpu_scheduler.whatif.world.world import World
 
 MOST_COPIES: Final = 100_000
-"""Copies that are tried at most."""
+"""The most copies that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many copies of a pod found a place, one after the other.
+    """How many copies of a pod can be placed, one after the other.
 
     Attributes
     ----------
     nodes
-        How many are on each node, by name.
+        Number of copies on each node, by node name.
     next
-        What became of the first one that found none; None if all that were asked for did.
+        The result of the first copy that could not be placed; None if all requested copies were placed.
     """
 
     pod: str
@@ -33,7 +33,7 @@ class Capacity:
     next: PodResult | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the capacity as plain values."""
         message, quotas = (self.next.decision.message, self.next.quotas) if self.next else ("", "")
         more = {"message": message, **({"quotas": quotas} if quotas else {})}
         return {"pod": self.pod, "count": self.count, "nodes": self.nodes, **more}
@@ -42,14 +42,14 @@ class Capacity:
 def capacity_of(
     world: World, pod: Pod, most: int = MOST_COPIES, on_placed: Callable[[int], None] = lambda _: None
 ) -> Capacity:
-    """Place copies of a pod until one finds no place; afterwards the world is as it was.
+    """Place copies of a pod until one cannot be placed, then remove them from the world again.
 
     Parameters
     ----------
     most
-        So many at most.
+        The most copies to try.
     on_placed
-        Is called with how many have found a place so far.
+        Called with the number of copies placed so far.
     """
     found, placed = place_copies(world, pod, most, on_placed)
     for answer in placed:
@@ -60,7 +60,7 @@ def capacity_of(
 def place_copies(
     world: World, pod: Pod, most: int, on_placed: Callable[[int], None] = lambda _: None
 ) -> tuple[Capacity, list[PodResult]]:
-    """Place copies of a pod as :func:`capacity_of` does, and leave them there; return what became of each, too."""
+    """Place copies of a pod as :func:`capacity_of` does, but leave them in the world; also return their results."""
     placed: list[PodResult] = []
     refused: PodResult | None = None
     while refused is None and len(placed) < most:

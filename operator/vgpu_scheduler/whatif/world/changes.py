@@ -1,7 +1,7 @@
-"""What happens in a cluster, taken into a world one by one, so that it need not be made anew each time.
+"""Apply single changes of cluster objects to a world, so that it need not be rebuilt each time.
 
-A world is a function of objects, and must be the same however it came about. Most changes of pods and nodes can be
-taken in; where it takes more than that to be sure, the answer is that the world has to be made anew.
+A world depends only on its objects, not on the order of their changes. Most changes of pods and nodes can be applied
+in place; where that is not certain, the caller is told to rebuild the world.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NODE: Final = "Node"
 
 
 class ChangeResult(Enum):
-    """What became of a change.
+    """The result of applying a change.
 
     Attributes
     ----------
     SAME
-        It changes nothing that is known of the cluster.
+        The change alters nothing that the world knows.
     CHANGED
-        It was taken in.
+        The change was applied.
     NOT
-        It cannot be taken in: the world is to be made anew.
+        The change cannot be applied: the caller has to rebuild the world.
     """
 
     SAME = "same"
@@ -38,7 +38,7 @@ class ChangeResult(Enum):
 
 
 def apply_change(world: World, obj: Object, *, gone: bool) -> ChangeResult:
-    """Take in that an object is there as it is written, or that it is gone."""
+    """Apply that an object now exists as written or, with ``gone``, that it was deleted."""
     try:
         if obj["kind"] == POD:
             return _pod_is_gone(world, obj) if gone else _pod_is(world, obj)
@@ -48,7 +48,7 @@ def apply_change(world: World, obj: Object, *, gone: bool) -> ChangeResult:
 
 
 def key_of(obj: Object) -> str:
-    """Return what the world calls the pod of an object: its namespace and name."""
+    """Return the key of the pod that an object describes: its namespace and name."""
     metadata = metadata_of(obj)
     return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
 
@@ -56,7 +56,7 @@ def key_of(obj: Object) -> str:
 def _pod_is_gone(world: World, obj: Object) -> ChangeResult:
     key = key_of(obj)
     known = world.pods.get(key)
-    if known is None or world.first_uid(known) != metadata_of(obj).get("uid"):
+    if known is None or known.uid != metadata_of(obj).get("uid"):
         return ChangeResult.SAME
     if _is_problem(world, POD, key) or _is_about_preemption(world, known):
         return ChangeResult.NOT
@@ -69,13 +69,13 @@ def _pod_is(world: World, obj: Object) -> ChangeResult:
     known = world.pods.get(key)
     if _is_problem(world, POD, key):
         return ChangeResult.NOT
-    if known is not None and world.first_uid(known) != uid:
+    if known is not None and known.uid != uid:
         world.forget_pod(key)
         known = None
     if known is None:
         world.add([obj])
         return ChangeResult.NOT if _is_about_preemption(world, world.pods.get(key)) else ChangeResult.CHANGED
-    pod = replace(world.pod(obj, again=True), uid=known.uid)
+    pod = world.pod(obj, again=True)
     if replace(pod, resource_version=known.resource_version) == known:
         return ChangeResult.SAME
     if not _follows(world, known, pod) or _is_about_preemption(world, known) or _is_about_preemption(world, pod):
@@ -85,18 +85,18 @@ def _pod_is(world: World, obj: Object) -> ChangeResult:
 
 
 def _follows(world: World, before: Pod, after: Pod) -> bool:
-    """Tell whether what a pod holds is what it would be if only its later version were known."""
+    """Tell whether a pod would hold the same devices if only its later version were known."""
     home = world.home_of(before)
     if not home:
         return True
-    if before.terminal or world.home_of(after) != home:  # what another scheduler announces may be taken back
+    if before.terminal or world.home_of(after) != home:  # another scheduler may have withdrawn its announcement
         return False
     held, holds = (world.engine.dialects.uses(replace(each, node_name=home)) for each in (before, after))
     return after.terminal or held == holds
 
 
 def _is_about_preemption(world: World, pod: Pod | None) -> bool:
-    """Tell whether room may be kept because of a pod, which is done for all of them together."""
+    """Tell whether preemption may keep room because of a pod; such room is computed for all pods together."""
     return pod is not None and world.engine.preemption and bool(pod.nominated_node_name or pod.deleting)
 
 
@@ -121,5 +121,5 @@ def _node_is(world: World, obj: Object) -> ChangeResult:
 
 
 def _is_problem(world: World, kind: str, name: str) -> bool:
-    """Tell whether there is something wrong with an object, which may be over."""
+    """Tell whether the world has recorded a problem with an object, which the change may have resolved."""
     return any((problem.kind, problem.name) == (kind, name) for problem in world.problems)

@@ -1,9 +1,8 @@
-"""The objects of a cluster from files, taken into a real engine."""
+"""Load the objects of a cluster from files into a real engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
@@ -20,12 +19,15 @@ from vgpu_scheduler.kube import (
     Namespace,
     Object,
     Pod,
+    Versioned,
     decode_budget,
     decode_pod,
     decode_quota,
     decode_selecting,
+    with_version,
 )
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, did_you_mean_object
+from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.objects.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.objects.cards import WRITERS
@@ -41,12 +43,13 @@ from vgpu_scheduler.whatif.objects.objects import (
     read_node,
     with_uid,
 )
+from vgpu_scheduler.whatif.objects.read_times import KNOWN_FROM
 from vgpu_scheduler.whatif.objects.storage import is_default_class
 from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
 
 
 class ListedDevice(NamedTuple):
-    """A device, with the node that lists it and the dialect in which it does."""
+    """A device, with the node that lists it and the dialect of its registration."""
 
     node: str
     dialect: Dialect
@@ -54,27 +57,27 @@ class ListedDevice(NamedTuple):
 
 
 class LoadedCluster:
-    """A cluster in memory, as objects say it is, of which only the engine knows.
+    """A cluster in memory, loaded from objects into an engine of its own.
 
     Parameters
     ----------
     options
-        What its engine is made from, as that of the scheduler is; short forms are written in the first dialect.
+        Options for the engine, as for that of the scheduler; short forms are written in the first dialect.
     strict
-        Refuse what a real cluster may well contain but a test hardly means: policies that are not understood, what is
-        there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
+        Raise an error for what a real cluster may contain but a test rarely means: policies that cannot be understood,
+        duplicate objects, pods on missing nodes or cards. Otherwise these are recorded in ``problems``.
     """
 
     def __init__(self, options: EngineOptions, *, strict: bool = False) -> None:
         self.engine = Engine(options)
         self.engine.groups.trusts_assumed = True
         self.scheduler_name = options.scheduler_names[0]
-        """What pods are made to name that are placed in this world, and name no scheduler of it."""
+        """The scheduler name given to pods that are placed in this world but name another scheduler."""
         self.cards = WRITERS[options.dialects[0].name]
         self.ignored: dict[str, int] = {}
-        """Kinds of objects that mean nothing here, and how many there were."""
+        """Kinds of objects that the loader ignores, with the number of objects of each."""
         self.problems: list[WorldProblem] = []
-        """What could not be understood; the engine goes on without it, as in a cluster."""
+        """What could not be understood; the engine goes on without it, as in a real cluster."""
         self._strict = strict
         self._homes: dict[str, str] = {}  # card to node
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -82,40 +85,42 @@ class LoadedCluster:
         self._namespaces_matter = False
         self._priorities = dict(SYSTEM_CLASSES)
         self.unread: frozenset[str] = frozenset()
-        """Kinds of which nobody knows the objects: what is not here may be there all the same."""
+        """Kinds whose objects were not read: an object that is missing here may exist in the cluster."""
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
-        self._pods: dict[str, Pod] = {}  # by namespace and name, whatever has become of them
+        self.deleted_pods: list[Pod] = []
+        """The pods of a snapshot that were deleted before it was made."""
+        self._pods: dict[str, Pod] = {}  # by namespace and name, whether pending, bound or ended
         self._default_class = ""
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
         self.inventory_objects: dict[str, Object] = {}
-        """The objects beside nodes that list their devices, by the name of the node."""
+        """The objects beside nodes that list their devices, by node name."""
         self.policies: dict[str, Object] = {}
-        """The policies as they were written, by what messages call them."""
+        """The policies as they were written, by the title that messages use."""
         self.pod_groups: dict[tuple[str, str], Object] = {}
-        """The objects that describe groups as they were written, by their kind, and namespace and name."""
+        """The objects that describe pod groups as they were written, by kind and namespaced name."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
-        """Pods that are bound, or as good as bound by another scheduler, and have not ended, by UID."""
+        """Pods that have not ended and are bound, or announced to a node by another scheduler, by UID."""
 
     def add(self, objects: Iterable[Object]) -> Sequence[WorldProblem]:
-        """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
+        """Add the objects of a cluster, and the items of lists of them.
 
-        What cannot be understood is among the problems, and otherwise left out, as it is in a cluster.
+        Objects that cannot be understood are left out and recorded as problems, as the scheduler does.
 
         Returns
         -------
         sequence of WorldProblem
-            Those that came with these objects.
+            The problems found with these objects.
 
         Raises
         ------
         WorldError
-            If something is no object at all; if an object cannot be understood, in a strict world.
+            If an item is not a Kubernetes object; in a strict world, also if an object cannot be understood.
         """
         known = len(self.problems)
         for obj in flatten(objects):
@@ -124,7 +129,7 @@ class LoadedCluster:
             except WorldError as error:
                 if self._strict:
                     raise
-                text = f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out"
+                text = f"{origin_of(obj)}{error}: it is ignored, as by the scheduler"
                 self.problems.append(WorldProblem(str(obj.get("kind") or ""), name_of(obj), text))
         return self.problems[known:]
 
@@ -141,7 +146,7 @@ class LoadedCluster:
         self.ignored[kind] = self.ignored.get(kind, 0) + 1
 
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
-        """Return what takes in an object of each kind: called with the object, its name and its metadata."""
+        """Return the functions that add objects, by kind; each takes the object, its name and its metadata."""
         return {
             "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
@@ -161,6 +166,9 @@ class LoadedCluster:
         }
 
     def _add_pod(self, pod: Pod) -> None:
+        if KNOWN_FROM in pod.annotations:
+            self.deleted_pods.append(pod)
+            return
         if pod.key in self._pods and not self._strict:  # short forms need not be named
             self._problem("Pod", pod.key, " is there twice")
         self._pods[pod.key] = pod
@@ -170,20 +178,20 @@ class LoadedCluster:
             self._add_waiting(pod)
 
     def home_of(self, pod: Pod) -> str:
-        """Return the node of a pod: where it is bound, or as good as bound, for another scheduler counts on it."""
+        """Return the node of a pod: the one it is bound to, or the one that another scheduler has announced for it."""
         if pod.node_name or pod.terminal or pod.scheduler_name not in self.engine.coexist_with:
             return pod.node_name
         return self.engine.dialects.announced_node(pod)
 
     def is_announced(self, pod: Pod) -> bool:
-        """Tell whether a pod is held for bound to a node because its scheduler announces it, which has not bound it."""
+        """Tell whether a pod counts as bound only because its scheduler announced a node, and has not bound it yet."""
         written = self._written.get(pod.uid, {}).get("spec") or {}
         unbound = msgspec.structs.replace(pod, node_name="")
         return not written.get("nodeName") and pod.node_name != "" and self.home_of(unbound) == pod.node_name
 
     def _add_waiting(self, pod: Pod) -> None:
-        """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""
-        self.engine.observe_pod(msgspec.structs.replace(pod, resource_version=0), 0.0)  # what is asked may differ
+        """Let the engine observe a pod, which may have room reserved; it is tried only when asked about."""
+        self._observe("Pod", pod)  # without its version, because a question may change the pod
         self.engine.queue.remove(pod.uid)
         if not (pod.terminal or pod.deleting):
             self.pending[pod.uid] = pod
@@ -215,7 +223,7 @@ class LoadedCluster:
                 self._problem("Node", node.name, f": card {card} is on node {home}, too")
 
     def _cards_of(self, node: str) -> Iterator[str]:
-        """Yield the cards of a node that have ids; names of others, as of devices for RDMA, recur on other nodes."""
+        """Yield the cards of a node that have unique ids; other devices, such as RDMA, share names across nodes."""
         for _, dialect, device in self.listed_devices(nodes=(node,)):
             if device.vendor in dialect.inventory.cards and dialect.inventory.hardware(device):
                 yield device.uuid
@@ -225,14 +233,14 @@ class LoadedCluster:
         self.engine.observe_inventory(name, obj, 0.0)
 
     def replace_policy(self, obj: Object) -> PolicyResource:
-        """Take in a policy, or another version of one."""
-        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        """Add a policy, or replace an earlier version of it."""
+        policy = decode_policy(obj)
         self.policies[title(policy)] = obj
-        self.engine.policy_tracker.observe(policy)
+        self._observe(policy.kind, policy)
         return policy
 
     def policies_in_force(self, pod: Pod, section: str) -> Iterator[tuple[str, Object]]:
-        """Yield the policies from which a section came that is in force for a pod, each after its title."""
+        """Yield the policies, with their titles, that set a section of a pod's effective policy."""
         for named in self.engine.policies.resolve(pod).titles(section):
             if named in self.policies:
                 yield named, self.policies[named]
@@ -244,26 +252,26 @@ class LoadedCluster:
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def replace_quota(self, obj: Object) -> None:
-        """Take in a quota, or another version of one.
+        """Add a quota, or replace an earlier version of it.
 
         Raises
         ------
         WorldError
-            If it cannot be understood.
+            If the quota cannot be understood.
         """
         metadata = metadata_of(obj)
-        quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
+        quota = decoded(decode_quota, obj, metadata)
         self._quotas[quota.namespace, quota.name] = obj
-        for problem in self.engine.quota_limits.observe(quota):
+        for problem in self._observe("ResourceQuota", quota):
             self._problem("ResourceQuota", f"{quota.namespace}/{quota.name}", f": {problem.message}")
 
     def replace_pod_group(self, obj: Object) -> None:
-        """Take in an object that describes a group, or another version of one; who is not ours to read means nothing.
+        """Add an object that describes a pod group, or replace an earlier version; other API groups are ignored.
 
         Raises
         ------
         WorldError
-            If it cannot be understood.
+            If the object cannot be understood.
         """
         version = str(obj.get("apiVersion", ""))
         name = f"PodGroup.{group_of(obj)}"
@@ -271,43 +279,56 @@ class LoadedCluster:
         if kind is None:
             self._ignore(name)
             return
-        found = decoded(kind.decode, obj, metadata_of(obj))
+        groups, metadata = self.engine.groups, metadata_of(obj)
+        groups.served.add(kind.name)
+        try:
+            found = decoded(kind.decode, obj, metadata)
+        except WorldError as error:
+            groups.unreadable[kind.name, f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"] = str(
+                error
+            )
+            raise
+        groups.unreadable.pop((kind.name, found.key), None)
         priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
         self.pod_groups[found.kind, found.key] = obj
-        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0, priority=priority))
+        self._observe(kind.name, msgspec.structs.replace(found, priority=priority))
 
     def _add_budget(self, budget: DisruptionBudget) -> None:
-        self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))
+        self.engine.budgets.observe(with_version(budget, 0))
 
     def _add_priority_class(self, name: str, value: object) -> None:
         if type(value) is not int:
-            raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
+            raise WorldError(f"PriorityClass {name}: value: {value!r} is not an integer")
         self._priorities[name] = value
 
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
-            raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
-        self.engine.policy_tracker.observe_namespace(Namespace(name, dict(labels)))
+            raise WorldError(f"Namespace {name}: metadata.labels is not a map of strings")
+        self._observe("Namespace", Namespace(name, dict(labels)))
         self.namespaces[name] = labels
 
     def ensure_namespace(self, name: str) -> None:
-        """Make a namespace without labels, unless there is one of that name."""
+        """Create a namespace without labels, unless there is one of that name."""
         if name in self.namespaces:
             return
         if self._namespaces_matter and not self._strict:
-            self._problem("Namespace", name, " is not there: it is taken to have no labels")
+            self._problem("Namespace", name, " does not exist: it is assumed to have no labels")
         self._add({"kind": "Namespace", "metadata": {"name": name}})
 
     def _add_storage(self, kind: str, obj: Object) -> None:
         home = {"namespace": "default"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {}
         found = decoded(STORAGE_DECODERS[kind], obj, home | with_uid(kind, obj))
-        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+        self._observe(kind, found)
         if kind == "StorageClass" and is_default_class(obj):
             self._default_class = max(self._default_class, found.name)
 
     def _add_selecting(self, kind: str, obj: Object) -> None:
         found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
-        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+        self._observe(kind, found)
+
+    def _observe(self, kind: str, value: Versioned) -> Sequence[Problem]:
+        """Let the engine observe an object; it replaces an earlier version, such as one from another file."""
+        return self.engine.kinds[kind].observe(with_version(value, 0), 0.0)
 
     def _problem(self, kind: str, name: str, what: str, *, missing_node: str = "") -> None:
         text = f"{kind} {name}{what}"
@@ -316,31 +337,39 @@ class LoadedCluster:
         self.problems.append(WorldProblem(kind, name, text, missing_node))
 
     def pod(self, obj: Object, *, again: bool = False) -> Pod:
-        """Read a pod of a file, which need not have what the API server fills in.
+        """Read a pod from a file; fields that the API server fills in may be missing.
 
         Parameters
         ----------
         again
-            It was read before, and is only asked about in another form.
+            The pod was read before, and this is another version of it.
 
         Raises
         ------
         WorldError
-            If it cannot be understood.
+            If the pod cannot be understood.
         """
         metadata = metadata_of(obj)
         full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
-        unknown = "PriorityClass" in self.unread or again
+        is_gone = KNOWN_FROM in mapping_of(metadata.get("annotations"))
+        unknown = "PriorityClass" in self.unread or again or is_gone
         if wanted and wanted not in self._priorities and not unknown:
-            self._problem("Pod", f"{full['namespace']}/{full.get('name', '')}", f": there is no PriorityClass {wanted}")
+            meant = did_you_mean_object(wanted, self._priorities)
+            key = f"{full['namespace']}/{full.get('name', '')}"
+            self._problem("Pod", key, f": there is no PriorityClass {wanted}{meant}")
         pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
         if not again:
             self._written[pod.uid] = obj
         return pod
 
+    @property
+    def priority_classes(self) -> Collection[str]:
+        """The names of the PriorityClasses, those of the system among them."""
+        return self._priorities.keys()
+
     def new_uid(self) -> str:
-        """Return a UID that no other pod has."""
+        """Return a unique pod UID."""
         return f"whatif-{next(self._numbers)}"
 
     def has_node(self, name: str) -> bool:
@@ -348,13 +377,13 @@ class LoadedCluster:
         return self.engine.state.node(name) is not None
 
     def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
-        """Return the devices of a node in a dialect; in the first one unless it is named."""
+        """Return the devices of a node in a dialect, by default the first one."""
         return self.engine.state.devices_on(node, dialect)
 
     def listed_devices(
         self, *, nodes: Iterable[str] | None = None, dialects: Collection[Dialect] | None = None
     ) -> Iterator[ListedDevice]:
-        """Yield the devices of all nodes in every dialect, or of some and in some: by node, and then by dialect."""
+        """Yield devices by node and then by dialect; by default of all nodes and all dialects."""
         for node in self.nodes if nodes is None else nodes:
             for dialect in self.engine.dialects if dialects is None else dialects:
                 for device in self.devices(node, dialect.name):

@@ -1,4 +1,4 @@
-"""Nodes as they are written, by their labels, and as they would be written if somebody changed them."""
+"""Select nodes by their labels and state, and derive changed copies of node objects."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from vgpu_scheduler.whatif.world.world import World
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
-"""Taints that say how a node is, not what kind of node it is."""
+"""Taints that describe the state of a node, not its kind."""
 
 
 def nodes_with(world: World, labels: LabelSelector) -> set[str]:
-    """Return the names of the nodes that have some labels."""
+    """Return the names of the nodes that match a label selector."""
     return {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
 
 
 def nodes_for(world: World, pod: Pod) -> list[str]:
-    """Return all nodes by name, first those with devices of the dialect that a pod asks in, whichever that is."""
+    """Return all nodes by name, those with devices of the dialect in which the pod asks first."""
     asked = world.engine.dialects.owners(pod) or tuple(world.engine.dialects)
     with_devices = {name for name in world.nodes if any(world.devices(name, each.name) for each in asked)}
     return sorted(world.nodes, key=lambda name: (name not in with_devices, name))
 
 
 def is_closed(world: World, name: str) -> bool:
-    """Tell whether the state of a node keeps all pods away but those that tolerate just that."""
+    """Tell whether a node is cordoned or has a taint of its state, so that only pods that tolerate this can use it."""
     known = world.engine.state.node(name)
     taints = () if known is None else known.taints
     keys = {taint.key for taint in taints if taint.repels}
@@ -41,37 +41,37 @@ def is_closed(world: World, name: str) -> bool:
 
 
 def is_cordoned(node: Object) -> bool:
-    """Tell whether a node takes no pods."""
+    """Tell whether a node is cordoned."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def uncordoned(node: Object) -> Object:
-    """Return a node that takes pods again."""
+    """Return a node without its cordon."""
     return _without_taints(node, frozenset({_UNSCHEDULABLE}))
 
 
 def states_of(node: Object) -> list[str]:
-    """Return the taints of a node that say that it is in a bad state; that it is cordoned is none."""
+    """Return the taints of a node that report a bad state, other than its cordon."""
     keys = TAINTS_OF_STATE - {_UNSCHEDULABLE}
     taints = (node.get("spec") or {}).get("taints") or ()
     return list(dict.fromkeys(taint["key"] for taint in taints if taint.get("key") in keys))
 
 
 def in_good_state(node: Object) -> Object:
-    """Return a node that is ready and without pressure; one that is cordoned stays so."""
+    """Return a node without the taints of a bad state; a cordon stays."""
     spec, keys = node.get("spec") or {}, states_of(node)
     return {**node, "spec": {**spec, "taints": [t for t in spec.get("taints") or () if t.get("key") not in keys]}}
 
 
 def with_offered(node: Object, amounts: Mapping[str, str]) -> Object:
-    """Return a node whose kubelet offers amounts of resources that it does not offer now."""
+    """Return a node with these amounts in its capacity and allocatable resources."""
     status = node.get("status") or {}
     offered = {field: {**(status.get(field) or {}), **amounts} for field in ("capacity", "allocatable")}
     return {**node, "status": {**status, **offered}}
 
 
 def with_annotation(obj: Object, name: str, value: str) -> Object:
-    """Return an object with another value of an annotation; without it, where the value is empty."""
+    """Return an object with an annotation set to a value, or removed if the value is empty."""
     metadata = dict(obj.get("metadata") or {})
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != name}
     metadata["annotations"] = {**annotations, name: value} if value else annotations
@@ -85,22 +85,22 @@ def listed_cards(node: Object, annotation: str) -> list[str]:
 
 
 def copy_of(world: World, name: str, copy: str) -> list[Object]:
-    """Return the objects of a new node like one that is there, with cards of its own, the node last.
+    """Return the objects of a new node like an existing one, with cards of its own; the node comes last.
 
-    It is healthy: nothing closes it, all of its cards are in service, and its plugins serve. Nothing runs on it but
-    what comes to each node of its kind: the pods of DaemonSets and of the kubelet itself.
+    The new node is healthy: it has no cordon, lock or taint of its state, all of its cards are in service, and its
+    device plugins serve. Only DaemonSet pods and static pods run on it.
 
     Parameters
     ----------
     name
-        The node that it is like.
+        The node to copy.
     copy
-        What it is called; its cards have this behind their names.
+        The name of the new node; it is appended to the names of the cards.
 
     Raises
     ------
     WorldError
-        If there is no such node, one of the new name, or nobody knows what the kubelet of a new one would offer.
+        If there is no such node, a node of the new name exists, or it is unknown what a new kubelet would offer.
     """
     if name not in world.nodes:
         raise WorldError(f"there is no node {name}")
@@ -122,7 +122,7 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
 
 
 def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterator[Object]:
-    """Yield the pods that come to a new node like another one by themselves, as those run there: one of each vendor."""
+    """Yield copies of the DaemonSet and static pods of a node; of each DaemonSet, one pod."""
     made: set[object] = set()
     for pod in sorted(world.bound.values(), key=lambda pod: (pod.deleting, pod.key)):
         if pod.node_name != name or not pod.is_node_bound:
@@ -136,7 +136,7 @@ def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterato
 
 
 def _pod_on(written: Object, name: str, copy: str, cards: list[str]) -> Object:
-    """Return a pod as it would run on a new node; of cards it holds what it holds of those that they are like."""
+    """Return a copy of a pod for a new node, holding the cards that correspond to those it holds now."""
     made = _renamed(written, copy, cards)
     metadata = {key: value for key, value in made["metadata"].items() if key != "deletionTimestamp"}
     notes = {key: copy if text == name else text for key, text in metadata["annotations"].items()}
@@ -145,7 +145,7 @@ def _pod_on(written: Object, name: str, copy: str, cards: list[str]) -> Object:
 
 
 def _as_new(world: World, node: Object) -> Object:
-    """Return a node that nothing closes, and whose kubelet offers all devices that it knows of."""
+    """Return a node without cordon, state taints and locks, whose kubelet offers all devices in its capacity."""
     like: Object = _without_taints(node, TAINTS_OF_STATE)
     cordons = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
     locks = [lock.annotation for lock in world.engine.dialects.node_side.locks]
@@ -158,12 +158,12 @@ def _as_new(world: World, node: Object) -> Object:
 
 
 def _check_offered(world: World, node: Object, inventory_object: Object | None) -> None:
-    """Refuse a node whose kubelet has forgotten the devices that it lists: what it would offer of them is not known.
+    """Refuse a node whose kubelet reports no capacity for devices that the node lists: a copy's would be unknown.
 
     Raises
     ------
     WorldError
-        If its capacity of a resource that counts devices is 0.
+        If the capacity of a resource that counts these devices is 0.
     """
     capacity = (node.get("status") or {}).get("capacity") or {}
     for inventory, devices in _devices(world, node, inventory_object):
@@ -183,7 +183,7 @@ def _hardware(world: World, node: Object, inventory_object: Object | None) -> It
 def _devices(
     world: World, node: Object, inventory_object: Object | None
 ) -> Iterator[tuple[Inventory, Sequence[Device]]]:
-    """Yield the devices of a node that can be read, by dialect."""
+    """Yield the readable devices of a node, by dialect."""
     known = decode_node({**node, "metadata": {"uid": "", **node["metadata"]}})
     for dialect in world.engine.dialects:
         try:
@@ -207,7 +207,7 @@ def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
         **obj["metadata"],
         "annotations": _with_texts(obj["metadata"].get("annotations") or {}, renamed),
     }
-    if obj.get("kind") != "Node":  # the object that lists the devices of one
+    if obj.get("kind") != "Node":  # the object beside a node that lists its devices
         found["spec"] = _with_texts(obj.get("spec"), renamed)
     found["metadata"] = {key: each for key, each in found["metadata"].items() if key not in {"uid", "resourceVersion"}}
     found["metadata"]["name"] = name
@@ -215,7 +215,7 @@ def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a copy in which every text was changed; keys stay."""
+    """Return a copy with every string value changed; keys stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):

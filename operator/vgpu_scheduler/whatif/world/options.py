@@ -1,4 +1,4 @@
-"""What an engine is made from where no settings of a scheduler are at hand."""
+"""Engine options for use without a scheduler's settings."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def make_dialect(name: str) -> Dialect:
         If there is none of that name.
     """
     if name not in DIALECTS:
-        raise WorldError(f"dialect: {name!r} is none of {', '.join(DIALECTS)}")
+        raise WorldError(f"dialect: {name!r} is not one of {', '.join(DIALECTS)}")
     return DIALECTS[name]()
 
 
 def plain_options(dialect: str, defaults: PolicyDefaults | None = None) -> EngineOptions:
-    """Return what the engine of a scheduler is made from of which only this is known.
+    """Return engine options for a dialect, with defaults for everything else.
 
     Parameters
     ----------
     dialect
-        The one that it serves, with its default names.
+        The dialect to serve, with its default resource names.
     defaults
-        What holds where no policy says otherwise.
+        What applies where no policy says otherwise.
 
     Raises
     ------

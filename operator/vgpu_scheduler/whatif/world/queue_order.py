@@ -1,4 +1,4 @@
-"""Pods that wait, in the order in which they are served, and what becomes of others while they have their places."""
+"""The waiting pods in queue order, and the world as it is once they have been placed."""
 
 from __future__ import annotations
 
@@ -15,25 +15,14 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = [
-    "PodsWaitingBeside",
-    "answer_key",
-    "made_anew",
-    "placed",
-    "places_in_queue",
-    "pods_as_old",
-    "pods_waiting_beside",
-    "queue_of",
-]
 
-
-class PodsWaitingBeside(NamedTuple):
-    """The pods that wait beside one, and have no place yet.
+class PodsBeforeAndAfter(NamedTuple):
+    """The other waiting pods without a reservation, before and after one pod in the queue.
 
     Attributes
     ----------
     before
-        Those of higher priority, and those of the same that came earlier or at the same time.
+        Pods of higher priority, and pods of equal priority that were created earlier or in the same second.
     after
         The others.
     """
@@ -42,38 +31,37 @@ class PodsWaitingBeside(NamedTuple):
     after: list[Pod]
 
 
-def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> PodsWaitingBeside:
-    """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
+def pods_before_and_after(world: World, pod: Pod, *, made_anew: bool = False) -> PodsBeforeAndAfter:
+    """Return the pods that this scheduler tries before and after a pod, in queue order.
 
-    Pods behind scheduling gates have no turn, nor have those that are refused for what they say of their group, and
-    those of other schedulers have none here. Of pods that came within
-    the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
-    together have their turn when the first of them has; they are not among the others.
+    Pods with scheduling gates, pods refused for an invalid group declaration and pods of other schedulers are not in
+    the queue. Creation times have a resolution of one second, so the pod is taken to be the last of those created in
+    its second. Pods of one gang are tried when the first of them is, and are not listed among the others.
 
     Parameters
     ----------
     made_anew
-        The pod is another one, which comes after all of its priority.
+        The pod is recreated, so it comes after all pods of its priority.
     """
     members = _members(world, pod)
     rank = partial(_rank, world)
     listed = [each for each in queue_of(world) if each.uid not in members]
     mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, members.values()))
-    return PodsWaitingBeside(
+    return PodsBeforeAndAfter(
         [each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine]
     )
 
 
 def _members(world: World, pod: Pod) -> dict[str, Pod]:
-    """Return a pod, and those that wait and are placed together with it, by UID."""
+    """Return a pod and the waiting pods that are scheduled as a gang with it, by UID."""
     group = world.engine.attempts.gang_status(pod)
     return {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
 
 
 def pods_as_old(world: World, pod: Pod, others: Iterable[Pod]) -> list[Pod]:
-    """Return those of some pods of which nobody can say whether they are served before a pod of their priority.
+    """Return the pods with the priority and creation second of a pod: whether they come before it is unknown.
 
-    Objects tell the second in which they were created; who came first in it is known to the scheduler alone.
+    Objects carry their creation time to the second; only the scheduler knows the order within one.
     """
     priority = world.engine.groups.priority
     return [
@@ -82,10 +70,10 @@ def pods_as_old(world: World, pod: Pod, others: Iterable[Pod]) -> list[Pod]:
 
 
 def places_in_queue(world: World) -> dict[str, int]:
-    """Return the places of the pods that wait for their turn, by UID, from 1 on: after how many others each is served.
+    """Return the 1-based queue position of each waiting pod, by UID.
 
-    As :func:`pods_waiting_beside` counts them: pods that came within the same second have the last place of them, and
-    pods that are placed together the same one.
+    Positions follow :func:`pods_before_and_after`: pods created in the same second all have the last position among
+    them, and pods of one gang share one.
     """
     listed, rank = queue_of(world), partial(_rank, world)
     ranks, found = {each.uid: rank(each) for each in listed}, dict[str, int]()
@@ -103,7 +91,7 @@ def places_in_queue(world: World) -> dict[str, int]:
 
 
 def queue_of(world: World) -> list[Pod]:
-    """Return the pods that this scheduler serves, in the order of their turns."""
+    """Return the pods in this scheduler's queue, in order."""
     state, names = world.engine.state, world.engine.scheduler_names
     listed = [
         each
@@ -122,9 +110,9 @@ def _rank(world: World, pod: Pod) -> tuple[int, float]:
 
 @contextmanager
 def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """Have pods that the engine knows placed where they fit, one after the other; yield those that have a place.
+    """Place pods that the engine knows one after the other where they fit; yield those placed, and undo it on exit.
 
-    For those that would preempt others room is kept, as it is until these have left it.
+    Pods that would preempt keep room reserved, as they do until their victims have left.
     """
     with world.engine.preemptions.supposing():
         yield from _placed(world, pods, preempting=world.engine.preemption)
@@ -148,9 +136,8 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 if group.schedules_as_gang:
                     decided = world.engine.attempts.decide_group(group)
                     together = [each for each in decided if each.placement is not None]
-                    asked = world.engine.attempts.group_preemptions
-                    if preempting and not together and asked is not None:
-                        asked.post_filter(group, decided, 0.0)
+                    if preempting and not together:
+                        world.engine.attempts.group_preemptions.post_filter(group, decided, 0.0)
                     decisions += together
                     uids = {each.uid for each in together}
                     found += [each for each in group.waiting if each.uid in uids]
@@ -168,21 +155,21 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 and algorithm.classes.cluster_part(ours) is None
                 and not state.nominations
             ):
-                refused.add(alike)  # whatever others take meanwhile
+                refused.add(alike)  # equal pods cannot fit either, whatever is placed meanwhile
         yield found
     finally:
         reserver.undo(decisions, before)
 
 
 def answer_key(pod: Pod) -> Hashable:
-    """Return what pods have in common that ask for the same, whose turns come one after the other."""
+    """Return a key that equal pods share, which get the same answer when tried one after the other."""
     texts = (frozenset(each.items()) for each in (pod.labels, pod.annotations))
     return (pod.spec.fingerprint, pod.namespace, pod.priority, *texts)
 
 
 @contextmanager
 def made_anew(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """Have there be, waiting, the pods that controllers make in the place of some."""
+    """Have the engine observe the pods that controllers create in place of some pods; remove them on exit."""
     engine = world.engine
     made: list[Pod] = []
     try:

@@ -1,4 +1,4 @@
-"""Objects of a world that are others for the time of a question."""
+"""Replace objects of a world for the time of a question."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from vgpu_scheduler.policy import decode_policy, title
 from vgpu_scheduler.whatif.world.changes import key_of
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["objects_replaced"]
-
 
 @contextmanager
 def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
-    """Have objects of the world be others for the time of a question."""
+    """Replace objects of the world, and restore the earlier versions on exit."""
     with ExitStack() as stack:
         for each in objects:
             metadata = each.get("metadata") or {}
@@ -39,18 +37,18 @@ def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
                     put = world.replace_quota
                 case _:
                     put, before = world.replace_policy, world.policies[title(decode_policy(each))]
-            stack.callback(put, before)  # also where the other one cannot be understood
+            stack.callback(put, before)  # before the change, which may raise
             put(each)
         yield
 
 
 def _put_pod(world: World, known: Pod, obj: Object) -> None:
-    """Have a pod have the labels and annotations of an object: nothing else of it can be changed in its place."""
+    """Replace the labels and annotations of a pod; nothing else of an existing pod can be changed."""
     read = world.pod(obj, again=True)
     world.replace_pod(msgspec.structs.replace(known, labels=read.labels, annotations=read.annotations), obj)
 
 
 def _names(obj: Object) -> tuple[str, str, str]:
-    """Return what tells an object from others of its kind."""
+    """Return what identifies an object among those of its kind."""
     metadata = obj.get("metadata") or {}
     return str(obj.get("apiVersion")), str(metadata.get("namespace", "default")), str(metadata.get("name"))

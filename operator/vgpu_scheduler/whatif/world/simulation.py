@@ -1,4 +1,4 @@
-"""What would happen to these pods: the engine decides each, with the placements before it in force."""
+"""Simulate the scheduling of pods: the engine decides each pod with all earlier placements in force."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from vgpu_scheduler.whatif.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class PodResult:
-    """What became of one pod.
+    """The simulated outcome for one pod.
 
     Attributes
     ----------
     decision
-        With the scores of every node that fits and the verdicts of those that do not.
+        The decision, with the scores of feasible nodes and the verdicts of the others.
     annotations
-        What the Binding would write for the node side, with a time of 0.
+        The annotations that the Binding would write for the node side, with a time of 0.
     sources
-        Where each section of the policy in force came from, also for a pod that is refused.
+        Where each section of the effective policy came from, also for a refused pod.
     dimensions
-        The dimensions of the amounts, in their order; empty where it gets no devices.
+        The dimensions of the amounts, in order; empty if the pod gets no devices.
     after
-        Why it is bound later, if it is: a device plugin of its node serves another pod.
+        Why binding has to wait; empty unless a device plugin of the node is serving another pod.
     preemption
-        Who had to go for it, where that was asked about; None if nobody had to.
+        The pod's victims, if preemption was simulated; None without victims.
     preempted_by
-        The pod, as ``namespace/name``, for which it went again later, where that was asked about; empty for none.
+        The pod, as ``namespace/name``, that preempted this one later in the simulation; empty for none.
     quotas
-        How its namespace stands, where quotas keep it waiting.
+        The quota status of the namespace, if quotas keep the pod waiting.
     """
 
     pod: Pod
@@ -54,12 +54,12 @@ class PodResult:
 
     @property
     def node(self) -> str:
-        """The node that it goes to, or empty."""
+        """The node on which the pod is placed, or empty."""
         return self.decision.placement.node if self.decision.placement else ""
 
     @property
     def outcome(self) -> str:
-        """What came of it, in a word for people: a pod behind scheduling gates is not refused, it is not tried yet."""
+        """The outcome as a word for people: a pod with scheduling gates is ``gated``, for it is not tried yet."""
         if self.preempted_by:
             return "preempted"
         if self.preemption is not None and self.node:
@@ -69,7 +69,7 @@ class PodResult:
 
     @property
     def cards(self) -> tuple[str, ...]:
-        """The devices that it gets, in the order of its containers."""
+        """The devices that the pod gets, in the order of its containers."""
         if self.decision.placement is None:
             return ()
         return tuple(card_name(a.vendor, a.uuid) for container in self.decision.placement.containers for a in container)
@@ -116,7 +116,7 @@ class PodResult:
         }
 
     def _amounts(self, amounts: Amounts) -> dict[str, Any]:
-        """Return amounts by what they are of, with their units."""
+        """Return amounts and their units by dimension name."""
         known = zip(self.dimensions[: len(amounts)], amounts, strict=True)  # a piece of a card has fewer
         given = [(dimension, amount) for dimension, amount in known if not dimension.internal]
         return {
@@ -135,27 +135,27 @@ def simulate(
     each_alone: bool = False,
     on_answer: Callable[[PodResult], None] = lambda _: None,
 ) -> list[PodResult]:
-    """Decide pods in the order of the queue, by priority, then as given, all of them at one moment.
+    """Decide pods in queue order, by priority and then as given, all at one moment.
 
-    Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
-    bound: one that runs in this world already is asked about as one more. Pods behind scheduling gates come last.
-    The claims of their ephemeral volumes are made, as a controller would.
+    Every pod is treated as a newly created pod of this scheduler, whatever scheduler it names and wherever it is bound;
+    a pod that already runs in this world is treated as one more copy. Pods with scheduling gates come last.
+    The claims of ephemeral volumes are made, as their controller would.
 
     Parameters
     ----------
     as_they_are
-        The pods wait in this world: they are asked about themselves.
+        The pods are the waiting pods of this world themselves, not copies.
     explained
-        Have each answer say what every node scored, and why others do not fit: that takes longer than the decision.
+        Add the score of every node and the reasons of infeasible ones to each answer, which takes longer than deciding.
     preempt
-        Have the victims of preemptions go, and their pods placed: those that come later find it so. The world is
-        another one afterwards.
+        Evict the victims of preemptions and place the preemptors, so that later pods see the result. This changes the
+        world for good.
     each_alone
-        Have each pod be decided by itself, whatever group it belongs to, unless it is refused for what it says of one.
+        Decide each pod by itself, even if it belongs to a group, unless its group declaration is invalid.
     on_answer
-        Is called with each answer as it comes.
+        Called with each answer as it comes.
     """
-    engine, now = world.engine, 0.0  # of all that is told: no time passes, whoever comes first in the queue
+    engine, now = world.engine, 0.0  # one moment for everything: the simulation takes no time
     waiting: dict[str, Pod] = {}
     for pod in pods:
         ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
@@ -166,7 +166,7 @@ def simulate(
     answers: list[PodResult] = []
     preempting: dict[str, Preemption] = {}
     while decided := engine.attempt_group(now, explain=explained):
-        asked = [each for each in decided if each.uid in waiting]  # others are of the group of one of them
+        asked = [each for each in decided if each.uid in waiting]  # the rest are other members of their groups
         makes_room = preempt and any(each.preemption is not None for each in asked)
         for decision in asked:
             if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
@@ -174,7 +174,7 @@ def simulate(
                 _end_victims(world, decision.uid, found, now)
                 engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
                 continue
-            if makes_room:  # more than the group needs: by itself, when these have their places
+            if makes_room:  # a surplus member: tried by itself once the preempting members are placed
                 engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
                 continue
             found = preempting.pop(decision.uid, None)
@@ -197,12 +197,12 @@ def _under_way(world: World, decision: Decision) -> Preemption | None:
 
 
 def _end_victims(world: World, preemptor: str, preemption: Preemption, now: float) -> None:
-    """Have the victims of a preemption go; disruption budgets and policies let fewer pods go from then on.
+    """Remove the victims of a preemption, and charge their evictions to disruption budgets and policy limits.
 
     Parameters
     ----------
     preemptor
-        The UID of the pod that gets their room.
+        The UID of the pod that preempts them.
     """
     engine = world.engine
     _record(world, preemptor, [victim for victim in preemption.victims if victim.bound], now)
@@ -218,7 +218,7 @@ def _end_victims(world: World, preemptor: str, preemption: Preemption, now: floa
 
 
 def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float) -> None:
-    """Have evictions count in the policies that limit them, as the status of these records them."""
+    """Record evictions in the policies that limit them, as the scheduler does in their status."""
     preemptions, policies = world.engine.preemptions, world.engine.policies.catalogue
     at = datetime.fromtimestamp(preemptions.evaluator.unix_ahead + now, UTC)
     evictions = [RecordedEviction(at, victim.pod, victim.uid, "") for victim in victims]
@@ -229,7 +229,7 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
 
 
 def with_preempted(answers: Iterable[PodResult]) -> list[PodResult]:
-    """Return answers of which those say so whose pods were placed, and went again for a pod that came later."""
+    """Return the answers with ``preempted_by`` set for pods that were placed and later preempted."""
     answers = list(answers)
     preempted = {
         victim.uid: answer.pod.key
@@ -241,7 +241,7 @@ def with_preempted(answers: Iterable[PodResult]) -> list[PodResult]:
 
 
 def _give_up(world: World, uid: str, now: float) -> None:
-    """Try a pod no more, whatever others give back; one that waits in the world keeps the room that is kept for it."""
+    """Stop trying a pod; a pod that waits in the world keeps the room reserved for it."""
     if uid in world.pending:
         world.engine.queue.remove(uid)
     else:
@@ -258,14 +258,14 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
             dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
     sources = decision.sources or dict(engine.policies.resolve(pod).sources)
     found = None if preemption is None else with_card_names(world, preemption)
-    over = CardReason.ResourceQuotaNotFit.text in decision.reasons
+    over = CardReason.ResourceQuotaNotFit in decision.reasons
     quotas = _quota_status(world, pod) if over else ""
     after = _after(world, pod, decision)
     return PodResult(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
 
 
 def _quota_status(world: World, pod: Pod) -> str:
-    """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
+    """Describe the quota status of a pod's namespace, and what the waiting pods of its group ask for together."""
     engine = world.engine
     status, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
     waiting = () if said is None or said.problem else engine.groups.status(said.key).waiting
@@ -281,26 +281,26 @@ def _quota_status(world: World, pod: Pod) -> str:
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:
-    """Say whose turn at the device plugin of its node comes before that of a pod; empty if nobody's does."""
+    """Say for which other pod the node's lock is held, so that this pod is bound later; empty if for none."""
     if decision.placement is None:
         return ""
     node = decision.placement.node
     served = world.served_before(pod, node)
     if served is None:
         return ""
-    return f"it is bound after its turn: node {node} is locked for {f'pod {served}' if served else 'another pod'}"
+    return f"it is bound when its turn comes: node {node} is locked for {f'pod {served}' if served else 'another pod'}"
 
 
 def ask(world: World, pod: Pod) -> PodResult:
-    """Decide one pod as if it had been created a moment ago, with its group; nothing is placed."""
+    """Decide a pod, with its group, as if it had just been created; place nothing."""
     ours = created(world, pod, pod.uid)
     return _answer(world, pod, world.engine.attempts.ask(ours))
 
 
 def created(world: World, pod: Pod, uid: str) -> Pod:
-    """Return a pod as it was when it was created, with the claims of its ephemeral volumes made.
+    """Return a pod as it was when created, with the claims of its ephemeral volumes made.
 
-    Those of a pod that waits are what they are, where they were read: it waits for its claims, too.
+    No claims are made for a pod that waits in a world whose claims were read: it waits for its real claims.
     """
     world.ensure_namespace(pod.namespace)
     ours = _created(world, pod, uid)
@@ -310,7 +310,7 @@ def created(world: World, pod: Pod, uid: str) -> Pod:
 
 
 def _created(world: World, pod: Pod, uid: str) -> Pod:
-    """Return a pod as one of ours; one that waits in the world keeps its name and the node that it is nominated to."""
+    """Return a pod as one of this scheduler's; a pod that waits in the world keeps its scheduler and nomination."""
     name, waits = pod.scheduler_name, uid in world.pending
     return msgspec.structs.replace(
         pod.as_created(),

@@ -1,4 +1,4 @@
-"""Answers as text for people."""
+"""Format answers as text for people."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from vgpu_scheduler.whatif.world.simulation import PodResult
 
 _HEAD = ("NODE", "SCORE", "WHY")
 _MOST_ROWS = 40
-"""Rows that are shown of the nodes that fit, and of those that do not."""
+"""The most rows that are shown of feasible nodes, and of the others."""
 _MOST_UNFIT = 20
-"""Nodes that do not fit, above which there is one row per reason."""
+"""The number of infeasible nodes above which there is one row per reason."""
 _TOO_FEW = re.compile(rf"\b(\d+)/(\d+) {CardReason.AllocatedCardsInsufficientRequest.text}")
 _GAP = "  "
-"""Between columns."""
+"""The space between columns."""
 _LEAST = 12
-"""Characters that a column keeps, however narrow the table."""
+"""The least width of a column, however narrow the table."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _WIDTH = 118
-"""Characters of a line of a table that is indented by two."""
+"""The width of a table that is indented by two characters."""
 _MOST_NAMES = 3
-"""Nodes that are named in the row of a reason."""
+"""The most nodes that are named in the row of a reason."""
 Row = tuple[str, str, str]
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int | None = None, *, wrapped: bool = False) -> list[str]:
-    """Return rows as lines, their cells in columns.
+    """Align rows in columns and return them as lines.
 
     Parameters
     ----------
     width
-        How many characters a line may have; None for as many as there are. The widest columns give way, none of them
-        below a dozen characters.
+        The most characters of a line; None for no limit. The widest columns are narrowed first, none below a dozen
+        characters.
     wrapped
-        Go on in a line below where a cell is too long, and do not cut it: it has words that are read.
+        Wrap long cells onto further lines instead of cutting them.
     """
     if width is not None:
         rows = _fitted(rows, width, wrapped=wrapped)
@@ -70,22 +70,22 @@ def _shortened(cell: str, width: int, *, wrapped: bool) -> str:
 
 
 def indented(rows: Sequence[Sequence[str]], *, wide: bool = False) -> list[str]:
-    """Return rows as lines below what they are about; unless they may be wide, a long cell goes on below."""
+    """Return rows as indented lines; long cells are wrapped unless ``wide``."""
     return [f"  {line}" for line in aligned(rows, None if wide else _WIDTH, wrapped=True)]
 
 
 def number(value: float) -> str:
-    """Write a score with two decimals at most."""
+    """Format a score with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def explain(answer: PodResult, *, wide: bool = False) -> str:
-    """Say what became of a pod, what every node scored (the best first), and why the others do not fit.
+    """Describe the outcome for a pod, the score of every feasible node (best first), and why the others are infeasible.
 
     Parameters
     ----------
     wide
-        Leave no node out, and group none.
+        Show every node in a row of its own.
     """
     decision = answer.decision
     became = f"goes to {answer.node}" if answer.node else f"waits ({decision.outcome.value})"
@@ -111,7 +111,7 @@ def explain(answer: PodResult, *, wide: bool = False) -> str:
         lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
     lines += [f"  {section} by {source}" for section, source in sorted(shown_sources(answer.sources).items())]
     lines += [f"  warning: {warning}" for warning in decision.warnings]
-    unscored = "no scorer is on" if decision.preemption is None else "not scored: others have to end there first"
+    unscored = "no scorer is on" if decision.preemption is None else "not scored: other pods have to end there first"
     fitting = [
         (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or unscored)
         for node, parts in _best_first(decision.scores, answer.node)
@@ -124,38 +124,38 @@ def explain(answer: PodResult, *, wide: bool = False) -> str:
 
 
 def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
-    """Return a row for each node that does not fit, or else for each reason: the most frequent one first."""
+    """Return a row for each infeasible node or, unless ``single``, for each reason, the most frequent first."""
     if single:
         return [(node, "-", readable(verdict.detail)) for node, verdict in sorted(verdicts.items())]
     nodes_by_reasons: dict[str, list[str]] = {}
     for node, verdict in sorted(verdicts.items()):
-        nodes_by_reasons.setdefault(", ".join(verdict.reasons) or verdict.detail, []).append(node)
+        nodes_by_reasons.setdefault(verdict.text or verdict.detail, []).append(node)
     groups = sorted(nodes_by_reasons.items(), key=lambda group: (-len(group[1]), group[0]))
     return [(few(nodes), "-", reasons) for reasons, nodes in groups]
 
 
 def readable(detail: str) -> str:
-    """Return what is said of a node, with words where more pieces of cards have a place than there are cards."""
+    """Return a node's verdict, with an explanation where it counts more pieces than the node has cards."""
 
-    def worded(found: re.Match[str]) -> str:
+    def with_counts(found: re.Match[str]) -> str:
         pieces, cards = int(found[1]), int(found[2])
         if pieces <= cards:
             return found[0]
         have = "has" if pieces == 1 else "have"
         return f"{found[0]} ({counted(pieces, 'piece')} {have} a place on {counted(cards, 'card')})"
 
-    return _TOO_FEW.sub(worded, detail)
+    return _TOO_FEW.sub(with_counts, detail)
 
 
 def few(names: Sequence[str], of_what: str = "nodes") -> str:
-    """Name a few nodes, or other things, and say how many there are if they are more."""
+    """Name the first few nodes, or other things, with the total if there are more."""
     if len(names) <= _MOST_NAMES:
         return ", ".join(names)
     return f"{len(names)} {of_what}: {', '.join(names[:_MOST_NAMES])}, …"
 
 
 def rank(parts: Sequence[ScorePart]) -> float:
-    """Return what nodes are compared by: normalised scores, for HAMi's spread alone prefers the lowest raw one."""
+    """Return the sum by which nodes are ranked: normalised, since HAMi's spread prefers the lowest raw score."""
     return sum(part.normalised * part.weight for part in parts if not part.within)
 
 
@@ -164,16 +164,16 @@ def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> lis
 
 
 def _reckoned(parts: Sequence[ScorePart], within: str = "") -> str:
-    """Write the sum of a node, or of one of its parts, and after each part what that is made of."""
+    """Write the score of a node, or of a part of it, as a sum, each part followed by what it is made of."""
     words = []
     for part in parts:
         if part.within == within:
             made_of = _reckoned(parts, part.scorer)
-            words.append(_worded(part) + (f" [{made_of}]" if made_of else ""))
+            words.append(_format_score_part(part) + (f" [{made_of}]" if made_of else ""))
     return " + ".join(words)
 
 
-def _worded(part: ScorePart) -> str:
+def _format_score_part(part: ScorePart) -> str:
     raw, of_hundred = number(part.raw), number(part.normalised)
     words = f"{part.scorer} {raw}" + (f" ({of_hundred} of 100)" if of_hundred != raw else "")
     return words + (f" x {part.weight}" if part.weight != 1 else "")

@@ -1,11 +1,12 @@
-"""Who uses what: cards, nodes, pods and namespaces in numbers.
+"""Usage of cards by node, card, model, pod and namespace.
 
-Memory is in MiB, compute in percent of a card; a card of a dialect that knows no shares has none to count.
+Memory is in MiB, compute in percent of a card. Dialects without slots count none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -22,13 +23,13 @@ from vgpu_scheduler.whatif.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class UsedAmount:
-    """So much of so much.
+    """How much is used of an amount.
 
     Attributes
     ----------
     free
-        What somebody can get: what is left of cards in service. A card that is used beyond what it has takes nothing
-        off what is left of others.
+        What a pod can still get: what cards in service have left. An overcommitted card does not reduce what other
+        cards have left.
     """
 
     used: int
@@ -38,33 +39,33 @@ class UsedAmount:
     @classmethod
     @lru_cache(4096)
     def of_card(cls, used: int, total: int, *, in_service: bool) -> UsedAmount:
-        """Return what is used of one card; of most cards it is the same as of others."""
+        """Return the usage of one card; cached, since many cards have equal amounts."""
         return cls(used, total, max(total - used, 0) if in_service else 0)
 
     def __add__(self, other: UsedAmount) -> UsedAmount:
-        """Add what other cards have."""
+        """Add the amounts of other cards."""
         return UsedAmount(self.used + other.used, self.total + other.total, self.free + other.free)
 
     @property
     def percent(self) -> int:
-        """The part that is used, rounded down; 0 of nothing."""
+        """The used part, rounded down; 0 if the total is 0."""
         return 100 * self.used // self.total if self.total else 0
 
     def __str__(self) -> str:
-        """Word it."""
+        """Format as used/total."""
         return f"{self.used}/{self.total}"
 
 
 @dataclass(frozen=True, slots=True)
 class CardUsage:
-    """One card.
+    """Usage of one card.
 
     Attributes
     ----------
     vendor
-        The vendor's word, in its dialect.
+        The vendor's name in the dialect.
     pods
-        The pods that hold something of it, by ``namespace/name``.
+        The pods that hold a part of the card, as ``namespace/name``.
     state
         ``ready``, ``unhealthy`` or ``cordoned``.
     """
@@ -84,21 +85,21 @@ class CardUsage:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has anything of it."""
+        """Whether nothing of the card is used."""
         return not (self.memory.used or self.cores.used or self.slots.used)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """The cards of one node, or of all.
+    """Usage of the cards of one node, or of all nodes.
 
     Attributes
     ----------
     idle
-        Cards in service of which nobody has anything.
+        Cards in service of which nothing is used.
     fragmentation
-        Percent of the free memory of cards in service that lies on cards that are partly used: what a pod that wants a
-        whole card cannot have.
+        Percent of the free memory of cards in service that lies on partly used cards, where a pod that asks for whole
+        cards cannot use it.
     """
 
     node: str
@@ -113,18 +114,18 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The cards of one model in one dialect.
+    """Usage of the cards of one model in one dialect.
 
     Attributes
     ----------
     idle
-        Cards in service of which nobody has anything.
+        Cards in service of which nothing is used.
     unhealthy, cordoned
-        Cards that are not in service; one that is both is unhealthy.
+        Cards out of service; a card that is both counts as unhealthy.
     free_memory, free_cores
         What is left of the cards in service.
     pods
-        How many hold something of a card.
+        Number of pods that hold a part of a card.
     """
 
     model: str
@@ -143,14 +144,14 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """What one pod holds of cards, or what a namespace does.
+    """What one pod holds of cards.
 
     Attributes
     ----------
     cards
-        The cards that it has a part of.
+        The cards of which the pod holds a part.
     memory, cores
-        Sums over these; None where the node is not known, and it takes the card to tell what its compute is in percent.
+        Sums over these cards; None if the node, and so the card by which to convert compute to percent, is unknown.
     """
 
     namespace: str
@@ -163,7 +164,7 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceUsage:
-    """What the pods of a namespace hold of cards, how many wait, and how its quotas of cards stand."""
+    """What the pods of a namespace hold of cards, how many pods wait, and the status of its quotas of cards."""
 
     namespace: str
     pods: int
@@ -179,43 +180,41 @@ Usage = CardUsage | NodeUsage | ModelUsage | PodUsage | NamespaceUsage
 
 
 def as_json(row: Usage) -> dict[str, object]:
-    """Return the values of a row as plain ones, for scripts."""
-    found: dict[str, object] = {}
-    for name, value in asdict(row).items():
-        found[name] = list(value) if isinstance(value, tuple) else value
-    return found
+    """Return the fields of a row as plain values, for scripts."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(row).items()}
 
 
-_KEPT: Final[WeakKeyDictionary[World, dict[str, tuple[int, list[CardUsage]]]]] = WeakKeyDictionary()
-"""By world and node: the version of the node, and its cards then."""
+_CARDS_BY_NODE: Final[WeakKeyDictionary[World, dict[str, tuple[int, list[CardUsage]]]]] = WeakKeyDictionary()
+"""By world and node: the node's version, and its cards at that version."""
 
 
 def cards(world: World) -> list[CardUsage]:
-    """Return all cards, by node and in the order of their node; only those of nodes that have changed are looked at."""
-    for name in _KEPT.setdefault(world, {}).keys() - world.nodes.keys():
-        del _KEPT[world][name]
+    """Return all cards, by node and in the node's order; only nodes that have changed are computed anew."""
+    by_node = _CARDS_BY_NODE.setdefault(world, {})
+    for name in by_node.keys() - world.nodes.keys():
+        del by_node[name]
     return cards_on(world, world.nodes)
 
 
 def cards_on(world: World, nodes: Iterable[str]) -> list[CardUsage]:
     """Return the cards of some nodes; see :func:`cards`."""
-    kept, state = _KEPT.setdefault(world, {}), world.engine.state.nodes
+    by_node, state = _CARDS_BY_NODE.setdefault(world, {}), world.engine.state.nodes
     versions = {name: int(state.version[row]) for name in nodes if (row := state.row(name)) is not None}
-    changed = {name for name, version in versions.items() if name not in kept or kept[name][0] != version}
-    held_by: dict[tuple[str, str, str], list[str]] = {}
+    changed = {name for name, version in versions.items() if name not in by_node or by_node[name][0] != version}
+    held_by: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pod in world.bound.values():
         if pod.node_name in changed:
             for dialect, usage in world.engine.uses(pod).items():
                 for uuid in usage.charges:
-                    held_by.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
+                    held_by[pod.node_name, dialect, uuid].append(pod.key)
     for name in changed:
-        theirs = [card for each in world.engine.dialects for card in _cards_of(world, each, name, held_by)]
-        kept[name] = (versions[name], theirs)
-    return [card for name in sorted(versions) for card in kept[name][1]]
+        listed = [card for each in world.engine.dialects for card in _cards_of(world, each, name, held_by)]
+        by_node[name] = (versions[name], listed)
+    return [card for name in sorted(versions) for card in by_node[name][1]]
 
 
 def _cards_of(
-    world: World, dialect: Dialect, node: str, held_by: dict[tuple[str, str, str], list[str]]
+    world: World, dialect: Dialect, node: str, held_by: Mapping[tuple[str, str, str], Sequence[str]]
 ) -> Iterable[CardUsage]:
     for device, amounts in world.engine.state.usage_on(node, dialect.name):
         if device.part:
@@ -240,39 +239,39 @@ def _cards_of(
 
 
 def is_idle(world: World, card: CardUsage) -> bool:
-    """Tell whether nobody has anything of a card now."""
+    """Tell whether nothing of a card is used now."""
     on_node = world.engine.state.usage_on(card.node, card.dialect)
     in_use = (any(used) for device, used in on_node if card_name(card.vendor, device.uuid) == card.card)
     return world.has_node(card.node) and not any(in_use)
 
 
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
-    """Return how much memory is used of a card, and how much it has, in MiB."""
+    """Return the used and the total memory of a card, in MiB."""
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
     return used[column] * unit // MIB, device.total[column] * unit // MIB
 
 
 def _cores(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
-    """Return how much compute is used of a card, and how much it has, in percent."""
+    """Return the used and the total compute of a card, in percent."""
     column = dialect.inventory.cores
     total = device.total[column]
     return round(device.compute_percent(used[column], total)), 100 if total else 0
 
 
 def _slots(device: Device, used: Amounts) -> tuple[int, int]:
-    return used[SLOTS], device.total[SLOTS]
+    return used[SLOTS], device.most_pieces or device.total[SLOTS]
 
 
 def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
-    """Return what the nodes of cards have, by name."""
-    by_node: dict[str, list[CardUsage]] = {}
+    """Return the usage of each node, by name."""
+    by_node: defaultdict[str, list[CardUsage]] = defaultdict(list)
     for card in listed:
-        by_node.setdefault(card.node, []).append(card)
+        by_node[card.node].append(card)
     return [summed(name, theirs) for name, theirs in by_node.items()]
 
 
 def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
-    """Add up cards; one that two dialects register is one card."""
+    """Add up cards; a card that two dialects register counts once."""
     if len({card.dialect for card in listed}) > 1:
         listed = _each_once(listed)
     idle = stranded = 0
@@ -296,7 +295,7 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
 
 
 def _each_once(listed: Sequence[CardUsage]) -> list[CardUsage]:
-    """Return cards without those that stand for the same one, which has what is held of all of them."""
+    """Merge the entries of a card that several dialects register; the merged one has the usage of all of them."""
     found: dict[tuple[str, str], CardUsage] = {}
     for card in listed:
         key = card.node, card.card
@@ -315,15 +314,15 @@ def _as_one(card: CardUsage, again: CardUsage) -> CardUsage:
 
 
 def _one_of(held: UsedAmount, again: UsedAmount) -> UsedAmount:
-    """Return what is held of one card by way of two registrations: nobody gets the rest."""
+    """Return the usage of a card that two dialects register: it has nothing free, since neither gives it out."""
     return UsedAmount(held.used + again.used, held.total, 0)
 
 
 def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:
-    """Return what cards are together, by dialect in the order of the settings, then by model."""
-    by_model: dict[tuple[str, str], list[CardUsage]] = {}
+    """Return the usage by model, ordered by dialect as in the settings, then by model."""
+    by_model: defaultdict[tuple[str, str], list[CardUsage]] = defaultdict(list)
     for card in listed:
-        by_model.setdefault((card.dialect, card.model), []).append(card)
+        by_model[card.dialect, card.model].append(card)
     order = [dialect.name for dialect in world.engine.dialects]
     return [
         _model(dialect, model, by_model[dialect, model])
@@ -350,7 +349,7 @@ def _model(dialect: str, model: str, listed: Sequence[CardUsage]) -> ModelUsage:
 
 
 def pods(world: World) -> list[PodUsage]:
-    """Return the bound pods that hold something of a card, by namespace and name."""
+    """Return the bound pods that hold a part of a card, by namespace and name."""
     found = [usage for pod in world.bound.values() if (usage := _of_pod(world, pod)).cards]
     return sorted(found, key=lambda usage: (usage.namespace, usage.pod))
 
@@ -365,7 +364,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
             if device is not None and device.part:
-                continue  # its device is counted
+                continue  # the whole device is counted instead
             held.append(card_name(device.vendor, uuid) if device else uuid)
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
             if device is not None:
@@ -378,22 +377,19 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
 
 
 def namespaces(world: World) -> list[NamespaceUsage]:
-    """Return the namespaces whose pods hold something of a card or wait for one, or that have a quota, by name."""
-    held: dict[str, list[PodUsage]] = {}
+    """Return the namespaces with pods that hold or wait for cards, or with quotas of cards, by name."""
+    held: defaultdict[str, list[PodUsage]] = defaultdict(list)
     for usage in pods(world):
-        held.setdefault(usage.namespace, []).append(usage)
-    waiting: dict[str, int] = {}
-    for pod in world.pending.values():
-        if world.engine.dialects.owners(pod):
-            waiting[pod.namespace] = waiting.get(pod.namespace, 0) + 1
-    quotas: dict[str, list[QuotaReport]] = {}
+        held[usage.namespace].append(usage)
+    waiting = Counter(pod.namespace for pod in world.pending.values() if world.engine.dialects.owners(pod))
+    quotas: defaultdict[str, list[QuotaReport]] = defaultdict(list)
     for report in world.engine.quota_limits.report(world.engine.state):
-        quotas.setdefault(report.namespace, []).append(report)
+        quotas[report.namespace].append(report)
     return [
         NamespaceUsage(
             namespace=name,
             pods=len(listed := held.get(name, [])),
-            waiting=waiting.get(name, 0),
+            waiting=waiting[name],
             cards=len({(usage.node, card) for usage in listed for card in usage.cards}),
             memory=sum(usage.memory for usage in listed),
             cores=sum(usage.cores or 0 for usage in listed),

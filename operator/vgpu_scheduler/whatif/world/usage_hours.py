@@ -1,4 +1,4 @@
-"""GiB-hours and card-hours of the pods that run: what can be said of them without anybody who has metered it."""
+"""GiB-hours and card-hours of running pods, computed from their start times alone, without metering."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.model import GIB
 from vgpu_scheduler.whatif.world.world import World
 
-__all__ = ["HeldHours", "hours_of_running_pods", "summed_by_namespace"]
-
 _HOUR: Final = 3600.0
 
 
 class HeldHours(NamedTuple):
-    """What the pods of a namespace have held of the cards of a model.
+    """What the pods of a namespace have held of the cards of one model.
 
     Attributes
     ----------
     model
-        The model; empty for all together.
+        The model; empty for all models together.
     gib_hours
         Memory in GiB times hours.
     card_hours
-        Cards times hours, where a pod's share of a card is the largest of its shares of slots, memory and compute.
+        Cards times hours; a pod's share of a card is the largest of its shares of slots, memory and compute.
     """
 
     namespace: str
@@ -36,7 +34,7 @@ class HeldHours(NamedTuple):
     card_hours: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the hours as plain values."""
         of_model = {"model": self.model} if self.model else {}
         return {
             "namespace": self.namespace,
@@ -47,14 +45,14 @@ class HeldHours(NamedTuple):
 
 
 def hours_of_running_pods(world: World, now: datetime, most_hours: float) -> list[HeldHours]:
-    """Return what the pods that hold cards have held of them since they started, by namespace and model.
+    """Return the hours of all running pods with cards since they started, by namespace and model.
 
     Parameters
     ----------
     now
-        The time of day up to which they have held it.
+        The end of the period.
     most_hours
-        What is longer ago does not count.
+        The most hours that count for a pod.
     """
     sums: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     state = world.engine.state
@@ -69,7 +67,7 @@ def hours_of_running_pods(world: World, now: datetime, most_hours: float) -> lis
 
 
 def _hours_since_start(world: World, pod: Pod, now: datetime) -> float:
-    """Return for how long a pod has held its cards; from its creation on where nobody says when it started."""
+    """Return for how long a pod has held its cards, from its start time or else its creation time."""
     written = world.written(pod)
     status, metadata = written.get("status") or {}, written.get("metadata") or {}
     began = parse_time(status.get("startTime")) or parse_time(metadata.get("creationTimestamp"))
@@ -77,7 +75,7 @@ def _hours_since_start(world: World, pod: Pod, now: datetime) -> float:
 
 
 def summed_by_namespace(hours: Iterable[HeldHours]) -> list[HeldHours]:
-    """Return what namespaces have held of all models together."""
+    """Return the hours of each namespace over all models."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for each in hours:
         sums[each.namespace][0] += each.gib_hours

@@ -1,28 +1,26 @@
-"""The victims of a preemption as rows and plain values, for those who may know them and for others."""
+"""The victims of a preemption as table rows and plain values, with names hidden where the reader may not see them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.kube import Pod, violated_budgets
+from vgpu_scheduler.kube import violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.world.world import World
-
-__all__ = ["as_counted", "nameless", "protected_victims", "victim_row", "victims_as_json", "with_card_names"]
 
 ANOTHERS: Final = "(a pod that you may not delete)"
 _ANOTHERS_BUDGET: Final = "(a budget of its namespace)"
 
 
 def as_counted(world: World, preemption: Preemption) -> Preemption:
-    """Return a preemption whose victims have the budgets that their evictions would violate now.
+    """Return a preemption with the disruption budgets that evicting each victim now would violate.
 
-    A pod that is terminating violates none any more: the API server has counted it.
+    A terminating pod violates none: the API server has already counted it.
     """
     known = (world.engine.state.pod(victim.uid) for victim in preemption.victims)
     to_be_evicted = [pod for pod in known if pod is not None and not pod.deleting]
@@ -31,17 +29,23 @@ def as_counted(world: World, preemption: Preemption) -> Preemption:
     return replace(preemption, victims=victims)
 
 
-def protected_victims(world: World, pod: Pod) -> Preemption | None:
-    """Return who would go for a pod if no budget protected anybody, with the budgets that do; None if none does.
+def protected_victims(world: World, search: Callable[[], Preemption | None]) -> Preemption | None:
+    """Return the preemption that budgets prevent, with the budgets that protect each victim; None if they do not.
 
-    Those are the budgets that allow too few evictions, and all of a pod with several: the API server evicts none such.
+    These are the budgets that allow too few evictions. If several budgets cover a pod, all of them count: the API
+    server refuses to evict such a pod.
+
+    Parameters
+    ----------
+    search
+        Returns the preemption that is possible now; None without one.
     """
     engine = world.engine
     budgets = list(engine.budgets.all())
     try:
         for budget in budgets:
             engine.budgets.observe(msgspec.structs.replace(budget, selector=None))
-        found = engine.preemptions.evaluator.search(pod, 0.0).preemption
+        found = search()
     finally:
         for budget in budgets:
             engine.budgets.observe(budget)
@@ -59,7 +63,7 @@ def _protecting(world: World, victim: Victim) -> tuple[str, ...]:
 
 
 def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
-    """Return a preemption without the names of victims, and of their budgets, beside those of some namespaces."""
+    """Return a preemption without names of victims and their budgets, except in the given namespaces."""
     victims = tuple(
         each
         if each.pod.partition("/")[0] in namespaces
@@ -70,14 +74,14 @@ def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
 
 
 def victim_row(victim: Victim) -> tuple[str, str, str, str]:
-    """Return a row about a victim: the pod, its priority, its cards and the budgets that its end violates."""
+    """Return a table row of a victim: the pod, its priority, its cards and the budgets that its eviction violates."""
     cards = ", ".join(victim.devices) or "-"
     pod = f"{victim.pod or ANOTHERS}{' (ends already)' if victim.terminating else ''}"
     return pod, str(victim.priority), cards, ", ".join(victim.budgets) or "-"
 
 
 def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
-    """Return the victims of a preemption as plain values; one without a name is another team's."""
+    """Return the victims of a preemption as plain values; a victim without a name belongs to another team."""
     return [
         {
             "pod": victim.pod,
@@ -92,7 +96,7 @@ def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
 
 
 def with_card_names(world: World, preemption: Preemption) -> Preemption:
-    """Return a preemption whose victims have their cards by the names that people know."""
+    """Return a preemption whose victims list their cards by display name."""
     nodes = dict.fromkeys((preemption.node, *(each.node for each in preemption.victims if each.node)))
     names = {device.uuid: card_name(device.vendor, device.uuid) for _, _, device in world.listed_devices(nodes=nodes)}
     victims = tuple(

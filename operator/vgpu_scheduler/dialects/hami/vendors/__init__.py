@@ -89,7 +89,7 @@ def configured(config: VendorSection, *, others: bool = True) -> tuple[Vendor, .
 
 def _fields(config: VendorSection, text: str) -> str:
     """Return the beginning of an error about the fields that say a text."""
-    fields = ", ".join(config.saying(text))
+    fields = ", ".join(config.fields_with_text(text))
     return f"{fields}: " if fields else ""
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
+from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, plain_entry
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -28,7 +29,7 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
 
 
 def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
-    """Return the entry of a card, under the name of the product, as far as the format can say it."""
+    """Return the entry of a card with the product name, without separators of the format."""
     return replace(plain_entry(vendor, assignment), type=assignment.tag)
 
 
@@ -46,14 +47,14 @@ def amd(section: VendorSection) -> tuple[Vendor, ...]:
                 "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
             ),
             fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.UNITS, whole=WholeCardRule.ALWAYS),
-            record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
+            record=AllocationAnnotations("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
             admit=amd_rule(names.count, names.memory, names.cores),
         ),
     )
 
 
 def amd_rule(count: str, memory: str, cores: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         compute = draft.limit(cores)

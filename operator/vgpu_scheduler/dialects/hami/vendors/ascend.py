@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.allocation import TimestampText
+from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import LeaveOutResource, UsageWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
+    AllocationAnnotations,
     Odd,
     PodOptions,
-    Record,
     RuleKeys,
     Vendor,
     VendorPlacement,
 )
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32
@@ -31,12 +32,12 @@ _VISIBLE = "ASCEND_VISIBLE_DEVICES"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
 _CHOICE_WEIGHT = 10.0
-"""What chips of one network add to the node's score."""
+"""Weight of chips all of one network in the node's score."""
 
 
 @dataclass(frozen=True, slots=True)
 class NpuCards:
-    """Registered chips; the node says whether they may be shared softly, else the configuration does."""
+    """Registered chips; the node annotation, else the configuration, decides whether they are shared softly."""
 
     chip: Chip
     soft: bool
@@ -46,7 +47,7 @@ class NpuCards:
 
     @property
     def source(self) -> str:
-        """What an error names."""
+        """The source of the chips, for error messages."""
         return f"annotation hami.io/node-register-{self.chip.key}"
 
     def facts(self, node: Node) -> Hashable | None:
@@ -56,7 +57,7 @@ class NpuCards:
         return None if value is None else (value, self.soft if soft is None else soft == "true")
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the chips, in the order written; see :class:`vendors.base.Cards`."""
+        """Return the chips in the order of the annotation; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, tuple)
         value, soft = facts
         registered = decode_cards(value)
@@ -84,7 +85,7 @@ def _network(card: RegisteredDevice) -> int:
 
 
 def _odd(chip: Chip) -> Odd:
-    """Return what says where a chip that is cut is asked for what only one that is shared softly can give."""
+    """Return a function that warns about requests for a template chip that only soft sharing can serve."""
     names = chip.names
 
     def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
@@ -98,7 +99,7 @@ def _odd(chip: Chip) -> Odd:
             )
         memory = chip.cut(amounts.get(names.memory, 0) * chip.memory_factor)
         if amounts[names.count] > 1 and names.memory in amounts and memory != chip.allocatable:
-            yield _of_no_use(f"{names.memory}: of several chips no parts can be had: leave it out", names.memory)
+            yield _of_no_use(f"{names.memory}: several chips cannot be shared in part: leave it out", names.memory)
 
     return odd
 
@@ -108,14 +109,14 @@ def _of_no_use(text: str, resource: str) -> UsageWarning:
 
 
 def _sizes(chip: Chip) -> str:
-    """Say in which sizes a chip is given out."""
+    """Return the text about the sizes in which a chip is given out."""
     cut = ", ".join(f"`{template.name}` ({template.memory} MiB)" for template in chip.templates)
     more = " Several chips are given out by modules of two." if chip.modules else ""
     return f"`{chip.key}` has {chip.capacity} MiB, of which a pod gets {chip.allocatable}, or {cut}.{more}"
 
 
 def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
-    """Return what writes the chips of a pod as the plugin's own runtime reads them."""
+    """Return a function that writes the chips of a pod for the plugin's own runtime."""
 
     def extras(placement: VendorPlacement) -> Mapping[str, str]:
         soft = placement.pod is not None and _mode(placement.pod.annotations)
@@ -139,7 +140,7 @@ def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
 
 
 def ascend(config: VendorSection) -> tuple[Vendor, ...]:
-    """Return the cards of each chip that is listed under ``vnpus``, or of those that HAMi's chart lists."""
+    """Return a vendor for each chip that is listed under ``vnpus``, by default those of HAMi's chart."""
     section = VendorSection() if config.is_list("vnpus") else config.section("vnpus")
     listed = config.sections("vnpus") if config.is_list("vnpus") else section.sections("configs")  # a list up to 2.8
     chips = tuple(map(_chip, listed)) or CHIPS
@@ -191,7 +192,7 @@ def _vendor(chip: Chip, *, soft: bool) -> Vendor:
             {SOFT_POD: ""},
             {SOFT_POD: (SOFT,)},
         ),
-        record=Record(
+        record=AllocationAnnotations(
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
             extras=_extras(chip),
@@ -234,11 +235,11 @@ CHIPS = (
     Chip("Ascend910C", _HALVES, 65536, 65536, modules=True),
     Chip("Ascend310P", _templates(("vir01", 3072), ("vir02", 6144), ("vir04", 12288)), 21527, 24576, networks=False),
 )
-"""As HAMi's chart configures them (``vnpus.configs``)."""
+"""The chips as configured in HAMi's chart (``vnpus.configs``)."""
 
 
 def npu_rule(chip: Chip) -> Admit:
-    """Return the rules of a chip."""
+    """Return the admission rules of a chip."""
     names = chip.names
 
     def admit(draft: ContainerDraft) -> bool:
@@ -263,7 +264,7 @@ def npu_rule(chip: Chip) -> Admit:
 
 
 def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuNames) -> int:
-    """Return the memory of each chip that the container gets, in units of the resource: what is claimed as the size."""
+    """Return the memory per chip that the container gets, in units of the resource, rounded up to a possible size."""
     asked = draft.limit(names.memory)
     whole = chip.allocatable // chip.memory_factor
     if draft.annotation(SOFT_POD) == SOFT:
@@ -281,6 +282,6 @@ def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuNames) -> 
 
 
 def _cut(chip: Chip, memory: int) -> int:
-    """Return the memory of the smallest template that has so much, or of a whole chip, in MiB; 0 if there is none."""
+    """Return the memory of the smallest sufficient template, or of a whole chip, in MiB; 0 if it is too much."""
     whole = chip.allocatable if memory <= chip.capacity else 0
     return next((template.memory for template in chip.templates if memory <= template.memory), whole)

@@ -1,4 +1,4 @@
-"""The chips of Huawei as they are configured: their resource names, and the sizes in which they are given out."""
+"""Huawei's chips as configured: their resource names, and the sizes in which they are given out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
 
 SOFT_POD, SOFT = "huawei.com/vnpu-mode", "hami-core"
-"""The annotation of a pod that shares chips softly, and its value."""
+"""The annotation of pods that share chips softly, and its value."""
 MODULE = 2
-"""Chips of a module."""
+"""Number of chips of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,25 @@ class Chip:
     Attributes
     ----------
     key
-        HAMi's word (``commonWord``).
+        HAMi's name (``commonWord``).
     templates
-        How it can be cut, the smallest first.
+        Its templates, the smallest first.
     allocatable
         MiB that a pod gets of a whole chip (``memoryAllocatable``).
     capacity
-        MiB that it has (``memoryCapacity``).
+        MiB of the chip (``memoryCapacity``).
     memory_factor
         MiB per unit of the memory resource.
     count, memory, cores
-        Resource names; those of ``huawei.com`` where they are empty.
+        Resource names; if empty, those of ``huawei.com``.
     networks
-        Its plugin says which chips are of one network.
+        Whether its plugin registers the network of each chip.
     modules
-        Several chips are given out by modules of two.
+        Whether several chips are given out by modules of two.
     overwrite_env
-        Chips are hidden from containers that ask for none, at admission (``overwriteEnv``).
+        Whether admission hides chips from containers that request none (``overwriteEnv``).
     runtime_class
-        The runtime class of pods with chips, written at admission (``runtimeClassName``).
+        The runtime class that admission writes for pods with chips (``runtimeClassName``).
     """
 
     key: str
@@ -67,7 +67,7 @@ class Chip:
 
     @property
     def assigned(self) -> str:
-        """The annotation that the plugin's own runtime reads: the chip's name, whatever its resource is called."""
+        """The annotation that the plugin's own runtime reads; it has the chip's name, not that of its resource."""
         return f"huawei.com/{self.key}"
 
     @property
@@ -83,9 +83,9 @@ class Chip:
         )
 
     def cut(self, memory: int) -> int:
-        """Return the memory of the smallest template that has so much, or what a whole chip has.
+        """Return the memory of the smallest sufficient template, or of a whole chip.
 
-        More than a whole chip has stays as it is: no chip fits.
+        More than a whole chip has is returned unchanged, so that no chip fits.
         """
         fitting = (template.memory for template in self.templates if template.memory >= memory)
         whole = self.allocatable if self.allocatable and memory <= max(self.allocatable, self.capacity) else memory
@@ -99,7 +99,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class NpuNames(ShareNames):
-    """Resource names of a chip. What a pod gets of it is a template, so that much is claimed (unless it is soft)."""
+    """Resource names of a chip. Claims are rounded up to a template, unless the pod shares softly."""
 
     chip: Chip | None = None
 
@@ -121,19 +121,19 @@ class NpuNames(ShareNames):
         slots, memory, *rest = claim.amounts
         if mode == SOFT or not memory:
             return claim
-        if exclusive:  # all of a chip's memory leaves nobody any of it
+        if exclusive:  # all memory of a chip, so that no other pod fits
             return Claim(vendor, claim.count, (slots, 0, 0), (0, WHOLE, 0))
         return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its chips to others, also by the memory of a whole one."""
+        """Tell whether a claim takes its chips whole, also by an amount of memory."""
         whole = self.chip is not None and 0 < self.chip.allocatable <= claim.amounts[1]
         return whole or ShareNames.takes_whole(self, claim)
 
     def _hard(self, container: Container, defaults: ClaimDefaults) -> ClaimDefaults:
-        """Return what of the defaults means anything for chips that are cut.
+        """Return the defaults that apply to chips that are cut by templates.
 
-        Compute comes with the memory, and of several chips no runtime takes parts.
+        Compute comes with the memory, and the runtime does not support parts of several chips.
         """
         several = (whole_amount(container, self.count) or 0) > 1
         return ClaimDefaults(None if several else defaults.memory)

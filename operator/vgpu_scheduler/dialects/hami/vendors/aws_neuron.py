@@ -10,12 +10,18 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, SliceSpan, slices_of
-from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    CountedResources,
+    RuleKeys,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
@@ -35,14 +41,14 @@ from vgpu_scheduler.model import (
 )
 
 PER_DEVICE = 2
-"""Cores of a device, as HAMi counts a claim of many cores."""
+"""Cores per device, by which HAMi converts claims on many cores."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _IDS, _TIME, _ALLOCATED = "AWS_NEURON_IDS", "NEURON_ALLOC_TIME", "NEURON_ALLOCATED"
 _NODE = "aws.amazon.com/predicate-node"
 _RESOURCE_TYPE = "NEURON_RESOURCE_TYPE"
 _KEYS = (_IDS, _TIME, _ALLOCATED, _NODE, _RESOURCE_TYPE)
 _INFERENTIA = "inf"
-"""Instance types on which the devices are linked in one row; on others they are linked in groups."""
+"""Prefix of instance types whose devices are linked in one row; on others they are linked in groups."""
 _IN_A_ROW, _NO_GROUP = 0, -1
 
 
@@ -58,7 +64,7 @@ def _mask(cores: SliceSpan) -> int:
 
 
 def _amounts(mask: int) -> Amounts:
-    """Return what is booked for the cores of a mask; one that no device has is a share without a place."""
+    """Return the amounts for the cores of a mask; an impossible mask is booked as a slot without a placement."""
     if not 0 < mask < 2**SLICES:
         return (1, 0, mask)
     return (1, 0, mask, 1, *(mask >> core & 1 for core in range(SLICES)))
@@ -66,7 +72,7 @@ def _amounts(mask: int) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class NeuronCards(CountedCards):
-    """Devices that are counted; the node's instance type says how they are linked."""
+    """Counted devices; the node's instance type determines how they are linked."""
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the counts and the instance type."""
@@ -82,7 +88,7 @@ class NeuronCards(CountedCards):
 
 
 def _in_pieces(device: Device) -> Device:
-    """Return a device that is given out core by core, the first one first, or whole."""
+    """Return a device with its pieces: single cores in ascending order, then the whole device."""
     cores, *_ = device.total
     spans = dict.fromkeys((*(SliceSpan(core, 1) for core in range(cores)), SliceSpan(0, cores))) if cores else ()
     return replace(
@@ -97,7 +103,7 @@ def _in_pieces(device: Device) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class NeuronNames(CountedResources):
-    """The resource names: a number of devices, or a number of cores."""
+    """Resource names: a number of devices, or a number of cores."""
 
     devices: str = "aws.amazon.com/neuron"
     cores: str = "aws.amazon.com/neuroncore"
@@ -105,24 +111,24 @@ class NeuronNames(CountedResources):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resources that a claim cannot do without: any of them."""
+        """The resources of which a claim needs at least one."""
         return (self.devices, self.cores)
 
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
-        """Which dimension each resource is an amount of: a share is a core."""
+        """The dimension of each resource; a slot is a core."""
         return ((self.devices, 0, False), (self.cores, 0, False))
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim is one of whole devices."""
+        """Tell whether a claim is on whole devices."""
         return claim.percent[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container requests any of the vendor's resources, however malformed."""
+        """Tell whether the container requests any of the vendor's resources, even if malformed."""
         return is_asked(container, self.cores if self.in_cores(container) else self.devices)
 
     def in_cores(self, container: Container) -> bool:
-        """Tell whether the container asks for cores, not for devices."""
+        """Tell whether the container does not name devices, so that cores count."""
         return amount_text(container, self.devices) is None
 
     def read(
@@ -133,7 +139,7 @@ class NeuronNames(CountedResources):
         Raises
         ------
         ClaimError
-            If a number is malformed, or of cores that are no whole devices.
+            If a number is malformed, or a number of cores is not a number of whole devices.
         """
         del mode
         devices, cores = (bounded_amount(container, name) for name in self.counts)
@@ -144,7 +150,8 @@ class NeuronNames(CountedResources):
                 devices = (cores or 0) // PER_DEVICE
             elif cores > PER_DEVICE:
                 raise ClaimError(
-                    f'container "{container.name}": {self.cores}: {cores} are no whole devices of {PER_DEVICE} cores: '
+                    f'container "{container.name}": {self.cores}: {cores} are not a whole number of devices of '
+                    f"{PER_DEVICE} cores: "
                     f"write {cores + 1}"
                 )
             else:
@@ -153,15 +160,15 @@ class NeuronNames(CountedResources):
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return the cores that the entries say."""
+    """Return the usage from the cores in the entries."""
     entries = [[Assignment(vendor, entry.uuid, _amounts(entry.cores)) for entry in container] for container in aligned]
-    kinds = [container.kind for container in pod.spec.containers]
+    kinds = [container.type for container in pod.spec.containers]
     return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 @dataclass(frozen=True, slots=True)
 class _Extras:
-    """What the plugin reads: the numbers of devices, or of cores over all devices, and which of these they are."""
+    """Writes the annotations for the plugin: the numbers of devices, or of cores over all devices, and their kind."""
 
     names: NeuronNames
 
@@ -185,7 +192,7 @@ class _Extras:
             _ALLOCATED: "false",
             _NODE: placement.node,
         }
-        brought = placement.pod is not None and _RESOURCE_TYPE in placement.pod.annotations  # it would be believed
+        brought = placement.pod is not None and _RESOURCE_TYPE in placement.pod.annotations  # overwrite a forged one
         if any_cores or brought:
             written[_RESOURCE_TYPE] = self.names.cores if any_cores else self.names.devices
         return written
@@ -204,7 +211,7 @@ def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)),
             fit=FitRules(Check.SLOTS | Check.ONE_PIECE, whole=WholeCardRule.ALWAYS, selection=Selection.RUN),
-            record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
+            record=AllocationAnnotations("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
             admit=neuron_rule(names.devices, names.cores),
             means={names.devices: "how many devices", names.cores: "how many cores, of one device or the next"},
             found="It takes the pod of its node that was decided first and is not `NEURON_ALLOCATED` yet",
@@ -215,7 +222,7 @@ def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
 
 
 def neuron_rule(count: str, cores: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         devices, cut = draft.either(count), draft.either(cores)

@@ -1,9 +1,9 @@
-"""What a vendor's cards are under HAMi: facts that each vendor's file states, and the rules that they share.
+"""The description of a vendor's cards under HAMi: the parts that each vendor's module defines, and common ones.
 
 To add a vendor, write a module beside this one that makes a :class:`Vendor`, and add it to ``vendors/__init__.py``:
-where its nodes say what cards they have (:class:`Cards`), which resources its pods ask in (:class:`VendorResources`),
-which annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a card must pass
-(:class:`vgpu_scheduler.allocators.FitRules`), and which annotations its device plugin reads (:class:`Record`).
+where nodes register cards (:class:`Cards`), the resource names of pods (:class:`VendorResources`), the pod annotations
+that restrict cards (:class:`RuleKeys`), the checks of cards (:class:`vgpu_scheduler.allocators.FitRules`), and the
+annotations that the device plugin reads (:class:`AllocationAnnotations`).
 """
 
 from __future__ import annotations
@@ -35,68 +35,68 @@ from vgpu_scheduler.model import (
 
 
 class Cards(Hashable, Protocol):
-    """Where the nodes of a vendor say what cards they have. What is decoded is remembered."""
+    """Reads the cards of a vendor from nodes. Results are cached by facts."""
 
     @property
     def source(self) -> str:
-        """What an error names: the annotation, or the resource of the capacity."""
+        """The source of the cards for error messages: an annotation, or a capacity resource."""
 
     @property
     def cordon(self) -> str:
-        """The annotation of a node that takes the cards in it out of service; empty where there is none."""
+        """The node annotation that lists cards out of service; empty if there is none."""
 
     @property
     def health(self) -> str:
-        """The field of a listed card that says that it is healthy; empty where none does."""
+        """The field with the health of a registered card; empty if there is none."""
 
     def facts(self, node: Node) -> Hashable | None:
-        """Return all that the cards depend on; None where the node says nothing of such cards."""
+        """Return everything that the cards depend on; None if the node registers no such cards."""
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the cards, in the order written.
+        """Return the cards in the order of the registration.
 
         Raises
         ------
         CodecError
-            If the facts cannot be read.
+            If the facts are malformed.
         """
 
 
 class VendorResources(Protocol):
-    """Which resources the pods of a vendor ask in."""
+    """The resource names of a vendor."""
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resources that a claim cannot do without: one of them says that there is one."""
+        """The resources of which a claim needs at least one."""
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Every resource that says anything about a claim."""
+        """All resources that are part of claims."""
 
     @property
     def unadvertised(self) -> tuple[str, ...]:
-        """The resources that no kubelet knows, and the resource filter must leave alone."""
+        """The resources that no kubelet knows and that NodeResourcesFit must ignore."""
 
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
-        """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+        """The dimension of each resource, and whether it is in percent of a card's capacity."""
 
     @property
     def units(self) -> int:
-        """What the compute of a whole card is in claims that name an amount of it."""
+        """The compute of a whole card, in the unit of claims."""
 
     @property
     def choices(self) -> Mapping[str, tuple[int, ...]]:
-        """Resources that are no amounts, with the numbers that mean something."""
+        """Resources that are not amounts but choices, with the valid numbers."""
 
     @property
     def of_zero(self) -> str:
-        """What a container gets that asks for cards and names memory, but none."""
+        """What a container gets that requests cards with 0 memory."""
 
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return what a container of a pod that asks for a mode claims, if anything.
+        """Return the claim of a container, if any, for a pod with a sharing mode.
 
         Raises
         ------
@@ -105,17 +105,17 @@ class VendorResources(Protocol):
         """
 
     def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
-        """Return what a namespace's quota may limit of the vendor's cards."""
+        """Return the resources of the vendor's cards that quotas may limit."""
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others."""
+        """Tell whether a claim takes its cards whole."""
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container asks for cards at all, however malformed the rest may be."""
+        """Tell whether the container requests cards, even if other amounts are malformed."""
 
 
 class CountedResources:
-    """The part of :class:`VendorResources` that is alike for vendors of which cards are asked for by numbers only."""
+    """Common parts of :class:`VendorResources` for vendors whose cards are requested by number only."""
 
     __slots__ = ()
     units: int = WHOLE
@@ -124,12 +124,12 @@ class CountedResources:
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resources that a claim cannot do without: any of them."""
+        """The resources of which a claim needs at least one."""
         raise NotImplementedError
 
     @property
     def unadvertised(self) -> tuple[str, ...]:
-        """The resources that no kubelet knows."""
+        """The resources that no kubelet knows: none."""
         return ()
 
     @property
@@ -138,25 +138,25 @@ class CountedResources:
         return self.counts
 
     def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
-        """Return nothing: numbers are limited by Kubernetes' own quotas."""
+        """Return nothing: Kubernetes' own quotas limit numbers of cards."""
         del vendor
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleKeys:
-    """The annotations of a pod that choose among the cards of a vendor; an empty name is none.
+    """The pod annotations that restrict the cards of a vendor; empty for no such annotation.
 
     Attributes
     ----------
     use_types, no_use_types
-        Comma-separated parts of model names.
+        Comma-separated substrings of model names.
     uuids
         Pairs of annotations: comma-separated UUIDs that may be used, and that may not.
     mode
-        Modes of sharing: a card's mode must occur in the text.
+        Sharing modes: a card's mode must occur in the text.
     modes
-        Those that there are.
+        The known modes.
     """
 
     use_types: str = ""
@@ -167,25 +167,25 @@ class RuleKeys:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every annotation."""
+        """All annotations."""
         names = (self.use_types, self.no_use_types, *(name for pair in self.uuids for name in pair), self.mode)
         return tuple(name for name in names if name)
 
 
 @dataclass(frozen=True, slots=True)
 class VendorPlacement:
-    """What a pod gets of one vendor's cards.
+    """The cards of one vendor that a pod gets.
 
     Attributes
     ----------
     node
-        Where.
+        The node.
     containers
         The cards of each container, init containers first.
     unix_time
         Seconds since the epoch.
     pod
-        The pod, where there is one.
+        The pod, if known.
     """
 
     node: str
@@ -195,52 +195,52 @@ class VendorPlacement:
 
     @property
     def last(self) -> ContainerAssignments:
-        """The cards of the last container that gets any: some plugins know one container per pod."""
+        """The cards of the last container with cards, for plugins that support one container per pod."""
         return next((cards for cards in reversed(self.containers) if cards), ())
 
     @property
     def first(self) -> ContainerAssignments:
-        """The cards of the first container that gets any."""
+        """The cards of the first container with cards."""
         return next((cards for cards in self.containers if cards), ())
 
     @property
     def nanoseconds(self) -> str:
-        """The time as some plugins read it."""
+        """The time in nanoseconds, as some plugins read it."""
         return TimestampText(self.unix_time, 1e9)
 
 
 Extras = Callable[[VendorPlacement], Mapping[str, str]]
-"""Annotations beside those of :class:`Record`."""
+"""Returns annotations in addition to those of :class:`AllocationAnnotations`."""
 
 
 def no_extras(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return nothing: most vendors read the common annotations only."""
+    """Return nothing: most plugins read only the common annotations."""
     del placement
     return {}
 
 
 def plain_entry(vendor: str, assignment: Assignment) -> AssignedDevice:
-    """Return the entry of a card as most vendors read it."""
+    """Return the entry of a card as most plugins read it."""
     _, memory, cores, *_ = assignment.amounts
     return AssignedDevice(assignment.uuid, vendor, memory, cores)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """The annotations that tell the node side which cards a pod gets, and everybody which it has.
+class AllocationAnnotations:
+    """The annotations that record the cards of a pod.
 
     Attributes
     ----------
     allocated
-        What stays on the pod.
+        The annotation that stays on the pod.
     to_allocate
-        What the device plugin consumes; empty where it has its own way.
+        The annotation that the device plugin consumes; empty if the plugin has another protocol.
     entry
-        The entry of one card.
+        Returns the entry of one card.
     extras
-        What the plugin reads besides.
+        Returns further annotations for the plugin.
     keys
-        The annotations that ``extras`` may write: nobody else should (manifests/admission.yaml).
+        The annotations that ``extras`` may write; users must not write them (manifests/admission.yaml).
     """
 
     allocated: str
@@ -251,40 +251,40 @@ class Record:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Every annotation that allocates cards."""
+        """All annotations that allocate cards."""
         return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
 Odd = Callable[[Mapping[str, int], str], Iterable[UsageWarning]]
-"""Says what is odd about the amounts above 0 that a container asks, by their names, for a pod of a mode."""
+"""Returns warnings about the non-zero amounts of a container, by resource, for a pod with a sharing mode."""
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
-"""What a pod holds, from the vendor's word, the pod, and the entries of each container."""
+"""Returns the usage of a pod from the vendor key, the pod, and the entries of each container."""
 
 
 def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return what the entries say: a share of each card, with memory and cores."""
+    """Return the usage from the entries: a slot of each card, with memory and cores."""
     entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
-    kinds = [container.kind for container in pod.spec.containers]
+    kinds = [container.type for container in pod.spec.containers]
     return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """What else a pod's annotations say about the cards of a vendor.
+    """Further pod annotations about the cards of a vendor.
 
     Attributes
     ----------
     words
-        Their names, each with the word of a policy's ``podOverrides`` that it belongs to.
+        Their names, each with its word in a policy's ``podOverrides``.
     mode
-        The mode that they ask for; empty for none. Claims may depend on it.
+        Returns the requested sharing mode; empty for none. Claims may depend on it.
     fit
-        The checks under them.
+        Returns the checks for these annotations.
     followed_by_node
-        Those that the node side reads on the pod, whatever was decided; each with a value that asks for nothing.
+        Those that the node side reads itself, independent of the decision, each with a value without effect.
     known
-        Those with a closed set of values, with these; none where they are booleans.
+        Those with a closed set of values, with these values; empty for booleans.
     """
 
     words: Mapping[str, str]
@@ -300,7 +300,7 @@ class PodOptions:
 
 
 MODE_WORD, POLICY_WORD = "mode", "devicePolicy"
-"""Words of ``podOverrides``: how cards are shared, and how they are chosen."""
+"""Words of ``podOverrides``: the sharing mode, and the device policy."""
 
 HAMI_LOCK = NodeLock(LOCK_ANNOTATION)
 """The lock that most plugins share."""
@@ -313,41 +313,41 @@ class Vendor:
     Attributes
     ----------
     key
-        HAMi's word for them; claims and devices are matched by it, exactly.
+        HAMi's name for them, by which claims and devices are matched exactly.
     title
-        What people call them.
+        Their usual name.
     cards, claims, rules, fit, record
         See their types.
     held
-        How the entries of a pod are read back.
+        Reads the usage of a pod from its entries.
     options
-        What else the annotations of a pod say; ``fit`` holds without any.
+        Further annotations of pods; ``fit`` applies without any.
     lock
-        The lock through which the plugin finds its pod; None where it has other ways.
+        The lock by which the plugin finds its pod; None if it has another way.
     odd
-        What of a container its plugin takes otherwise than it looks, beyond what is odd for all vendors.
+        Returns warnings about requests with an unexpected effect, in addition to those for all vendors.
     admit
-        What its rules do with a container at admission; None where they only look for the count.
+        The admission rules for a container; None if they only check for the count.
     sums_cores
-        Whether it completes containers with the compute of all their cards together, in percent of one.
+        Whether admission writes the compute of all cards of a container together, in percent of one card.
     smallest_piece
-        The least memory, in MiB, of a piece of a card that is given out in pieces; 0 where that is not known.
+        The memory, in MiB, of the smallest piece of a card that is given out in pieces; 0 if unknown.
     in_percent
         Whether all of its cards count compute in percent.
     means
-        What resources and annotations mean beyond what their kind says, for its page in the documentation; also
-        annotations that nothing else here names.
+        Further explanations of resources and annotations for its page in the documentation; also of annotations that
+        are not named elsewhere here.
     found
-        How its plugin finds the pod, where the lock is not how.
+        How its plugin finds the pod without a lock, for its page.
     notes
-        What else its page says.
+        Further notes for its page.
     """
 
     key: str
     title: str
     cards: Cards
     claims: VendorResources
-    record: Record
+    record: AllocationAnnotations
     rules: RuleKeys = RuleKeys()
     fit: FitRules = PLAIN_RULES
     held: Held = plain_held
@@ -363,7 +363,7 @@ class Vendor:
     notes: str = ""
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:
-        """Return the mode that a pod asks for, empty for none."""
+        """Return the sharing mode that a pod requests, empty for none."""
         return self.options.mode(annotations) if self.options else ""
 
     def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
@@ -371,12 +371,12 @@ class Vendor:
         return self.options.fit(annotations) if self.options else self.fit
 
     def asked_at_admission(self, draft: ContainerDraft) -> bool:
-        """Complete a container that is being admitted; tell whether it asks for these cards (see :data:`Admit`)."""
+        """Complete a container at admission; tell whether it requests these cards (see :data:`Admit`)."""
         if self.admit is not None:
             return self.admit(draft)
         return any(draft.limit(name) is not None for name in self.claims.counts)
 
     @property
     def whole_card(self) -> Claim:
-        """A claim of one whole card: what a pod may have whose claim nobody can read."""
+        """A claim of one whole card, for pods whose claim cannot be read."""
         return Claim(self.key, 1, (1, 0, 0), (0, 100, 100))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
@@ -30,6 +30,6 @@ def biren(section: VendorSection) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),)),
             fit=FitRules(Check.SLOTS, whole=WholeCardRule.SINGLE),
-            record=Record("hami.io/Biren-devices-allocated", "hami.io/Biren-devices-to-allocate"),
+            record=AllocationAnnotations("hami.io/Biren-devices-allocated", "hami.io/Biren-devices-to-allocate"),
         ),
     )

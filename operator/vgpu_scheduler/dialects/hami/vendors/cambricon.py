@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -33,7 +33,7 @@ def _kind(cores: int, memory: int) -> CardKind:
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return what the plugin reads: it knows one card of one container per pod."""
+    """Return the annotations for the plugin, which supports one card of one container per pod."""
     card = placement.first[0]
     _, memory, cores, *_ = card.amounts
     return {
@@ -52,7 +52,7 @@ def cambricon(section: VendorSection) -> tuple[Vendor, ...]:
             cards=CardsByCapacity((names.cores, names.memory), _kind, "cambricon-mlu"),
             claims=names,
             rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
-            record=Record(
+            record=AllocationAnnotations(
                 "hami.io/cambricon-mlu-devices-allocated",
                 "hami.io/cambricon-mlu-devices-to-allocate",
                 extras=_extras,

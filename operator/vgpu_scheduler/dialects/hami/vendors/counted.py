@@ -1,4 +1,4 @@
-"""Cards that nobody registers: their plugins only raise the node's capacity of a resource."""
+"""Cards that are not registered: their plugins only advertise a capacity of the node."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vgpu_scheduler.model import Compute, Device
 
 @dataclass(frozen=True, slots=True)
 class CardKind:
-    """What all cards of a node are.
+    """The kind of all cards of a node.
 
     Attributes
     ----------
     number
-        How many there are.
+        The number of cards.
     slots, memory, cores
-        What each has: shares, MiB, percent.
+        The capacity of each: slots, MiB, percent.
     """
 
     number: int
@@ -32,20 +32,20 @@ class CardKind:
 
 @dataclass(frozen=True, slots=True)
 class CardsByCapacity:
-    """Cards that are counted by a node's capacity.
+    """Cards that are derived from a node's capacity.
 
     Attributes
     ----------
     resources
-        The resources that say it; the first one must be there.
+        The capacity resources; the first one must be present.
     kind
-        What the cards are, from the amounts of these resources.
+        Returns the kind of the cards from the amounts of these resources.
     name
         The middle of the cards' names: ``<node>-<name>-<number>``.
     numa
-        The NUMA node of a card, from its number and how many there are.
+        Returns the NUMA node of a card from its number and the number of cards.
     compute
-        What they count compute in.
+        The unit of compute.
     """
 
     resources: tuple[str, ...]
@@ -59,7 +59,7 @@ class CardsByCapacity:
 
     @property
     def source(self) -> str:
-        """What an error names."""
+        """The source of the cards, for error messages."""
         return f"capacity of {self.resources[0]}"
 
     def facts(self, node: Node) -> Hashable | None:
@@ -93,7 +93,7 @@ class CardsByCapacity:
 
 @dataclass(frozen=True, slots=True)
 class CountedCards:
-    """Cards that are counted, of which the node says something more: where ``decode`` and ``facts`` begin."""
+    """Base of counted cards for which nodes have further facts; subclasses extend ``facts`` and ``decode``."""
 
     counted: CardsByCapacity
 
@@ -102,5 +102,5 @@ class CountedCards:
 
     @property
     def source(self) -> str:
-        """What an error names."""
+        """The source of the cards, for error messages."""
         return self.counted.source

@@ -1,8 +1,8 @@
-"""A container of a pod that is being admitted: what it asks for, and how that is completed.
+"""A container of a pod at admission: its requests, and their completion.
 
-A vendor's file says what its rules do with it (``Vendor.admit``): tell whether it asks for cards, and complete what it
-asks. They are HAMi's webhook, vendor by vendor, as pure functions over a :class:`ContainerDraft`; vendors without one
-only look whether a limit names their count resource.
+A vendor's admission rules (``Vendor.admit``) tell whether a container requests cards, and complete its requests. They
+are the rules of HAMi's webhook as pure functions over a :class:`ContainerDraft`; vendors without rules only check for a
+limit of their count resource.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import QuantityError, to_exact_int
-
-__all__ = ["Admit", "ContainerDraft", "Refusal", "exact"]
 
 
 class ContainerDraft:
@@ -23,12 +20,12 @@ class ContainerDraft:
     Parameters
     ----------
     pod
-        The pod; its containers, resources and annotations have the types that they should have.
+        The pod; the types of its containers, resources and annotations are valid.
     container
         One of its containers.
     unclaimed
-        No policy says how much a container claims that does not say it itself. Where one does, amounts that nobody
-        asked for are not written: the decision knows what is in force then.
+        Whether no policy sets defaults for claims. If one does, missing amounts are not written, because the decision
+        applies the effective policy.
     """
 
     def __init__(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool = True) -> None:
@@ -42,7 +39,7 @@ class ContainerDraft:
         return str(self._container.get("name") or "")
 
     def limit(self, resource: str) -> str | None:
-        """Return a limit; a resource without a name has none."""
+        """Return a limit, or None; an empty resource name has none."""
         return self._amount("limits", resource)
 
     def request(self, resource: str) -> str | None:
@@ -50,7 +47,7 @@ class ContainerDraft:
         return self._amount("requests", resource)
 
     def either(self, resource: str) -> str | None:
-        """Return the limit, or the request where there is none."""
+        """Return the limit, else the request."""
         limit = self.limit(resource)
         return self.request(resource) if limit is None else limit
 
@@ -60,7 +57,7 @@ class ContainerDraft:
         return None if found is None else str(found)
 
     def set_limit(self, resource: str, amount: int | str) -> None:
-        """Set a limit, and the request where there is one: the API server wants both to be the same."""
+        """Set a limit, and the request if there is one, because the API server requires them to be equal."""
         self._set("limits", resource, amount)
         if self.request(resource) is not None:
             self._set("requests", resource, amount)
@@ -79,16 +76,16 @@ class ContainerDraft:
             _map(_map(self._container, "resources"), kind)[resource] = str(amount)
 
     def set_env(self, name: str, value: str) -> None:
-        """Set an environment variable; of several of a name the last one counts, so that it may overrule the image's.
+        """Append an environment variable, because the last one of a name counts.
 
-        Nothing is added where it says so already: a webhook may be called again for the same pod.
+        Nothing is added if the variable already has the value: a webhook may be called again for the same pod.
         """
         entry = {"name": name, "value": value} if value else {"name": name}
         listed = self._container.get("env")
         if listed is None:
             listed = self._container["env"] = []
         if not isinstance(listed, list):
-            return  # the API server refuses it
+            return  # the API server rejects such a pod
         last = next((e for e in reversed(listed) if isinstance(e, dict) and e.get("name") == name), None)
         if last is None or {key: value for key, value in last.items() if value not in (None, "")} != entry:
             listed.append(entry)
@@ -103,14 +100,14 @@ class ContainerDraft:
         _map(self._pod["metadata"], "annotations")[name] = value
 
     def use_runtime_class(self, name: str) -> None:
-        """Set the pod's runtime class, where it has none; an empty name is none."""
+        """Set the pod's runtime class if it has none and the name is not empty."""
         if name and self._pod["spec"].get("runtimeClassName") is None:
             self._pod["spec"]["runtimeClassName"] = name
 
     def sound(self, *resources: str) -> bool:
         """Tell whether all amounts of these resources are whole numbers that the scheduler can read.
 
-        It refuses all others by their name. Nothing is calculated from them, which would hide what is wrong.
+        The scheduler refuses other amounts by name. Nothing is derived from these, which would hide the error.
         """
         given = [kind(name) for name in resources for kind in (self.limit, self.request)]
         numbers = [exact(text) for text in given if text is not None]
@@ -118,14 +115,14 @@ class ContainerDraft:
 
 
 Admit = Callable[[ContainerDraft], bool]
-"""Completes a container, and tells whether it asks for a vendor's cards.
+"""Completes a container, and tells whether it requests a vendor's cards.
 
-Raises :class:`Refusal` for a pod that must not be let in.
+Raises :class:`Refusal` for a pod that must not be admitted.
 """
 
 
 def exact(text: str) -> int | None:
-    """Return an amount if it is a whole number."""
+    """Return an amount if it is a whole number, else None."""
     try:
         return to_exact_int(text)
     except QuantityError:

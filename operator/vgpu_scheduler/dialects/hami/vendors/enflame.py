@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
-from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -28,7 +28,9 @@ def gcu(section: VendorSection) -> tuple[Vendor, ...]:
             cards=CardsByCapacity((names.count,), _kind, "GCU"),
             claims=names,
             fit=FitRules(Check.IDLE, whole=WholeCardRule.ALWAYS),
-            record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
+            record=AllocationAnnotations(
+                "hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"
+            ),
             lock=None,
         ),
     )

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
-from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    CountedResources,
+    RuleKeys,
+    Vendor,
+    VendorPlacement,
+)
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
@@ -47,11 +53,11 @@ _PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0
 _GIB = 1024
 """MiB of a GiB."""
 _GIGABYTES_BELOW = 100
-"""Memory below this is in GiB, from it on in MiB: pods write both."""
+"""Memory amounts below this are in GiB, others in MiB, because pods use both."""
 
 
 class DrsProfile(NamedTuple):
-    """One kind of slice: so many slices of a card with so many GiB; sorted, the smallest comes first."""
+    """A profile: a number of slices with a number of GiB; profiles sort by size."""
 
     slices: int
     gigabytes: int
@@ -59,17 +65,17 @@ class DrsProfile(NamedTuple):
 
 
 def _profiles(names: Mapping[str, str]) -> list[DrsProfile]:
-    """Return the profiles that a node knows; what is named otherwise is no profile of ours."""
+    """Return the profiles of a node; other names are ignored."""
     matches = [match for match in map(_PROFILE.fullmatch, names) if match]
     return sorted(DrsProfile(int(match["slices"]), int(match["gigabytes"]), match[0]) for match in matches)
 
 
 @dataclass(frozen=True, slots=True)
 class DrsCards:
-    """Cards and profiles of one annotation: every card of a node can be cut in the same ways.
+    """Cards and profiles from one annotation; all cards of a node have the same profiles.
 
-    A plugin that is gone leaves the annotation behind, and the kubelet says that nothing of its resource can be had.
-    The resource filter does not see that of claims in memory and cores, so the cards are out of service then.
+    When the plugin stops, the annotation stays and the allocatable amount of its resource becomes 0. NodeResourcesFit
+    does not check this for claims in memory and cores, so the cards are then marked unhealthy.
 
     Attributes
     ----------
@@ -84,16 +90,16 @@ class DrsCards:
 
     @property
     def source(self) -> str:
-        """What an error names."""
+        """The source of the cards, for error messages."""
         return f"annotation {CAPACITY}"
 
     def facts(self, node: Node) -> Hashable | None:
-        """Return the node's name, the annotation, and whether anything can be had of the plugin."""
+        """Return the node's name, the annotation, and whether the plugin's resource is allocatable."""
         value = node.annotations.get(CAPACITY)
         return None if value is None else (node.name, value, node.allocatable.get(self.advertised) != 0)
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        """Return the cards in the order of the annotation; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, tuple)
         node, value, alive = facts
         fields = Fields(decode_json(value, "DRS capacity"), "DRS capacity")
@@ -126,7 +132,7 @@ class DrsCards:
 
 
 def _card(fields: Fields, position: int, node: str) -> tuple[str, str, str, int]:
-    """Return the UUID of a card, its number and device number as the plugin writes them, and its slices."""
+    """Return the UUID of a card, its index and minor as the plugin writes them, and its number of slices."""
     index = fields.text_or_number("index")
     index = index if index.isascii() and index.isdigit() and len(index) < 10 else str(position)
     capacity = fields.text_or_number("capacity")
@@ -142,15 +148,15 @@ def _piece(profile: DrsProfile, largest: int) -> Piece:
 
 
 def _amounts(slices: int, memory: int, cores: int) -> Amounts:
-    """Return what slices of a card are: as many shares, each with a placement, as the schema has it."""
+    """Return the amounts of slices of a card: each slice is a slot with a placement."""
     return (slices, memory, cores, slices)
 
 
 @dataclass(frozen=True, slots=True)
 class DrsNames(CountedResources):
-    """The resource names: a number of slices, or the memory and the cores that the slices must have.
+    """Resource names: a number of slices, or the memory and the cores that the slices must have.
 
-    A claim names the slices as shares, and nothing else; or no shares, but memory and cores.
+    A claim has either slices (as slots) and nothing else, or memory and cores.
     """
 
     slices: str = "enflame.com/drs-gcu"
@@ -159,26 +165,26 @@ class DrsNames(CountedResources):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resources that a claim cannot do without: any of them."""
+        """The resources of which a claim needs at least one."""
         return (self.slices, self.memory, self.cores)
 
     @property
     def unadvertised(self) -> tuple[str, ...]:
-        """The resources that no kubelet knows."""
+        """The resources that the plugin does not advertise to the kubelet."""
         return (self.memory, self.cores)
 
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
-        """Which dimension each resource is an amount of."""
+        """The dimension of each resource."""
         return ((self.slices, 0, False), (self.memory, 1, False), (self.cores, 2, False))
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others: the profile with all of their compute."""
+        """Tell whether a claim takes all compute of its card."""
         return claim.amounts[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container requests any of the vendor's resources, however malformed."""
-        if amount_text(container, self.slices) is not None:  # it goes before the others
+        """Tell whether the container requests any of the vendor's resources, even if malformed."""
+        if amount_text(container, self.slices) is not None:  # slices take precedence
             return is_asked(container, self.slices)
         return is_asked(container, self.memory) or is_asked(container, self.cores)
 
@@ -190,14 +196,14 @@ class DrsNames(CountedResources):
         Raises
         ------
         ClaimError
-            If any amount is malformed, or no card can give slices of it.
+            If any amount is malformed or more than a card has.
         """
         del mode
         slices, memory, cores = (bounded_amount(container, name) for name in self.counts)
         if not (slices or memory or cores) or slices == 0:
             return None
         if defaults.exclusive:
-            return Claim(vendor, 1, (0, 0, WHOLE), (0, 0, 0))  # the profile that leaves no cores to others
+            return Claim(vendor, 1, (0, 0, WHOLE), (0, 0, 0))  # the profile with all cores
         if slices is not None:
             return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
         mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
@@ -213,12 +219,12 @@ class DrsNames(CountedResources):
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return what the entries say, and how many slices that is: the plugin is told so beside them.
+    """Return the usage from the entries, with the number of slices from the annotation ``assigned-containers``.
 
-    What does not say its slices is a share without a placement: nobody knows how much of the card is left.
+    An entry without a number of slices is booked as a slot without a placement, which closes its card.
     """
     slices_of = _slices_by_container(pod.annotations.get(CONTAINERS, ""))
-    kinds = [container.kind for container in pod.spec.containers]
+    kinds = [container.type for container in pod.spec.containers]
     entries = []
     for container, devices in zip(pod.spec.containers, aligned, strict=True):
         slices = slices_of.get(container.name, 0)
@@ -232,7 +238,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
 
 
 def _slices_by_container(value: str) -> Mapping[str, int]:
-    """Return the slices of each container; those that cannot be read are left out."""
+    """Return the slices of each container; malformed entries are left out."""
     try:
         decoded = decode_json(value, CONTAINERS)
     except CodecError:
@@ -246,7 +252,7 @@ def _slices_by_container(value: str) -> Mapping[str, int]:
 
 
 def _plugin_annotations(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return what the plugin reads: all that it is told of cards is about the first container with one."""
+    """Return the annotations for the plugin, whose card fields describe the first container with a card."""
     first = placement.first[0]
     card = json.loads(first.tag)
     written = {
@@ -265,7 +271,7 @@ def _plugin_annotations(placement: VendorPlacement) -> Mapping[str, str]:
 
 
 def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
-    """Return what the plugin is told of the slices of one container."""
+    """Return the entry for the slices of one container."""
     assert assignment.piece is not None
     name = assignment.piece.profile
     return {
@@ -292,7 +298,9 @@ def drs(section: VendorSection) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
             fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.ONE_PIECE, whole=WholeCardRule.ALWAYS),
-            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_plugin_annotations, keys=_KEYS),
+            record=AllocationAnnotations(
+                "hami.io/enflame-vgpu-devices-allocated", extras=_plugin_annotations, keys=_KEYS
+            ),
             admit=slices_rule(names.slices, names.memory, names.cores),
             means={
                 names.slices: "how many slices of one card, as a profile of the node has them",
@@ -311,7 +319,7 @@ def drs(section: VendorSection) -> tuple[Vendor, ...]:
 
 
 def slices_rule(slices: str, memory: str, cores: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         by_needs = () if draft.either(slices) is not None else (memory, cores)

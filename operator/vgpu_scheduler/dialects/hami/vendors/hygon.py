@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -26,7 +26,7 @@ def hygon(section: VendorSection) -> tuple[Vendor, ...]:
                 "hygon.com/nouse-dcutype",
                 (("hygon.com/use-gpuuuid", "hygon.com/nouse-gpuuuid"),),
             ),
-            record=Record("hami.io/dcu-devices-allocated", "hami.io/dcu-devices-to-allocate"),
+            record=AllocationAnnotations("hami.io/dcu-devices-allocated", "hami.io/dcu-devices-to-allocate"),
             found="It looks for a pod of its node that is allocating, whichever pod holds the node's lock, and releases"
             " the lock",
         ),

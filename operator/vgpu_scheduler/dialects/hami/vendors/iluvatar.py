@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
@@ -18,7 +18,7 @@ CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 
 
 def iluvatar(config: VendorSection) -> tuple[Vendor, ...]:
-    """Return the cards of each chip that is listed under ``iluvatars``, or of those that HAMi's chart lists."""
+    """Return a vendor for each chip that is listed under ``iluvatars``, by default those of HAMi's chart."""
     listed = config.sections("iluvatars") or tuple(VendorSection({"commonWord": chip}) for chip in CHIPS)
     return tuple(map(_chip, listed))
 
@@ -34,14 +34,14 @@ def _chip(section: VendorSection) -> Vendor:
         cards=Registered(f"hami.io/node-{chip}-register"),
         claims=names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip}-uuid", f"hami.io/no-use-{chip}-uuid"),)),
-        record=Record(f"hami.io/{chip}-devices-allocated", f"hami.io/{chip}-devices-to-allocate"),
+        record=AllocationAnnotations(f"hami.io/{chip}-devices-allocated", f"hami.io/{chip}-devices-to-allocate"),
         admit=iluvatar_rule(names.count, names.cores),
         sums_cores=True,
     )
 
 
 def iluvatar_rule(count: str, cores: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         asked = draft.limit(count)

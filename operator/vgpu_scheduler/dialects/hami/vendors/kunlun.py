@@ -5,11 +5,12 @@ A server has two halves of four cards, and cards with the same place in both are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
@@ -20,13 +21,13 @@ from vgpu_scheduler.kube import Container, to_int
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
 
 SIZES = (24576, 49152, 98304)
-"""MiB of a slice; the last is a whole card."""
+"""The possible sizes of a slice in MiB; the last one is a whole card."""
 MEMORY = SIZES[-1]
-"""MiB of a card, which is given out in one size at a time."""
+"""MiB of a card; all slices of a card have the same size."""
 _INDEX = "BAIDU_COM_DEVICE_IDX"
 _SHARES = 100
 _PER_FRAGMENT = 1000.0
-"""What each fragment of free cards counts in the node's score."""
+"""Weight of each fragment of free cards in the node's score."""
 _RULES = RuleKeys(
     uuids=(
         ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid"),
@@ -38,13 +39,13 @@ NAMES = ShareNames("kunlunxin.com/xpu", default_cores=WHOLE)
 
 
 class SliceNames(ShareNames):
-    """Resource names of slices: memory says which size; compute comes with it."""
+    """Resource names of slices: memory determines the size and the compute."""
 
     __slots__ = ()
 
     @property
     def of_zero(self) -> str:
-        """What a container gets that names memory, but none: the smallest slice."""
+        """What a container with 0 memory gets: the smallest slice."""
         return f"a slice of {SIZES[0]} MiB"
 
     def read(
@@ -54,7 +55,7 @@ class SliceNames(ShareNames):
         claim = ShareNames.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
-        given = whole_amount(container, self.memory)  # even 0 asks for a slice, the smallest
+        given = whole_amount(container, self.memory)  # 0 stands for the smallest slice
         whole = defaults.exclusive or (given is None and defaults.memory is None)
         asked = MEMORY if whole else claim.amounts[1]
         size = next((size for size in SIZES if size >= asked), MEMORY)
@@ -69,12 +70,12 @@ def _kind(cards: int) -> CardKind:
 
 
 def _half(number: int, cards: int) -> int:
-    """Return the NUMA node of a card: each has one half of them."""
+    """Return the NUMA node of a card: each NUMA node has one half of the cards."""
     return int(number >= cards // 2)
 
 
 def _index(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return what the plugin reads: it knows one list of cards per pod."""
+    """Return the annotation for the plugin, which reads one list of cards per pod."""
     return {_INDEX: ",".join(card.tag for card in placement.last)}
 
 
@@ -94,7 +95,7 @@ def xpu(section: VendorSection) -> tuple[Vendor, ...]:
                 selection=Selection.HALVES,
                 choice_weight=_PER_FRAGMENT,
             ),
-            record=Record("hami.io/kunlun-allocated", extras=_index, keys=(_INDEX,)),
+            record=AllocationAnnotations("hami.io/kunlun-allocated", extras=_index, keys=(_INDEX,)),
             lock=None,
         ),
     )
@@ -117,14 +118,29 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
             fit=FitRules(
                 Check.SLOTS | Check.MEMORY | Check.EQUAL_SHARES, whole=WholeCardRule.ALWAYS, selection=Selection.HALVES
             ),
-            record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
+            record=AllocationAnnotations("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
+            odd=_odd(names.memory),
         ),
     )
 
 
+def _odd(memory: str) -> Odd:
+    """Return a function that warns about more memory than a card has: it counts as a whole card."""
+
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
+        del mode
+        asked = amounts.get(memory, 0)
+        if asked > MEMORY:
+            what = f"{memory}: {asked} is more than a whole card"
+            fix = AmountFix("", memory, str(asked), MEMORY)
+            yield UsageWarning(f"{what}, and counts as {MEMORY}", f"{what}: write {MEMORY}", fix)
+
+    return odd
+
+
 def vxpu_rule(count: str, memory: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         if draft.limit(count) is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
-from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -21,7 +21,7 @@ NAMES = ShareNames("metax-tech.com/gpu", default_cores=WHOLE)
 LOSSES = "metax-tech.com/gpu.topology.losses"
 SCORES = "metax-tech.com/gpu.topology.scores"
 _BEST = 2000
-"""The score of taking cards where nothing is lost by it."""
+"""The score of a number of cards without a loss."""
 
 
 def _kind(cards: int) -> CardKind:
@@ -30,7 +30,7 @@ def _kind(cards: int) -> CardKind:
 
 @dataclass(frozen=True, slots=True)
 class MetaxCards(CountedCards):
-    """Cards that are counted; annotations say what is lost, or won, by taking so many of them."""
+    """Counted cards; node annotations give the loss or score of taking a number of them."""
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the count and both annotations."""
@@ -50,7 +50,7 @@ class MetaxCards(CountedCards):
 
 
 def _link_score(lost: Mapping[str, int] | None, won: Mapping[str, int] | None, cards: int) -> tuple[float, float]:
-    """Return how good it is to take so many cards; of a number that is not told nothing is lost or won."""
+    """Return the link score of taking a number of cards; missing numbers count as 0."""
     return (
         0.0 if lost is None else float(_BEST - lost.get(str(cards), 0)),
         0.0 if won is None else float(won.get(str(cards), 0) - _BEST),
@@ -58,7 +58,7 @@ def _link_score(lost: Mapping[str, int] | None, won: Mapping[str, int] | None, c
 
 
 def _table(text: str | None) -> Mapping[str, int] | None:
-    """Return the number for each number of cards; none at all without an annotation, no entries where it is broken."""
+    """Return the value by number of cards; None without the annotation, empty if it is malformed."""
     if text is None:
         return None
     try:
@@ -77,7 +77,9 @@ def metax_gpu(section: VendorSection) -> tuple[Vendor, ...]:
             cards=MetaxCards(CardsByCapacity((names.count,), _kind, "metax")),
             claims=names,
             fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, link_score=True, whole=WholeCardRule.ALWAYS),
-            record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
+            record=AllocationAnnotations(
+                "hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"
+            ),
             lock=None,
         ),
     )

@@ -7,21 +7,21 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError, Refusal
 from vgpu_scheduler.dialects.fixes import UsageWarning
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
+    AllocationAnnotations,
     Odd,
     PodOptions,
-    Record,
     RuleKeys,
     Vendor,
     VendorPlacement,
 )
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -45,7 +45,7 @@ from vgpu_scheduler.model import (
 APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
 ONLINE, OFFLINE = "online", "offline"
 QUALITIES = ("best-effort", "fixed-share", "burst-share")
-"""The first is what a pod gets that does not say."""
+"""The first one is the default."""
 REGISTER = "metax-tech.com/node-gpu-devices"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 
@@ -53,30 +53,30 @@ _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predic
 
 _CLASSES = ("", ONLINE, OFFLINE)
 _SCHEMA = DimensionRoles(classes=range(3, 6), qualities=range(6, 9))
-"""Occupants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
+"""Dimensions that count occupants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
 _ANY_NUMBER = INT32 + 1
-"""Occupants of a class or quality that a card may have: its slots are what bounds them."""
+"""Capacity of a card for occupants of each class or quality; only its slots limit them."""
 _GIB = 1024
 """MiB of a GiB."""
 _CHOICE_WEIGHT = 10000.0
 
 
 def _app_class(annotations: Mapping[str, str]) -> str:
-    """Return the application class of a pod; any other word is none."""
+    """Return the application class of a pod; empty for unknown values."""
     named = annotations.get(APP_CLASS, "")
     return named if named in _CLASSES else ""
 
 
 def _mode(annotations: Mapping[str, str]) -> str:
-    """Return class and quality of a pod, each empty where it names none; online pods have no quality."""
+    """Return class and quality of a pod, each empty if it names none; online pods have no quality."""
     app_class, quality = _app_class(annotations), annotations.get(QUALITY, "")
     return f"{app_class}/{quality if quality in QUALITIES and app_class != ONLINE else ''}"
 
 
 def _counted(mode: str, cores: int) -> Amounts:
-    """Return what an occupant is in the dimensions after shares, memory and cores: one of its class and quality.
+    """Return the amounts of an occupant in the dimensions after the cores: 1 for its class and for its quality.
 
-    One that has all the compute shares it with nobody, so its quality is nobody's concern.
+    The quality of an occupant with all compute does not count, because it shares the card with no other pod.
     """
     app_class, _, quality = mode.partition("/")
     shared = cores != WHOLE
@@ -85,7 +85,7 @@ def _counted(mode: str, cores: int) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class SharedCards:
-    """Cards of the plugin's own list: a card keeps one quality of service while it is in use."""
+    """Cards from the plugin's own annotation; a card keeps its quality of service while it is in use."""
 
     source = f"annotation {REGISTER}"
     cordon = ""
@@ -96,7 +96,7 @@ class SharedCards:
         return node.annotations.get(REGISTER)
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        """Return the cards in the order of the annotation; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, str)
         listed = decode_list(facts, "registration", "device")
         cards = checked([_registered(fields, position, vendor) for position, fields in enumerate(listed)])
@@ -128,16 +128,16 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
 
 
 class SharedNames(ShareNames):
-    """Resource names: memory without a unit is in GiB, with one in bytes."""
+    """Resource names: memory without a suffix is in GiB, with a suffix in bytes."""
 
     __slots__ = ()
 
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any, for a pod of such a class and quality; see :class:`ShareNames`.
+        """Return the container's claim, if any, for a pod's class and quality (``mode``); see :class:`ShareNames`.
 
-        Online pods have no cores of their own: they take what they need of those of the others.
+        Online pods claim no cores: they use the cores of other pods when needed.
         """
         claim = ShareNames.read(self, vendor, container, defaults, mode)
         if claim is None:
@@ -180,7 +180,7 @@ NAMES = SharedNames(
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """The checks for a pod; ``topology_aware`` is what holds where it does not say."""
+    """Returns the checks for a pod; ``topology_aware`` is the default for pods without the annotation."""
 
     topology_aware: bool
 
@@ -204,10 +204,10 @@ class _Fit:
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return what the entries say; each is an occupant of the pod's application class and quality.
+    """Return the usage from the entries; each is an occupant of the pod's application class and quality.
 
-    The quality counts until the pod runs: from then on the plugin reports what the card has, and what is written on the
-    pod may be changed.
+    The pod's quality counts only until the pod runs: after that the plugin reports the quality of the card, and the
+    annotation on the pod may change.
     """
     runs = pod.started or pod.phase == "Running"
     mode = f"{_app_class(pod.annotations)}/" if runs else _mode(pod.annotations)
@@ -215,12 +215,12 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
         [Assignment(vendor, e.uuid, (1, e.memory, e.cores, *_counted(mode, e.cores))) for e in devices]
         for devices in aligned
     ]
-    kinds = [container.kind for container in pod.spec.containers]
+    kinds = [container.type for container in pod.spec.containers]
     return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return the cards of each container as the plugin reads them."""
+    """Return the annotations for the plugin, with the cards of each container."""
     listed = [[_entry(assignment) for assignment in container] for container in placement.containers]
     return {
         _DEVICES: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
@@ -235,7 +235,7 @@ def _entry(assignment: Assignment) -> Mapping[str, str | int]:
 
 
 def _odd(count: str) -> Odd:
-    """Return what says where a pod of an application class asks for several cards."""
+    """Return a function that warns about pods of an application class with several cards."""
 
     def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
         if mode.startswith((ONLINE, OFFLINE)) and amounts[count] != 1:
@@ -269,7 +269,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
                 {APP_CLASS: "", QUALITY: QUALITIES[0]},
                 {APP_CLASS: _CLASSES[1:], QUALITY: QUALITIES, TOPOLOGY: ()},
             ),
-            record=Record(
+            record=AllocationAnnotations(
                 "hami.io/metax-sgpu-devices-allocated",
                 "hami.io/metax-sgpu-devices-to-allocate",
                 extras=_extras,
@@ -290,7 +290,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
 
 
 def sgpu_rule(count: str) -> Admit:
-    """Return the rules under this resource name."""
+    """Return the admission rules for this resource name."""
 
     def admit(draft: ContainerDraft) -> bool:
         asked = draft.limit(count)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
+from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import UsageWarning
-from vgpu_scheduler.dialects.hami.vendors.base import Odd, Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import to_int
@@ -17,9 +18,9 @@ from vgpu_scheduler.model import Compute
 UNIT = 512
 """MiB of a unit of the memory resource."""
 CORES, MEMORY = 16, 96
-"""What a whole card has, in units of the resources."""
+"""The capacity of a card, in units of the resources."""
 SIZES = (2, 4, 8, 16, 32, 64, MEMORY)
-"""Units of memory that a part of a card may have."""
+"""The possible sizes of a part of a card, in units of memory."""
 COUNT_ANNOTATION = "mthreads.com/request-gpu-num"
 _SHARES = 100
 _INDEX, _NODE, _TIME = "mthreads.com/gpu-index", "mthreads.com/predicate-node", "mthreads.com/predicate-time"
@@ -40,7 +41,7 @@ def _kind(cores: int, memory: int) -> CardKind:
 
 
 def _index(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return what the plugin reads: it knows one list of cards per pod."""
+    """Return the annotations for the plugin, which reads one list of cards per pod."""
     return {
         _INDEX: ",".join(card.tag for card in placement.last),
         _NODE: placement.node,
@@ -49,14 +50,14 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
 
 
 def _odd(names: ShareNames) -> Odd:
-    """Return what says where amounts are no sizes of a card, or cannot be divided over several."""
+    """Return a function that warns about invalid sizes, and amounts that cannot be divided evenly over the cards."""
 
     def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
         del mode
         count, memory = amounts[names.count], amounts.get(names.memory)
         if count == 1 and memory is not None and memory not in SIZES:
             sizes = ", ".join(map(str, SIZES))
-            yield UsageWarning(f"{names.memory}: {memory} is none of the sizes that a card is cut in: {sizes}")
+            yield UsageWarning(f"{names.memory}: {memory} is not a size in which cards are split: {sizes}")
         for name in (names.memory, names.cores):
             if amounts.get(name, 0) % count:
                 what, each = f"{name}: {amounts[name]} for {count} cards together", amounts[name] // count
@@ -77,7 +78,9 @@ def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
             fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, whole=WholeCardRule.ALWAYS),
-            record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
+            record=AllocationAnnotations(
+                "hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)
+            ),
             lock=None,
             odd=_odd(names),
             admit=mthreads_rule(names.count, names.memory, names.cores),
@@ -87,7 +90,7 @@ def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
 
 
 def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
-    """Return the rules under these resource names."""
+    """Return the admission rules for these resource names."""
 
     def admit(draft: ContainerDraft) -> bool:
         asked = draft.either(count)

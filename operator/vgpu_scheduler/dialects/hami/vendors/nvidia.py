@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import NVIDIA_RULES
-from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.errors import CodecError, Refusal
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
@@ -29,8 +29,8 @@ from vgpu_scheduler.dialects.hami.templates import (
     smallest_instance,
     template_pieces,
 )
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
     CORDON_ANNOTATION,
@@ -59,7 +59,7 @@ from vgpu_scheduler.model import (
     Assignment,
     Claim,
     ContainerClaims,
-    ContainerKind,
+    ContainerType,
     Device,
     Piece,
     PodClaims,
@@ -77,11 +77,11 @@ _NO_POLICY = ("", "default")
 
 @dataclass(frozen=True, slots=True)
 class NvidiaCards:
-    """Registered cards, with what an administrator put out of service and what the plugin measured of their links.
+    """Registered cards, with cordons of an administrator and link scores of the plugin.
 
-    Pair scores that cannot be read count as missing: HAMi hides such a node, though its cards are all right. Their
-    health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the count
-    resource, which drops to 0: the resource filter then keeps new pods away.
+    Malformed pair scores count as missing (HAMi ignores such a node, although its cards are usable). Health is what the
+    plugin registered. When the plugin stops, the node's allocatable amount of the count resource becomes 0, and
+    NodeResourcesFit rejects the node.
     """
 
     names: NvidiaNames
@@ -101,7 +101,7 @@ class NvidiaCards:
         )
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        """Return the cards in the order of the annotation; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, tuple)
         value, cordon, pair_scores = facts
         cordoned = {uuid.strip() for uuid in cordon.split(",")}
@@ -121,7 +121,9 @@ class NvidiaCards:
         if card.mode != MODE_MIG:
             return whole
         allowed = self.names.mig_profiles(card.type)
-        templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # each by its registration
+        templates = (
+            () if card.mig_profiles else self.names.mig_templates(card.type)
+        )  # a registration with profiles needs no templates
         possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
         return cut(whole, pieces, possible)
@@ -140,7 +142,7 @@ def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
 
 
 def _placements(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return the placements; also none at all where the pod brings some along, which would be believed."""
+    """Return the MIG placements; an empty list overwrites a forged annotation on the pod."""
     placements = allocations_of(placement.containers)
     brought = placement.pod is not None and MIG_ANNOTATION in placement.pod.annotations
     return {MIG_ANNOTATION: encode_allocations(placements)} if placements or brought else {}
@@ -148,14 +150,14 @@ def _placements(placement: VendorPlacement) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NvidiaAdmission:
-    """What section ``nvidia`` of HAMi's ``device-config.yaml`` says to its webhook.
+    """The webhook's options from section ``nvidia`` of HAMi's ``device-config.yaml``.
 
     Attributes
     ----------
     default_count
-        Cards for a container that names memory or compute only (``defaultGPUNum``); 0 for none.
+        Cards for a container that names only memory or compute (``defaultGPUNum``); 0 for none.
     overwrite_env
-        Hide the cards from containers that ask for none, whatever their image says (``overwriteEnv``).
+        Hide the cards from containers that request none, whatever their image sets (``overwriteEnv``).
     core_policy
         How HAMi's runtime limits compute (``gpuCorePolicy``): ``force``, ``disable``, or ``default``.
     runtime_class
@@ -219,7 +221,7 @@ def _geometry(section: VendorSection) -> MigGeometry:
 
 
 def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:
-    """Return NVIDIA's cards under these names."""
+    """Return the NVIDIA vendor for these names."""
     return Vendor(
         key=VENDOR,
         title="NVIDIA GPU",
@@ -227,12 +229,14 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         claims=names,
         rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE, MODES),
         fit=NVIDIA_RULES,
-        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
+        record=AllocationAnnotations(
+            ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)
+        ),
         held=held,
         admit=nvidia_rule(names, admission),
         smallest_piece=min(smallest_instance(names.mig_geometries) or SMALLEST_INSTANCE, SMALLEST_INSTANCE),
         means={
-            names.priority: "a resource: which pod of a card goes first; the plugin's alone",
+            names.priority: "a resource: which pod of a card goes first; only the plugin uses it",
             MODE: "how cards may be shared: `hami-core`, `mig`, `mps`, or several of them; any, if it is not there",
             NUMA_BIND: "`true`: all cards of a container are on one NUMA node",
             CORDON_ANNOTATION: "of the node: UUIDs of cards that take no new pods",
@@ -250,29 +254,29 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
 _NOTHING = (0, 0, 0)
 _ON_NO_CARD = (0,) * (len(_NOTHING) + 1) + (200,) * SLICES
 _EVERY_MIG_CARD: PodClaims = (
-    ContainerClaims("", ContainerKind.APP, (Claim(VENDOR, 1, (0,) * len(_ON_NO_CARD), _ON_NO_CARD),)),
+    ContainerClaims("", ContainerType.APP, (Claim(VENDOR, 1, (0,) * len(_ON_NO_CARD), _ON_NO_CARD),)),
 )
-"""Twice of every slice that a card has: a MIG card has that of none, the others have no slices."""
+"""A claim of 200 percent of every slice: it closes every MIG card, and charges nothing on cards without slices."""
 
 
 def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return what a pod uses.
 
-    Placements belong to cards, not to entries: older writers shift the numbers of containers. Nothing that they leave
-    open is taken for free. An entry on a MIG card needs a placement, and a placement a MIG card; what has none puts
-    the card out of service (:mod:`vgpu_scheduler.kernels.pieces`). A placement on a card that the node does not
-    list may be on any MIG card of the node, so it puts all of them out of service.
+    Placements are matched with cards, not with entries, because older writers shift the numbers of containers. An entry
+    on a MIG card needs a placement, and a placement needs a MIG card; otherwise the card is out of service
+    (:mod:`vgpu_scheduler.kernels.pieces`). A placement on an unlisted card may be on any MIG card of the node, so it
+    puts all of them out of service.
 
     Parameters
     ----------
     vendor
-        NVIDIA's word.
+        NVIDIA's vendor key.
     pod
-        The pod; an annotation of placements that cannot be read counts as missing.
+        The pod; a malformed annotation of placements counts as missing.
     aligned
         The entries of each container.
     """
-    kinds = [container.kind for container in pod.spec.containers]
+    kinds = [container.type for container in pod.spec.containers]
     entries = [[_assignment(vendor, entry) for entry in container] for container in aligned]
     charged, vendors = charges(kinds, entries), vendors_by_card(entries)
     placements = _held_placements(pod.annotations)
@@ -282,7 +286,7 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
     for uuid, listed in placements.items():
         used = charged.get(uuid, _NOTHING)
         explained = used[0] if len(listed) >= numbers[uuid] else 0
-        # One that has both, a suffix and a placement, belongs to neither kind of card.
+        # An entry with both an instance suffix and a placement matches neither kind of card, and closes its card.
         charged[uuid] = add(used, (*_NOTHING, explained, *_slices(listed)))
     return Usage(charged, unlisted=dict.fromkeys(placements, _EVERY_MIG_CARD), vendors=vendors)
 
@@ -309,7 +313,7 @@ def _held_placements(annotations: Mapping[str, str]) -> dict[str, list[MigAlloca
 
 
 def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
-    """Return NVIDIA's rules."""
+    """Return NVIDIA's admission rules."""
 
     def admit(draft: ContainerDraft) -> bool:
         share = draft.either(names.memory_percent)
@@ -343,7 +347,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
 
 
 def _whole(draft: ContainerDraft, percent: int | None, names: NvidiaNames) -> bool:
-    """Tell whether whole cards are asked for, and nothing is said of compute but what an earlier review added."""
+    """Tell whether whole cards are requested without compute, except compute that an earlier admission added."""
     if draft.either(names.count) is None or draft.request(names.cores) is not None:
         return False
     if draft.limit(names.cores) not in (None, str(WHOLE)):

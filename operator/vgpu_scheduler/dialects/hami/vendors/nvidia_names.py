@@ -29,12 +29,12 @@ MODES = ("hami-core", MODE_MIG, "mps")
 
 @dataclass(frozen=True, slots=True)
 class MigAllowance:
-    """Which MIG profiles cards of some models may be given out in.
+    """The MIG profiles that may be used on cards of some models.
 
     Attributes
     ----------
     models
-        Parts of model names.
+        Substrings of model names.
     profiles
         Names of profiles.
     """
@@ -68,7 +68,7 @@ KNOWN_GEOMETRIES = (
         ),
     ),
 )
-"""As HAMi's chart configures them (``knownMigGeometries``)."""
+"""The geometries as configured in HAMi's chart (``knownMigGeometries``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,13 @@ class NvidiaNames(ShareNames):
     Attributes
     ----------
     priority
-        The resource that sets the priority between occupants of a card; the plugin's alone.
+        The resource for the priority between occupants of a card; only the plugin uses it.
     mig_allowances
-        Which MIG profiles are used: those of the first entry that names a part of a card's model; all, where none
-        does. The device plugin has the same list (``migProfileAllowlist``) and registers no others.
+        The allowed MIG profiles by model: the first matching entry counts; without one all are allowed. The device
+        plugin has the same list (``migProfileAllowlist``) and registers no others.
     mig_geometries
-        The templates of MIG cards that are registered without profiles, as plugins of HAMi 2.5 to 2.9 do it; the first
-        entry that names a part of a card's model counts.
+        The templates of MIG cards that are registered without profiles, as by plugins of HAMi 2.5 to 2.9; the first
+        matching entry counts.
     """
 
     count: str = "nvidia.com/gpu"
@@ -96,17 +96,17 @@ class NvidiaNames(ShareNames):
     mig_geometries: tuple[MigGeometry, ...] = KNOWN_GEOMETRIES
 
     def mig_templates(self, model: str) -> tuple[Template, ...]:
-        """Return the templates of cards of a model; none where they are not known."""
+        """Return the templates of cards of a model; none for unknown models."""
         return templates_of(self.mig_geometries, model)
 
     def mig_profiles(self, model: str) -> tuple[str, ...] | None:
-        """Return the names of the MIG profiles that cards of a model may be given out in; None for all."""
+        """Return the names of the MIG profiles that may be used on cards of a model; None for all."""
         found = (entry.profiles for entry in self.mig_allowances if any(part in model for part in entry.models))
         return next(found, None)
 
     @property
     def choices(self) -> Mapping[str, tuple[int, ...]]:
-        """Resources that are no amounts: the priority, which is high (0) or low (1)."""
+        """The resource that is a choice, not an amount: the priority, which is high (0) or low (1)."""
         return {self.priority: (0, 1)} if self.priority else {}
 
     @property

@@ -16,18 +16,18 @@ _BLANKS = str.maketrans(dict.fromkeys(_SEPARATORS, " "))
 
 
 def decode_cards(value: str) -> Sequence[RegisteredDevice]:
-    """Decode a registration, and hold it against what no node has.
+    """Decode a registration, and check it for plausibility.
 
     Raises
     ------
     CodecError
-        If it cannot be read, or lists a card twice, one that no assignment could name, or too many.
+        If it is malformed, lists a card twice, a card with a separator in its id, or too many cards.
     """
     return checked(decode_register(value))
 
 
 def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice]:
-    """Return cards as they are, unless they are what no node has; see :func:`decode_cards`."""
+    """Return cards unchanged after checking them; see :func:`decode_cards`."""
     check_number(len(registered))
     seen: set[str] = set()
     for card in registered:
@@ -40,7 +40,7 @@ def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice
 
 
 def without_separators(text: str) -> str:
-    """Return what an assignment may say beside a card's id: blanks stand for the separators of its format."""
+    """Replace the separators of the assignment format in a text by blanks."""
     return text.translate(_BLANKS)
 
 
@@ -52,7 +52,7 @@ def as_written(
     cordoned: bool = False,
     links: tuple[tuple[str, int], ...] = (),
 ) -> Device:
-    """Return a card with what its registration says, and with what is known of it from elsewhere."""
+    """Return the device of a registered card, with further properties from other sources."""
     return Device(
         uuid=card.id,
         vendor=vendor,
@@ -71,12 +71,12 @@ def as_written(
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Cards of one annotation.
+    """Cards that are registered in one annotation.
 
     Attributes
     ----------
     annotation
-        Its name.
+        The name of the annotation.
     device
         Makes the device of a registered card of a vendor.
     """
@@ -89,7 +89,7 @@ class Registered:
 
     @property
     def source(self) -> str:
-        """What an error names."""
+        """The source of the cards, for error messages."""
         return f"annotation {self.annotation}"
 
     def facts(self, node: Node) -> Hashable | None:
@@ -97,6 +97,6 @@ class Registered:
         return node.annotations.get(self.annotation)
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        """Return the cards in the order of the annotation; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, str)
         return tuple(self.device(card, vendor) for card in decode_cards(facts))

@@ -10,27 +10,27 @@ from vgpu_scheduler.kube import is_extended_resource
 from vgpu_scheduler.model import did_you_mean
 
 _RESOURCE: Final = "resource"
-"""How the names of fields begin that name resources."""
+"""The prefix of fields that name resources."""
 
 
 class ConfigError(ValueError):
-    """A device configuration that cannot be followed; the message names the field."""
+    """An invalid device configuration; the message names the field."""
 
 
 class VendorSection:
-    """One section; what is read of it is remembered, so that the rest can be pointed out.
+    """One section, which records the fields that are read, so that unknown fields can be reported.
 
     Parameters
     ----------
     content
-        The section as parsed; None is an empty one.
+        The parsed section; None for an empty one.
     path
-        Where it stands, for errors.
+        Its path, for errors.
 
     Raises
     ------
     ConfigError
-        If it is no mapping.
+        If it is not a mapping.
     """
 
     def __init__(self, content: object = None, path: str = "") -> None:
@@ -51,14 +51,14 @@ class VendorSection:
         return f"{self.path}.{name}" if self.path else name
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text, or the name of a resource; an empty one, or none, is the default."""
+        """Return a text or a resource name; a missing or empty one is replaced by the default."""
         value = self._get(name)
         if value is None or value == "":
             value = default
         if not isinstance(value, str):
             raise ConfigError(f"{self.where(name)}: {value!r} is not a text")
         if value and name.startswith(_RESOURCE) and not is_extended_resource(value):
-            raise ConfigError(f"{self.where(name)}: {value!r} is no name of a resource, such as example.com/gpu")
+            raise ConfigError(f"{self.where(name)}: {value!r} is not a resource name, such as example.com/gpu")
         self._texts[name] = value
         return value
 
@@ -76,7 +76,7 @@ class VendorSection:
         return value
 
     def integer(self, name: str, default: int = 0, *, least: int = 0, most: int = INT32) -> int:
-        """Return an integer within bounds; none is the default."""
+        """Return an integer within bounds; a missing one is replaced by the default."""
         value = self._get(name)
         if value is None:
             return default
@@ -85,11 +85,11 @@ class VendorSection:
         return value
 
     def factor(self, name: str) -> int:
-        """Return a factor: 1 where there is none, or 0, which is HAMi's way to leave it out."""
+        """Return a factor; missing or 0 (as HAMi writes a missing one) counts as 1."""
         return max(self.integer(name, 1), 1)
 
     def boolean(self, name: str) -> bool:
-        """Return a truth value; none is false."""
+        """Return a boolean; a missing one is false."""
         value = self._get(name)
         if value is not None and not isinstance(value, bool):
             raise ConfigError(f"{self.where(name)}: {value!r} is neither true nor false")
@@ -105,7 +105,7 @@ class VendorSection:
         return tuple(value)
 
     def section(self, name: str) -> VendorSection:
-        """Return a section inside."""
+        """Return a nested section."""
         inner = VendorSection(self._get(name), self.where(name))
         self._inner.append(inner)
         return inner
@@ -131,7 +131,7 @@ class VendorSection:
         return tuple(lists.sections(str(number)) for number in range(len(value or ())))
 
     def ignore(self, *names: str) -> None:
-        """Note fields that others act upon: the device plugin."""
+        """Mark fields as known that only the device plugin uses."""
         self._read.update(names)
 
     def has(self, name: str) -> bool:
@@ -142,14 +142,14 @@ class VendorSection:
         """Tell whether a field is a list."""
         return isinstance(self._content.get(name), list)
 
-    def saying(self, text: str) -> Iterator[str]:
-        """Yield the full names of the fields that were read as a text, given or not."""
+    def fields_with_text(self, text: str) -> Iterator[str]:
+        """Yield the full names of the fields whose text, given or default, is ``text``."""
         yield from (self.where(name) for name, value in self._texts.items() if value == text)
         for inner in self._inner:
-            yield from inner.saying(text)
+            yield from inner.fields_with_text(text)
 
     def unknown(self) -> Iterator[str]:
-        """Yield a sentence about each field that nobody read; one may be meant for another."""
+        """Yield a sentence about each field that was not read, with a suggestion if it may be misspelled."""
         for name in self._content:
             if name not in self._read:
                 meant = did_you_mean(str(name), self._read)

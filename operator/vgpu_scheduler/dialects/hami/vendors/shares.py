@@ -1,4 +1,4 @@
-"""Claims that name a count of cards, and how much memory and compute of each."""
+"""Claims on a number of cards, with memory and compute of each."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, 
 
 @dataclass(frozen=True, slots=True)
 class ShareNames:
-    """Resource names and defaults of a vendor's cards; an empty name is none.
+    """Resource names and defaults of a vendor's cards; an empty name stands for no such resource.
 
-    The documented defaults hold. What HAMi would drop in silence, and the API server would refuse
-    anyway, is refused here with the field's name and the fix.
+    The documented defaults apply. Requests that HAMi would silently ignore are refused here with the field's name and
+    the fix.
 
     Attributes
     ----------
     count, memory, memory_percent, cores
-        How many cards; how much memory of each, in units of ``memory_factor`` MiB or in percent; percent of compute.
+        The number of cards; memory of each, in units of ``memory_factor`` MiB or in percent; percent of compute.
     memory_factor
-        What one unit of the memory resource stands for, in MiB.
+        MiB per unit of the memory resource.
     default_memory
-        MiB for a container that names a count only; 0 means the whole card.
+        MiB for a container that names only a count; 0 means the whole card.
     default_cores
-        Percent for a container that does not name cores.
+        Percent for a container that names no cores.
     units_in_bytes
-        Memory that is written with a unit is in bytes.
+        Whether memory with a suffix is in bytes.
     divided
-        What is asked for is for all cards together.
+        Whether amounts are the total over all cards.
     cores_of_card
-        Compute is a part of what the card has, whatever that is counted in.
+        Whether compute is a percentage of the card's capacity, whatever unit that has.
     advertised
-        Nodes advertise the amounts, too, and the kubelet checks them.
+        Whether nodes also advertise the amounts, so that the kubelet checks them.
     limits_only
-        Requests say nothing where there is no limit.
+        Whether requests without a limit are ignored.
     whole_is_exclusive
-        A container that asks for whole cards claims all of their compute, too, where neither it nor a policy says how
-        much. One that names memory, if only as 0, does not ask for whole cards.
+        Whether a container with whole cards also claims all of their compute if neither it nor a policy sets compute. A
+        container that names memory, even as 0, does not request whole cards.
     units
-        What the compute of a whole card is in the unit of ``cores``.
+        The compute of a whole card in the unit of ``cores``.
     """
 
     count: str
@@ -73,12 +73,12 @@ class ShareNames:
     units: int = WHOLE
 
     def configured(self, section: VendorSection) -> Self:
-        """Return the names that a section of HAMi's configuration gives, and these where it gives none.
+        """Return a copy with the names that a section of HAMi's configuration sets.
 
         Raises
         ------
         ConfigError
-            If one of them is no name of a resource, or names two.
+            If one of them is not a resource name.
         """
 
         def name(field: str, known: str) -> str:
@@ -94,32 +94,32 @@ class ShareNames:
 
     @property
     def choices(self) -> Mapping[str, tuple[int, ...]]:
-        """Resources that are no amounts: none."""
+        """Resources that are choices, not amounts: none."""
         return {}
 
     @property
     def of_zero(self) -> str:
-        """What a container gets that names memory, but none."""
+        """What a container with 0 memory gets."""
         silent = f"{self.default_memory} MiB" if self.default_memory else "a whole card"
         return f"{silent}, unless a policy has a default"
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resources that a claim cannot do without."""
+        """The resource that a claim needs."""
         return (self.count,)
 
     @property
     def amounts(self) -> tuple[str, ...]:
-        """The resources that say how much of a card, and mean nothing without the count."""
+        """The resources for amounts of a card, which need the count."""
         return tuple(name for name in (self.memory, self.memory_percent, self.cores) if name)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Every resource that says anything about a claim."""
+        """All resources that are part of claims."""
         return (self.count, *self.amounts)
 
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
-        """Return what a namespace's quota may limit of the vendor's cards."""
+        """Return the resources of the vendor's cards that quotas may limit."""
         found = {
             self.memory: QuotaResource(vendor, MEMORY, self.memory_factor, bytes=MIB if self.units_in_bytes else 0),
             self.cores: QuotaResource(vendor, CORES, of_card=self.cores_of_card),
@@ -133,7 +133,7 @@ class ShareNames:
 
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
-        """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+        """The dimension of each resource, and whether it is in percent of a card's capacity."""
         said = (
             (self.count, SLOTS, False),
             (self.memory, MEMORY, False),
@@ -143,7 +143,7 @@ class ShareNames:
         return tuple((name, dimension, percent) for name, dimension, percent in said if name)
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names the count resource at all, however malformed the rest may be."""
+        """Tell whether the container requests the count resource, even if other amounts are malformed."""
         return is_asked(self._seen(container), self.count)
 
     def read(
@@ -175,23 +175,23 @@ class ShareNames:
             if defaults.memory is not None and self.memory:
                 memory = max(defaults.memory // MIB, 1)
             percent = 0 if memory else WHOLE
-        whole = percent == WHOLE and not memory and self._says_nothing_else(container)
+        whole = percent == WHOLE and not memory and self._takes_memory_by_percent_only(container)
         cores = self._cores(container, defaults, parts, whole=whole)
         if self.cores_of_card:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        """Tell whether a claim takes all compute or all memory of its cards."""
         _, memory, cores, *_ = claim.amounts
         _, of_memory, of_cores, *_ = claim.percent
         return max(cores * WHOLE // self.units, of_cores) >= WHOLE or (not memory and of_memory >= WHOLE)
 
     def _seen(self, container: Container) -> Container:
-        return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
+        return Container(container.name, container.type, container.limits, {}) if self.limits_only else container
 
     def _cores(self, container: Container, defaults: ClaimDefaults, parts: int, *, whole: bool) -> int:
-        """Return the compute of each card: what the container says, or what is said for it."""
+        """Return the compute of each card: the container's, else the policy's, else the default."""
         given = bounded_amount(container, self.cores)
         if defaults.exclusive:
             return self.units
@@ -203,8 +203,8 @@ class ShareNames:
             return -(-defaults.cores * self.units // WHOLE)
         return WHOLE if whole and self.whole_is_exclusive else self.default_cores
 
-    def _says_nothing_else(self, container: Container) -> bool:
-        """Tell whether all memory is asked for by its percentage, or by not naming memory: a 0 is not that."""
+    def _takes_memory_by_percent_only(self, container: Container) -> bool:
+        """Tell whether memory is requested by percentage, or not named at all; a named 0 is neither."""
         if self._percent(container):
             return True
         return not any(name and amount_text(container, name) for name in (self.memory, self.memory_percent))
@@ -219,28 +219,28 @@ class ShareNames:
 
 @dataclass(frozen=True, slots=True)
 class CountNames(CountedResources):
-    """The resource name of cards that are asked for by number only, and given out without amounts.
+    """The resource name of cards that are requested by number only.
 
     Attributes
     ----------
     count
-        How many cards.
+        The number of cards.
     """
 
     count: str
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The resource that a claim cannot do without."""
+        """The resource that a claim needs."""
         return (self.count,)
 
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
-        """Which dimension the resource is an amount of: shares."""
+        """The dimension of the resource: slots."""
         return ((self.count, SLOTS, False),)
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names the resource at all."""
+        """Tell whether the container requests the resource."""
         return is_asked(container, self.count)
 
     def read(
@@ -253,11 +253,11 @@ class CountNames(CountedResources):
         ClaimError
             If the number is malformed.
         """
-        del defaults, mode  # there is nothing to add to a number
+        del defaults, mode  # a number has no defaults
         count = bounded_amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others: they are given out by number."""
+        """Return True: cards are given out whole."""
         del claim
         return True

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
@@ -41,6 +41,6 @@ def vastai(section: VendorSection) -> tuple[Vendor, ...]:
                 selection=Selection.GROUPED,
                 choice_weight=1.0,
             ),
-            record=Record("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
+            record=AllocationAnnotations("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
         ),
     )

@@ -1,28 +1,26 @@
-"""Undoes what trial placements change beside the ledger: the room that is kept for pods, and who is to be woken."""
+"""Undoes the changes of trial placements outside the ledger: kept room, and the namespaces whose pods are woken."""
 
 from __future__ import annotations
 
 from vgpu_scheduler.state.state import State
 
-__all__ = ["StateBeforeRollback"]
 
-
-class StateBeforeRollback:
-    """The room that is kept for pods, and the namespaces that gave devices back, before something is tried.
+class Savepoint:
+    """A snapshot of the kept room, and of the namespaces that gave devices back, before a trial placement.
 
     Parameters
     ----------
     state
-        What is tried on.
+        The state on which the placement is tried.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._holds = {hold.uid: hold for hold in state.holds}
-        self._returned = frozenset(state.wakes.returned)
+        self._returned = frozenset(state.pending_events.returned)
 
     def restore(self) -> None:
-        """Keep the same room again, and no other; placements that were assumed since must have been taken back."""
+        """Restore the kept room; placements that were assumed since must have been undone."""
         state = self._state
         for hold in list(state.holds):
             if self._holds.get(hold.uid) is not hold:
@@ -30,4 +28,4 @@ class StateBeforeRollback:
         for uid, hold in self._holds.items():
             if state.holds.get(uid) is None:
                 state.keep(hold)
-        state.wakes.returned.intersection_update(self._returned)
+        state.pending_events.returned.intersection_update(self._returned)

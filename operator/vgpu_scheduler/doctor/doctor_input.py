@@ -1,4 +1,4 @@
-"""A cluster as the checks see it: decoded objects, and what was expected of them."""
+"""What checks examine of a cluster: decoded objects, and the settings to compare them with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vgpu_scheduler.doctor.objects import (
 )
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.kube import Node, NodeInventory, Pod, PodGroup, ResourceQuota
+from vgpu_scheduler.kube import Node, Pod, ResourceQuota
 from vgpu_scheduler.model import Device
 
 APP = "vgpu-scheduler"
@@ -32,26 +32,26 @@ APP_LABEL = "app.kubernetes.io/name"
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedSettings:
-    """What the scheduler is set to, as far as checks depend on it.
+    """The scheduler's settings, as far as checks depend on them.
 
     Attributes
     ----------
-    source
-        Where that was read, for people.
     options
-        What its engine is made from.
+        The options of its engine.
+    source
+        Where the settings were read from, for messages.
     namespace
-        Where it is installed.
+        The namespace of its installation; empty for a scheduler that only watches, without a Lease.
     lease_name, lease_namespace, lease_seconds
-        Its Lease, and for how long that holds.
+        Its Lease, and the duration of the Lease.
     """
 
-    source: str
     options: EngineOptions
-    namespace: str
-    lease_name: str
-    lease_namespace: str
-    lease_seconds: float
+    source: str = ""
+    namespace: str = ""
+    lease_name: str = ""
+    lease_namespace: str = ""
+    lease_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Server:
     Attributes
     ----------
     address
-        Where it is.
+        Its address.
     version
-        Major and minor; None if it does not say.
+        Major and minor version; None if unknown.
     now
         Its time of day.
     local
-        Ours at the same moment.
+        The local time of day at the same moment.
     """
 
     address: str
@@ -77,51 +77,30 @@ class Server:
 
 
 class ClusterEngine:
-    """What nodes have and who uses it, as the scheduler's own engine makes it from the objects.
+    """What nodes have and which pods use it, computed by the scheduler's own engine.
 
     Parameters
     ----------
     engine
-        Knows the objects.
+        An engine that has observed the objects.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.problems: list[Problem] = []
-        """What could not be understood."""
+        """Problems found in the objects."""
 
     @classmethod
-    def of(
-        cls,
-        expected: ExpectedSettings,
-        nodes: Sequence[Node],
-        pods: Sequence[Pod],
-        beside: Sequence[NodeInventory] = (),
-        quotas: Sequence[ResourceQuota] = (),
-        groups: Sequence[PodGroup] = (),
-    ) -> ClusterEngine:
-        """Make an engine of objects.
-
-        Parameters
-        ----------
-        expected
-            What the engine is made from.
-        nodes, pods, quotas, groups
-            What there is.
-        beside
-            Objects that list the devices of nodes.
-        """
-        made = cls(engine := Engine(expected.options))
-        for listing in beside:
-            made.problems += engine.observe_inventory(listing.name, listing.content, 0.0)
-        for node in nodes:
-            made.problems += engine.observe_node(node, 0.0)
-        for quota in quotas:
-            made.problems += engine.quota_limits.observe(quota)
-        for group in groups:
-            engine.groups.observe_object(group)
-        for pod in pods:
-            made.problems += engine.observe_pod(pod, 0.0)
+    def of(cls, options: EngineOptions, objects: Mapping[str, Sequence[Any]]) -> ClusterEngine:
+        """Make an engine from the objects of each kind."""
+        made = cls(engine := Engine(options))
+        inventories, groups = (
+            (kind.name for kind in engine.dialects.inventory_kinds),
+            (kind.name for kind in POD_GROUP_KINDS),
+        )
+        for kind in (*inventories, "Node", "ResourceQuota", *groups, "Pod"):
+            for value in objects.get(kind, ()):
+                made.problems += engine.kinds[kind].observe(value, 0.0)
         return made
 
     def devices(self, node: str) -> dict[str, tuple[Device, ...]]:
@@ -136,25 +115,25 @@ class ClusterEngine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSnapshot:
-    """What was seen of a cluster.
+class DoctorInput:
+    """What was read of a cluster.
 
     Attributes
     ----------
     expected, server
-        What the scheduler is set to, and who told the rest.
+        The scheduler's settings, and the API server that was read.
     objects
-        The objects of each kind that could be seen.
+        The objects of each kind that could be read.
     missing
-        What kept the objects of a kind from being seen: the right that is missing, or another reason.
+        Why the objects of a kind could not be read: the missing right, or another reason.
     absent
-        The kinds of which files have no object, nor say that there is none.
+        The kinds that files neither contain nor declare to be empty.
     rights
-        Answers who may do what; None if nobody would say, for the reason in ``missing["rights"]``.
+        Answers access questions; None if nobody answers them, for the reason in ``missing["rights"]``.
     findings
-        What was found out while they were read.
+        Findings made while the objects were read.
     engine
-        One that knows the objects already; None to have one made of them.
+        An engine that has observed the objects already; None to make one.
     """
 
     expected: ExpectedSettings
@@ -222,16 +201,13 @@ class ClusterSnapshot:
 
     @cached_property
     def cluster_engine(self) -> ClusterEngine:
-        """What nodes have and who uses it."""
+        """What nodes have and which pods use it."""
         if self.engine is not None:
             return ClusterEngine(self.engine)
-        kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.kind)]
-        beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
-        groups = [group for kind in POD_GROUP_KINDS for group in self.objects.get(kind.name, ())]
-        return ClusterEngine.of(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
+        return ClusterEngine.of(self.expected.options, self.objects)
 
     def manages(self, node: Node) -> bool:
-        """Tell whether pods are placed on a node."""
+        """Tell whether the scheduler places pods on a node."""
         selector = self.expected.options.defaults.managed
         return selector is None or selector.matches(node.labels)
 
@@ -260,7 +236,7 @@ class ClusterSnapshot:
         return {pod.key: pod for pod in self.pods}
 
     def asks_for_devices(self, pod: Pod) -> bool:
-        """Tell whether a pod names resources of devices that are served."""
+        """Tell whether a pod asks for device resources of the listed dialects."""
         return bool(self.cluster_engine.engine.dialects.owners(pod))
 
     @cached_property
@@ -270,7 +246,7 @@ class ClusterSnapshot:
 
     @cached_property
     def installed(self) -> bool:
-        """Whether the scheduler is installed, or leads from elsewhere."""
+        """Whether the scheduler is installed here, or leads from elsewhere."""
         return bool(self.own_deployments) or self.leading
 
     @cached_property
@@ -283,7 +259,7 @@ class ClusterSnapshot:
         return Account(namespace, next((deployment.account for deployment in here), APP))
 
     def age(self, then: datetime) -> float:
-        """Return how long ago something was, in seconds of the API server's clock."""
+        """Return the seconds since a time, by the API server's clock."""
         return (self.server.now - then).total_seconds()
 
     @cached_property
@@ -294,15 +270,15 @@ class ClusterSnapshot:
 
     @cached_property
     def leading(self) -> bool:
-        """Whether somebody holds the scheduler's Lease now."""
+        """Whether any replica holds the scheduler's Lease now."""
         return self.lease is not None and self.is_fresh(self.lease)
 
     def is_fresh(self, lease: Lease) -> bool:
-        """Tell whether a Lease is held now, by the later of its holder's clock and the API server's."""
+        """Tell whether a Lease is held now: the later of the holder's and the API server's time of renewal counts."""
         times = [time for time in (lease.renewed, lease.written) if time]
         seconds = max(self.expected.lease_seconds, lease.spec.lease_duration_seconds)
         return bool(lease.spec.holder_identity and times) and self.age(max(times)) <= seconds + _ROUNDING
 
 
 _ROUNDING = 2.0
-"""Seconds that the Date of an answer and the times of writes may be off: both are whole seconds."""
+"""Seconds of tolerance, because both the Date header and times of writes are whole seconds."""

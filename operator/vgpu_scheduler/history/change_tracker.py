@@ -1,4 +1,4 @@
-"""What is observed and decided becomes events: each once, trimmed, and only if it says something new."""
+"""Turn observations and decisions into events: trimmed, without repetitions, and only if something changed."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialects, is_text_of
 from vgpu_scheduler.history.encoding import title_of
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, HistoryEvent, Removed, Withdrawn
 from vgpu_scheduler.history.trimming import Trimmer
 from vgpu_scheduler.history.virtual import POD
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyResource
 
-__all__ = ["Recording"]
-
 _ANY: Final = 0
-"""The version of objects that have none."""
+"""The version of objects without one."""
 
 
-class Recording:
-    """Knows what was written of each object, and says what is news.
+class ChangeTracker:
+    """Keeps what was recorded of each object, and returns the changes as events.
 
     Parameters
     ----------
     dialects
-        Whose annotations are read.
+        The dialects whose annotations are recorded.
     scheduler_names, coexist_with
-        As for an engine: pods that name one of the first arrive and are decided, those of the second announce places.
+        As for an engine: pods of the first arrive and are decided; pods of the second have announced placements.
     """
 
     def __init__(
@@ -44,12 +42,12 @@ class Recording:
         self._pods: dict[str, Pod] = {}
         self._objects: dict[tuple[str, str], Versioned] = {}
         self._decided: dict[str, tuple[Decided, Mapping[str, str]]] = {}
-        """What was decided of pods that were not seen bound since, with their annotations as they were encoded."""
+        """Decisions about pods not yet seen bound, with the annotations as encoded."""
 
     def restart(self, objects: Iterable[tuple[str, Versioned]], at: float) -> None:
-        """Forget what was written, and take these objects for all that there are.
+        """Replace the recorded state by these objects.
 
-        Decisions stay that were not seen carried out, of pods that still wait.
+        Decisions about pods that still wait, and that were not seen carried out, are kept.
         """
         decided = self._decided
         self._pods, self._objects, self._decided = {}, {}, {}
@@ -58,8 +56,8 @@ class Recording:
                 pass
         self._decided = {uid: each for uid, each in decided.items() if uid in self._pods and not self._is_bound(uid)}
 
-    def picture(self, at: float) -> Iterator[Event]:
-        """Yield what is there now, as events of this time; what pods refer to comes first."""
+    def snapshot(self, at: float) -> Iterator[HistoryEvent]:
+        """Yield the present state as events; objects come before the pods that refer to them."""
         for (kind, _), value in self._objects.items():
             yield Changed(at, kind, value)
         for pod in self._pods.values():
@@ -67,10 +65,10 @@ class Recording:
         for decided, _ in self._decided.values():
             yield replace(decided, at=at)
 
-    # What happens ----------------------------------------------------------------------------------------------------
+    # Observations and decisions ---------------------------------------------------------------------------------------
 
-    def seen(self, at: float, kind: str, value: Versioned) -> Iterator[Event]:
-        """Take in an object; yield what is news in it."""
+    def seen(self, at: float, kind: str, value: Versioned) -> Iterator[HistoryEvent]:
+        """Observe an object; yield what has changed."""
         if isinstance(value, Pod):
             yield from self._seen_pod(at, value)
             return
@@ -83,21 +81,21 @@ class Recording:
             self._objects[key] = after
             yield Changed(at, kind, after)
 
-    def object_gone(self, at: float, kind: str, value: Versioned) -> Iterator[Event]:
-        """Take in that an object is gone."""
+    def object_gone(self, at: float, kind: str, value: Versioned) -> Iterator[HistoryEvent]:
+        """Observe that an object was deleted."""
         if isinstance(value, Pod):
             yield from self.pod_gone(at, value.uid)
         elif (before := self._objects.pop((kind, title_of(value)), None)) is not None:
             yield Removed(at, kind, before)
 
-    def pod_gone(self, at: float, uid: str) -> Iterator[Event]:
-        """Take in that a pod is gone, or has run to its end."""
+    def pod_gone(self, at: float, uid: str) -> Iterator[HistoryEvent]:
+        """Observe that a pod was deleted, or has ended."""
         self._decided.pop(uid, None)
         if self._pods.pop(uid, None) is not None:
             yield Departed(at, uid)
 
-    def decided(self, at: float, decisions: Iterable[Decision]) -> Iterator[Event]:
-        """Take in what was decided: places, and who has to end."""
+    def decided(self, at: float, decisions: Iterable[Decision]) -> Iterator[HistoryEvent]:
+        """Record decisions: placements and preemptions."""
         for decision in decisions:
             pod, placement = self._pods.get(decision.uid), decision.placement
             if pod is None:
@@ -114,12 +112,12 @@ class Recording:
                 evicted = tuple(victim.uid for victim in decision.preemption.victims)
                 yield Decided(at, pod.uid, "", {}, pod.scheduler_name, evicted)
 
-    def withdrawn(self, at: float, uid: str) -> Iterator[Event]:
-        """Take in that what was decided of a pod is not carried out: its Binding failed, or its turn did not come."""
+    def withdrawn(self, at: float, uid: str) -> Iterator[HistoryEvent]:
+        """Record that a decision is not carried out: its Binding failed, or it was given up in the lane."""
         if self._decided.pop(uid, None) is not None:
             yield Withdrawn(at, uid)
 
-    def _seen_pod(self, at: float, pod: Pod) -> Iterator[Event]:
+    def _seen_pod(self, at: float, pod: Pod) -> Iterator[HistoryEvent]:
         before = self._pods.get(pod.uid)
         if before is not None and _is_older(pod, before):
             return
@@ -128,7 +126,7 @@ class Recording:
             return
         if not pod.node_name and pod.scheduler_name not in self._ours | self._announcing:
             return
-        if before is not None and before.node_name and _says_the_same(before, pod):  # nothing that needs a closer look
+        if before is not None and before.node_name and _is_equivalent(before, pod):  # skip trimming
             self._pods[pod.uid] = msgspec.structs.replace(before, resource_version=pod.resource_version)
             return
         after = self._trimmed(pod)
@@ -137,11 +135,11 @@ class Recording:
             yield self._as_event(at, after)
         elif after.node_name and not before.node_name and before.scheduler_name in self._ours:
             yield from self._bound(at, before, after)
-        elif not _says_the_same(before, after):
+        elif not _is_equivalent(before, after):
             yield Changed(at, POD, after)
 
-    def _bound(self, at: float, before: Pod, after: Pod) -> Iterator[Event]:
-        """Take in that a pod of ours is bound: as was decided, or by somebody else, or to other cards."""
+    def _bound(self, at: float, before: Pod, after: Pod) -> Iterator[HistoryEvent]:
+        """Record that one of our pods was bound, if not as decided: by another component, or to other cards."""
         decided, encoded = self._decided.pop(after.uid, (None, {}))
         if decided is not None and decided.node == after.node_name and _is_carried_out(encoded, after):
             return
@@ -155,7 +153,7 @@ class Recording:
         waits = not pod.node_name and pod.scheduler_name in self._ours
         return trimmed.as_created() if waits else trimmed
 
-    def _as_event(self, at: float, pod: Pod) -> Event:
+    def _as_event(self, at: float, pod: Pod) -> HistoryEvent:
         waits = not pod.node_name and pod.scheduler_name in self._ours
         return Arrived(at, pod) if waits else Changed(at, POD, pod)
 
@@ -168,7 +166,7 @@ def _is_older(value: Versioned, than: Versioned) -> bool:
 
 
 def _same(before: Versioned, after: Versioned) -> bool:
-    """Tell whether two versions of an object say the same."""
+    """Tell whether two versions of an object are equal apart from their resource version."""
     if before.uid != after.uid:
         return False
     if isinstance(before, PolicyResource) and isinstance(after, PolicyResource):
@@ -177,10 +175,10 @@ def _same(before: Versioned, after: Versioned) -> bool:
     return bool(changed(before, resource_version=after.resource_version) == after)
 
 
-def _says_the_same(before: Pod, after: Pod) -> bool:
-    """Tell whether two versions of a pod ask for the same, or hold the same where it is bound.
+def _is_equivalent(before: Pod, after: Pod) -> bool:
+    """Tell whether two versions of a pod have equal requests, or equal usage if it is bound.
 
-    Of what node sides note on a pod that is bound nothing is read again.
+    Annotations that node sides write on bound pods are ignored.
     """
     return (
         before.node_name == after.node_name
@@ -193,5 +191,5 @@ def _says_the_same(before: Pod, after: Pod) -> bool:
 
 
 def _is_carried_out(encoded: Mapping[str, str], pod: Pod) -> bool:
-    """Tell whether a pod was bound with what was decided to be written on it, times aside."""
+    """Tell whether a pod was bound with the decided annotations, apart from times."""
     return all(is_text_of(pod.annotations.get(name), text) for name, text in encoded.items())

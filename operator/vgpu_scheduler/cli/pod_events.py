@@ -1,0 +1,66 @@
+"""What the last events of pods say to users who may see little else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from vgpu_scheduler.apiclient import collection_path
+from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.reading import ClusterOptions, get_object
+
+
+class PodEvents(NamedTuple):
+    """What the last events of a pod say.
+
+    Attributes
+    ----------
+    failed
+        The message of its last FailedScheduling event; empty if there is none.
+    turn
+        The message of its last WaitingForNode event; empty unless that is the later of the two.
+    """
+
+    failed: str = ""
+    turn: str = ""
+
+
+def last_events(cluster: ClusterOptions, namespace: str, uid: str = "") -> dict[str, PodEvents] | None:
+    """Return what the last events of each pod say, by UID; None if they cannot be read.
+
+    Parameters
+    ----------
+    uid
+        The UID of the only pod whose events to read; empty for all.
+    """
+    failed = _last_of(cluster, namespace, EventReason.FAILED_SCHEDULING, uid)
+    turns = _last_of(cluster, namespace, EventReason.WAITING_FOR_NODE, uid)
+    if failed is None or turns is None:
+        return None
+    return {
+        each: PodEvents(refusal, turn if since > refused else "")
+        for each in failed.keys() | turns.keys()
+        for (refused, refusal), (since, turn) in [(failed.get(each, ("", "")), turns.get(each, ("", "")))]
+    }
+
+
+def _last_of(
+    cluster: ClusterOptions, namespace: str, reason: EventReason, uid: str
+) -> dict[str, tuple[str, str]] | None:
+    """Return when the last event of a reason was observed about each pod, and its message, by UID."""
+    query = f"reason={reason}"
+    query = f"involvedObject.uid={uid},{query}" if uid else query
+    path = collection_path("/api/v1/events", namespace)
+    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
+    if isinstance(listed, str):
+        return None
+    events = sorted((each for each in listed.get("items") or () if each.get("reason") == reason), key=_when)
+    about = ((event.get("involvedObject") or {}).get("uid", "") for event in events)
+    return {each: (_when(event), str(event.get("message") or "")) for each, event in zip(about, events, strict=True)}
+
+
+def _when(event: Object) -> str:
+    """Return when an event was last observed."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

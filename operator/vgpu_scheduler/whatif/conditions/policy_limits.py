@@ -1,0 +1,92 @@
+"""The amounts that a pod may ask for within the policy limits named in its condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine import ExceededLimit, PodSums, pod_sums
+from vgpu_scheduler.kube import to_int
+from vgpu_scheduler.model import MIB, PodClaims
+from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
+from vgpu_scheduler.whatif.advice.remedy import Advice, do
+from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
+from vgpu_scheduler.whatif.conditions.nodes import is_of
+from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.objects.amounts import Amount
+
+_OWN: Final = "exclusiveCardsPerPod"
+_MEMORY: Final = "memoryPerPod"
+_SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
+    "devicesPerPod": lambda sums, _: sums.devices,
+    _OWN: lambda sums, _: sums.own,
+    "coresPerPod": lambda sums, _: sums.cores,
+    _MEMORY: lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
+}
+"""The limited sums that a pod can reduce, by field of the policy's limits."""
+
+
+def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
+    """Yield the largest amounts that all exceeded policy limits allow, and the proposal to raise these limits.
+
+    For a limit, an unspecified amount counts as that of the whole cards.
+    """
+    exceeded = ExceededLimit.found_in(message)
+    needs = [_need_of_limit(asked, field, to_int(most), _limit_text(field, of, most)) for field, of, most in exceeded]
+    if exceeded:
+        yield from quotas.met_with(needs)
+        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
+        yield from quotas.raised_beside([do(f"have {raised}")])
+
+
+def _limit_text(field: str, source: str, most: str) -> str:
+    """Propose to keep a limit, if no amount is known to keep it."""
+    if field == _OWN:
+        return (
+            f"ask for no more cards for itself than limits.{field} of {source} allows ({most}): a card is "
+            "shared if neither all of its compute nor all of its memory nor an idle card is requested"
+        )
+    return f"ask for no more than limits.{field} of {source} allows ({most})"
+
+
+def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
+    sums_of = _SUMS.get(field)
+    claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
+    idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
+
+    def sums(claims: PodClaims) -> PodSums:
+        return most_at_once(pod_sums(claims, asked.dialects[claims[0].dialect], idle=idle))
+
+    def fits(claims: PodClaims) -> bool:
+        if sums_of is None or not claims or not asked.claims:
+            return False
+        less = sums(claims)
+        if field == _OWN and only_shares_more(sums(asked.claims), less):
+            return False  # it would have as many cards as before, which only evades the limit
+        if field == _MEMORY and less.percent:
+            return False  # unspecified memory, and a percentage, count by the size of the card
+        return sums_of(less, asked.dialects[claims[0].dialect]) <= most
+
+    def concerns(amount: Amount) -> bool:
+        return sums_of is not None and not (field == _OWN and amount.unsaid)
+
+    def is_of_limit(amount: Amount) -> bool:
+        inventories = [(dialect, dialect.inventory) for dialect in asked.owners]
+        of = {"coresPerPod": [(d, about.cores) for d, about in inventories]}
+        of[_MEMORY] = [(d, about.memory) for d, about in inventories]
+        return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
+
+    instead = _instead_of_percent(asked, most // MIB) if field == _MEMORY else ()
+    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
+
+
+def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:
+    """Return absolute amounts for the containers that ask for a percentage of their cards' memory."""
+    memories = [
+        name
+        for dialect in asked.owners
+        for name, about in dialect.inventory.device_resources.items()
+        if about.dimension == dialect.inventory.memory and not about.percent and name in dialect.claims.resources
+    ]
+    return [amount for name in memories for amount in amounts_instead_of_percent(asked, name, most)]
