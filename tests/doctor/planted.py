@@ -183,6 +183,14 @@ def guard_unbound(objects: Objects) -> None:
     drop(objects, "ValidatingAdmissionPolicyBinding", "vgpu-scheduler-allocations")
 
 
+def no_node_policy(objects: Objects) -> None:
+    drop(objects, "ValidatingAdmissionPolicy", "vgpu-scheduler-nodes")
+
+
+def node_policy_unbound(objects: Objects) -> None:
+    drop(objects, "ValidatingAdmissionPolicyBinding", "vgpu-scheduler-nodes")
+
+
 def guard_audits(objects: Objects) -> None:
     binding = named(objects, "ValidatingAdmissionPolicyBinding", "vgpu-scheduler-allocations")
     binding["spec"]["validationActions"] = ["Audit", "Warn"]
@@ -387,8 +395,10 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
             ("two-schedulers", "Pod default/theirs"),
         },
     ),
-    (no_guard, {("admission-policy-missing", GUARD), ("annotations-unguarded", GUARD)}),
-    (guard_unbound, {("admission-policy-unbound", GUARD), ("annotations-unguarded", GUARD)}),
+    (no_guard, {("annotations-unguarded", GUARD)}),
+    (guard_unbound, {("annotations-unguarded", GUARD)}),
+    (no_node_policy, {("admission-policy-missing", "ValidatingAdmissionPolicy vgpu-scheduler-nodes")}),
+    (node_policy_unbound, {("admission-policy-unbound", "ValidatingAdmissionPolicy vgpu-scheduler-nodes")}),
     (
         guard_audits,
         {

@@ -228,7 +228,11 @@ def test_a_guard_that_audits_names_plugins_that_it_would_refuse() -> None:
 
 @pytest.mark.parametrize(
     ("breaking", "why"),
-    [(no_guard, "does not exist"), (guard_unbound, "denies nothing"), (guard_audits, "denies nothing")],
+    [
+        (no_guard, "this policy does not exist"),
+        (guard_unbound, "no binding names this policy"),
+        (guard_audits, "this policy denies nothing"),
+    ],
 )
 def test_why_nothing_guards_does_not_contradict_what_is_said_of_the_policy(
     breaking: Callable[[Objects], None], why: str
@@ -236,7 +240,7 @@ def test_why_nothing_guards_does_not_contradict_what_is_said_of_the_policy(
     objects = healthy()
     breaking(objects)
     (message,) = (one.message for one in look(objects).findings if one.diagnosis.id == "annotations-unguarded")
-    assert message == f"tenants can write annotations that allocate cards, because this policy {why}"
+    assert message == f"tenants can write annotations that allocate cards, because {why}"
 
 
 def test_a_guard_that_leaves_out_namespaces_does_not_guard() -> None:

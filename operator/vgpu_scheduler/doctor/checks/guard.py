@@ -19,15 +19,16 @@ GUARD = "vgpu-scheduler-allocations"
 MISSING = Diagnosis(
     "admission-policy-missing",
     Severity.WARNING,
-    "An admission policy that comes with the manifests is not installed. The one for allocations keeps "
-    "tenants from writing the annotations that device plugins obey; the one for nodes limits the scheduler "
-    "to its two annotations.",
+    "An admission policy that comes with the manifests is not installed, such as the one that limits what the "
+    "scheduler may write on nodes to its two annotations. That the guard of allocations is missing is the error "
+    "annotations-unguarded.",
     "Apply manifests/admission.yaml, after you have allowed your device plugins to write.",
 )
 UNBOUND = Diagnosis(
     "admission-policy-unbound",
     Severity.WARNING,
-    "The admission policy is installed, and no ValidatingAdmissionPolicyBinding puts it in force.",
+    "The admission policy is installed, and no ValidatingAdmissionPolicyBinding puts it in force. Of the guard of "
+    "allocations, the error annotations-unguarded says it.",
     "Apply manifests/admission.yaml, which has the binding.",
 )
 AUDIT_ONLY = Diagnosis(
@@ -69,18 +70,22 @@ WOULD_REFUSE = Diagnosis(
 
 
 def policies(seen: DoctorInput) -> Iterator[Finding]:
-    """Find shipped admission policies that are missing or not fully in force."""
+    """Find shipped admission policies that are missing or not fully in force.
+
+    That the guard is missing or has no binding is what :func:`unguarded` finds.
+    """
     installed = {policy.metadata.name: policy for policy in seen.admission_policies}
     for wanted in shipped().policies:
         ref = ObjectRef("ValidatingAdmissionPolicy", wanted.name)
         policy = installed.get(wanted.name)
         if policy is None:
-            yield MISSING.of(ref, "it does not exist")
+            if wanted.name != GUARD:
+                yield MISSING.of(ref, "it does not exist")
             continue
         if policy.spec.failure_policy != wanted.failure_policy:
             yield FAILS_OPEN.of(ref, f"its failurePolicy is {policy.spec.failure_policy}, not {wanted.failure_policy}")
         bindings = [b for b in seen.admission_bindings if b.spec.policy_name == wanted.name]
-        if not bindings:
+        if not bindings and wanted.name != GUARD:
             yield UNBOUND.of(ref, "no binding names it")
         elif not _denies(seen, wanted.name):
             for binding in bindings:
@@ -93,8 +98,12 @@ def unguarded(seen: DoctorInput) -> Iterator[Finding]:
     """Find out whether tenants can write annotations that device plugins obey."""
     if not in_force(seen):
         ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
-        there = any(policy.metadata.name == GUARD for policy in seen.admission_policies)
-        why = "this policy denies nothing" if there else "this policy does not exist"
+        if not any(policy.metadata.name == GUARD for policy in seen.admission_policies):
+            why = "this policy does not exist"
+        elif not any(binding.spec.policy_name == GUARD for binding in seen.admission_bindings):
+            why = "no binding names this policy"
+        else:
+            why = "this policy denies nothing"
         yield UNGUARDED.of(ref, f"tenants can write annotations that allocate cards, because {why}")
 
 
