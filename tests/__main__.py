@@ -76,7 +76,8 @@ SELECTIONS = {
     "long": (
         Part(f"{_PURE}, at length", "not apiserver and not e2e and long", _PARALLEL),
         Part("faults, on the real and on the embedded API server", "faults and long", ("--numprocesses=2",)),
-        Part(f"{_REAL}, at length", "(apiserver or e2e) and long and not faults"),
+        Part(f"{_REAL}, at length", "(apiserver or e2e) and long and not faults and not alone", _TWO),
+        Part("what measures times, one after the other", "alone"),
     ),
 }
 

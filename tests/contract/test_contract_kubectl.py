@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.contract.kubectl import Kubectl, Object
 
+pytestmark = pytest.mark.long
+
 CRDS = Path(__file__).parents[2] / "crds"
 LIMITS = [{"name": "main", "image": "example.com/image:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
 

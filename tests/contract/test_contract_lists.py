@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+pytestmark = pytest.mark.long
+
 THINGS: dict[str, Object] = {
     "configmaps": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}},
     "pods": {key: value for key, value in pod("a").items() if key != "metadata"},

@@ -63,6 +63,7 @@ def _normal(line: str) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_every_command_prints_what_the_page_shows(control_plane: ControlPlane, tmp_path: Path) -> None:
     del control_plane  # where it can be had, so can kubectl
     kubectl = assets() / "kubectl"

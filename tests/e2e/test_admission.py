@@ -207,6 +207,7 @@ async def test_the_webhook(cluster: Cluster, served: tuple[OperatorProcess, Webh
 
 
 @pytest.mark.long
+@pytest.mark.alone
 async def test_a_standby_answers_as_well(
     cluster: Cluster, operator: OperatorProcess, served: tuple[OperatorProcess, Webhook]
 ) -> None:

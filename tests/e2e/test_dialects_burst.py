@@ -15,7 +15,7 @@ from tests.e2e.test_failover import leads, ready
 
 from vgpu_devcluster import Koordlet, VolcanoPlugin
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 Obj = dict[str, Any]
 EACH = 200

@@ -13,7 +13,7 @@ from tests.e2e.conftest import OPERATOR, Cluster, allocations, slice_pod
 from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.settings.sections import LeaseSettings
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
 DEFAULTS = LeaseSettings()

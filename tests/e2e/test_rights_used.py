@@ -19,6 +19,7 @@ OF_EVERYBODY = {"selfsubjectaccessreviews"}
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.skipif(OLDER, reason="what is tested differs on the older API server")
 def test_each_right_is_used_and_nothing_else_is_done(
     request: pytest.FixtureRequest, installed_plane: ControlPlane

@@ -121,6 +121,7 @@ PODS = 3
 
 
 @pytest.mark.long
+@pytest.mark.alone
 async def test_hami_reads_the_same_books(cluster: Cluster) -> None:
     side = cluster.nodes
     for node, (vendor, cards, *_) in NODES.items():

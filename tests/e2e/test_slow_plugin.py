@@ -9,6 +9,7 @@ from vgpu_devcluster import BEHAVIOUR
 
 
 @pytest.mark.long
+@pytest.mark.alone
 async def test_a_slow_plugin_keeps_its_lock(cluster: Cluster) -> None:
     """Two pods on one node: the second never takes the first one's lock."""
     await cluster.nodes.register(["only"], ("A100-80G",))
