@@ -149,3 +149,10 @@ def test_nodes_without_cards_that_have_the_labels_are_counted_where_there_are_so
     counted = f" ({without} node{'' if without == 1 else 's'} without)"
     assert (counted in told) is (without > 0)
     assert "(0 nodes" not in told
+
+
+def test_names_and_labels_together_are_refused(api: Api) -> None:
+    result = run("cordon", "card", "GPU-a-0", "-l", "pool=x")
+    assert result.exit_code == 2
+    assert "-l selects nodes by their labels: leave GPU-a-0 out, or -l" in result.stderr
+    assert not api.patches

@@ -184,7 +184,8 @@ def test_explain_a_pod_that_names_no_scheduler_that_is_there(api: Api, settings:
         result = run("explain", "plain")
         meant = "" if named == "volcano" else " (is vgpu-scheduler meant?)"
         first = result.stdout.splitlines()[0]
-        assert first.startswith(f"No scheduler places it here: it names the scheduler {named}{meant}, and ")
+        assert first.startswith(f"No scheduler known here places it: it names the scheduler {named}{meant}, and ")
+        assert ("list it in coexist_with" in first) is (named == "volcano")
         assert (result.exit_code, "its turn comes" in result.stdout) == (1, False)
     plain["spec"]["schedulerName"] = "vgpu-scheduler"
     assert run("explain", "plain").exit_code == 0

@@ -193,3 +193,19 @@ def test_a_reader_that_reads_no_more_is_no_error(words: tuple[str, ...], tmp_pat
     os.close(writing)
     assert "Broken pipe" not in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.returncode == 141
+
+
+@pytest.mark.parametrize("words", [("settings",), ("top", "cards"), ("defrag",)], ids=" ".join)
+def test_output_that_cannot_be_written_is_an_error_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node("a"), pod("asked", {GPU: 1, MEMORY: 1000})]}))
+    at = [] if words == ("settings",) else ["--cluster", str(file)]
+    command = [sys.executable, "-m", "vgpu_scheduler.cli", *words, *at]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "Error: the output cannot be written: No space left on device"
+    closed = subprocess.run(["bash", "-c", '"$@" >&-', "-", *command], stderr=subprocess.PIPE, text=True, check=False)
+    assert "Traceback" not in closed.stderr
+    assert closed.returncode == (1 if words == ("defrag",) else 0)  # its answer: there is nothing to move

@@ -36,6 +36,9 @@ def test_all_pods_with_some_labels_are_explained(seed: int, drawn: tuple[list[di
         assert "with the labels of -l that waits or runs" in named.stderr
         return
     assert named.stdout.split() == [f"pod/{name}" for name in names]
+    assert run("explain", "pods", "-l", chosen, "-o", "name", "--cluster", path).stdout == named.stdout
+    both = run("explain", names[0], "-l", chosen, "--cluster", path)
+    assert (both.exit_code, f"leave {names[0]} out, or -l" in both.stderr) == (2, True)
     result = run("explain", "-l", chosen, "-o", "json", "--cluster", path)
     told = json.loads(result.stdout)
     assert [each["pod"] for each in told] == names

@@ -304,6 +304,48 @@ def test_errors_name_the_field(fields: dict[str, Any], says: str) -> None:
     assert any(part in found for part in says.split("|")), found
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (
+            {"spec": {"schedulerName": "vgpu-schedular"}},
+            "pod: spec.schedulerName: vgpu-schedular (is vgpu-scheduler meant",
+        ),
+        (
+            {"spec": {"schedulerName": "hami-scheduler"}},
+            "pod: spec.schedulerName: hami-scheduler is not this scheduler",
+        ),
+        ({"spec": {"nodeName": "b"}}, "pod: spec.nodeName: it is on node b already: write it under running"),
+        ({"status": {"phase": "Succeeded"}}, "pod: it has ended, or is being deleted"),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "pod: it has ended, or is being deleted"),
+    ],
+)
+def test_a_pod_that_the_scheduler_does_not_look_at_is_refused(fields: dict[str, Any], says: str) -> None:
+    container = {"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", **fields.get("metadata", {})},
+        "spec": {"containers": [container], **fields.get("spec", {})},
+        "status": fields.get("status", {}),
+    }
+    assert says in error(document(CLUSTER, pod=pod))
+    if name := fields.get("spec", {}).get("schedulerName"):
+        assert failures(document(CLUSTER, pod=pod, settings={"schedulerNames": [name]})) == []
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        [{"node": "a", "cards": {"card": "a-1", "memory": "99Gi"}}],
+        [{"node": "a", "cards": {"card": "a-1", "cores": 130}}],
+        [{"node": "a", "cards": {"card": "a-1", "cores": 60}}, {"node": "a", "cards": {"card": "a-1", "cores": 50}}],
+    ],
+)
+def test_running_pods_that_hold_more_than_their_card_are_refused(running: list[dict[str, Any]]) -> None:
+    assert error(document(CLUSTER, running=running)) == "running: the pods of node a hold more of a-1 than there is"
+
+
 def test_a_case_without_a_pod() -> None:
     file = document(CLUSTER)
     del file["pod"]

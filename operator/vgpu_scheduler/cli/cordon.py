@@ -37,7 +37,9 @@ _WORDS: Final = frozenset({"card", "cards"})
 def run(*, words: Sequence[str], selector: str, on: bool, dry_run: str, cluster: ClusterOptions) -> None:
     """Cordon or uncordon cards."""
     names = [word for number, word in enumerate(words) if number or word not in _WORDS]
-    if bool(names) == bool(selector):
+    if names and selector:
+        raise click.UsageError(f"-l selects nodes by their labels: leave {', '.join(names)} out, or -l")
+    if not names and not selector:
         raise click.UsageError(
             "name cards, as `vgpu-scheduler top cards` shows them, or select nodes by their labels with -l"
         )

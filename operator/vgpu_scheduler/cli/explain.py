@@ -70,7 +70,11 @@ def _explain(
     cluster: ClusterOptions,
     output: str,
 ) -> None:
-    if bool(words) == bool(selector):
+    if selector and all(word in _WORDS for word in words):
+        words = ()  # as in kubectl get pods -l
+    if words and selector:
+        raise click.UsageError(f"-l selects pods by their labels: leave {' '.join(words)} out, or -l")
+    if not words and not selector:
         raise click.UsageError("name one pod ([pod] [NAMESPACE/]NAME), or say with -l which labels the pods have")
     labels = label_selector(selector)
     with exit_on_error():

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.cli.output import end_unwritable, is_unwritable, open_closed_stdout
 from vgpu_scheduler.model.texts import did_you_mean
 
 
@@ -72,19 +73,28 @@ class _LazyGroup(click.Group):
     """Imports commands only when they are used, because kopf and the kernels take a second."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; exit with 130 after Ctrl-C and 2 after an error of ours: 1 is an answer of some commands."""
+        """Run a command; exit with 130 after Ctrl-C, 141 when the output is not read, and 2 after an error.
+
+        The exit status 1 is an answer of some commands.
+        """
+        open_closed_stdout()
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             if sys.stderr.isatty():
                 click.echo(err=True)  # ends the line with ^C
             raise SystemExit(_INTERRUPTED) from None
-        except (click.UsageError, click.Abort, click.exceptions.Exit, BrokenPipeError):
+        except (click.UsageError, click.Abort, click.exceptions.Exit):
             raise
         except click.ClickException as error:
             error.show()
             raise SystemExit(_FAILED) from None
-        except Exception:  # noqa: BLE001 - as Python would, but with another status
+        except Exception as error:  # noqa: BLE001 - as Python would, but with another status
+            if isinstance(error, OSError) and is_unwritable(error):
+                end_unwritable(error)
             traceback.print_exc()
             raise SystemExit(_FAILED) from None
 

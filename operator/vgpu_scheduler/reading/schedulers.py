@@ -23,8 +23,10 @@ def left_to_whom(named: str, settings: Settings) -> str:
     ours = ", ".join(settings.scheduler_names)
     if named == DEFAULT_SCHEDULER or named in settings.coexist_with:
         return f"It names the scheduler {named}: vgpu-scheduler places pods of {ours} only"
-    said = f"it names the scheduler {named}{_meant(named, settings)}"
-    return f"No scheduler places it here: {said}, and vgpu-scheduler places pods of {ours} only"
+    meant = _meant(named, settings)
+    other = "" if meant else "; if a scheduler of that name runs in the cluster, list it in coexist_with"
+    said = f"it names the scheduler {named}{meant}"
+    return f"No scheduler known here places it: {said}, and vgpu-scheduler places pods of {ours} only{other}"
 
 
 def announced_for(pod: Pod, node: str) -> str:

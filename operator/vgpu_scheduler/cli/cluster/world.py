@@ -10,6 +10,7 @@ import click
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException
 from vgpu_scheduler.cli.cluster.messages import describe_error, fail, print_view_warnings, progress
+from vgpu_scheduler.cli.output import is_unwritable
 from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first
 from vgpu_scheduler.reading import (
@@ -45,9 +46,9 @@ def exit_on_error() -> Iterator[None]:
     """End the command with a message and status 2 if something cannot be read."""
     try:
         yield
-    except BrokenPipeError:
-        raise  # nobody reads the output any more: click ends the command quietly
     except _EXPECTED_ERRORS as error:
+        if isinstance(error, OSError) and is_unwritable(error):
+            raise  # main ends every command alike
         fail(describe_error(error))
     except RecursionError:
         fail(TOO_DEEP)

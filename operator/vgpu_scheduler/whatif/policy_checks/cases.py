@@ -12,10 +12,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from vgpu_scheduler.admission import DEFAULT_SCHEDULER
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.explanation.preempting import take_up_preemptions
 from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.policy_checks.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.policy_checks.forms import (
     RunningPod,
@@ -61,6 +64,7 @@ class CaseSettings(StrictForm):
     device_order: OrderKind | None = None
     profile: Profile = Profile.DOCUMENTED
     strict_annotations: bool = False
+    scheduler_names: Annotated[Sequence[str], Field(min_length=1)] = ("vgpu-scheduler",)
 
     @field_validator("device_policy")
     @classmethod
@@ -295,7 +299,11 @@ def world_of(case: Case) -> World:
     WorldError
         If an object in it cannot be understood.
     """
-    options = replace(plain_options(case.dialect, case.settings.defaults()), preemption=True)
+    options = replace(
+        plain_options(case.dialect, case.settings.defaults()),
+        preemption=True,
+        scheduler_names=tuple(case.settings.scheduler_names),
+    )
     world = World(options, strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
@@ -305,6 +313,8 @@ def world_of(case: Case) -> World:
     if world.ignored:
         kinds = ", ".join(kind or "an object without a kind" for kind in sorted(world.ignored))
         raise WorldError(f"policies, nodes, objects and running: {kinds} cannot be used here")
+    for node, devices in world.engine.state.over_capacity().items():
+        raise WorldError(f"running: the pods of node {node} hold more of {', '.join(devices)} than there is")
     take_up_preemptions(world, _AFTER_ALL)
     return world
 
@@ -327,5 +337,25 @@ def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> PodResult
     (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
         raise WorldError(f"{where}: {obj.get('kind')} is not a Pod")
-    (answer,) = simulate(world, [world.pod(obj)], preempt=True, each_alone=True)
+    waiting = world.pod(obj)
+    problem = _not_placed(waiting, world.engine.options.scheduler_names)
+    if problem:
+        raise WorldError(f"{where}: {problem}")
+    (answer,) = simulate(world, [waiting], preempt=True, each_alone=True)
     return answer
+
+
+def _not_placed(pod: Pod, ours: Sequence[str]) -> str:
+    """Say why the scheduler does not look at a pod of a step; empty if it does."""
+    if pod.node_name:
+        return f"spec.nodeName: it is on node {pod.node_name} already: write it under running"
+    if pod.terminal or pod.deleting:
+        return "it has ended, or is being deleted, and is not placed"
+    if pod.scheduler_name in {"", DEFAULT_SCHEDULER, *ours}:
+        return ""
+    meant = meant_scheduler(pod.scheduler_name, ours, ())
+    asked = f" (is {meant} meant?)" if meant else ""
+    return (
+        f"spec.schedulerName: {pod.scheduler_name}{asked} is not this scheduler, which is {', '.join(ours)}: leave the "
+        "name out, or list it in settings.schedulerNames"
+    )
