@@ -140,7 +140,7 @@ CASES = [
     Case(
         "a mode of sharing that there is not, beside one that there is",
         WARNING,
-        "annotation nvidia.com/vgpu-mode: 'hami-core,mgi' has unknown words ['mgi'], and counts as hami-core",
+        "annotation nvidia.com/vgpu-mode: 'hami-core,mgi' has unknown words 'mgi', and counts as hami-core",
         annotations={"nvidia.com/vgpu-mode": "hami-core,mgi"},
     ),
     Case(

@@ -93,6 +93,7 @@ TOO_LARGE["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] =
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
+        ({**pod("p"), "metadata": {"name": "p", "namespace": "Bad_NS"}}, "Namespace 'Bad_NS': a name has at most 63"),
         (TOO_LARGE, "Pod default/large: spec.containers[0].resources.limits.nvidia.com/gpumem: 1000"),
         ({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}, "spec.containers is empty"),
         (

@@ -281,7 +281,11 @@ def test_one_bad_case_leaves_the_others() -> None:
         ({"settings": {"devicePolicy": "spread,spread"}}, "settings.devicePolicy: 'spread' is listed twice"),
         ({"settings": {"devicePolcy": "x"}}, "settings: there is no field 'devicePolcy': did you mean devicePolicy?"),
         ({"dialect": "hamy"}, "dialect: 'hamy' is not one of hami, volcano, koordinator"),
-        ({"expect": {}}, "expect: say at least one of outcome, node, cards, "),
+        (
+            {"expect": {}},
+            "expect: say at least one of outcome, node, cards, reason, policy, annotations, warning, preempts, preempted"
+            "By",
+        ),
         ({"expect": {"node": None}}, "expect: node is empty"),
         ({"expect": {"nod": "a"}}, "expect: there is no field 'nod': did you mean node?"),
         (

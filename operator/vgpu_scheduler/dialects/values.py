@@ -232,7 +232,7 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning
     unknown = [word for word in map(str.strip, value.split(",")) if word and word not in modes]
     if not unknown:
         return None
-    words, known = cut(str(unknown), QUOTED), ",".join(found)
+    words, known = cut(", ".join(map(repr, unknown)), QUOTED), ",".join(found)
     what = f"annotation {annotation}: {quoted(value)} has unknown words {words}"
     return UsageWarning(f"{what}, and counts as {known}", f"{what}: write {known}", AnnotationFix(annotation, known))
 

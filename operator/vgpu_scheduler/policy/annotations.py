@@ -95,7 +95,8 @@ def _device_policy(text: str, *, strict: bool) -> tuple[str, str]:
     unknown = [word for word in words if word not in DEVICE_POLICIES]
     if not unknown:
         return text, ""
-    warning = f"annotation {DEVICE_POLICY}: {quoted(text)} has unknown words {cut(str(unknown), QUOTED)}"
+    told = cut(", ".join(map(repr, unknown)), QUOTED)
+    warning = f"annotation {DEVICE_POLICY}: {quoted(text)} has unknown words {told}"
     if strict:
         warning += _instead(SPREAD, DEVICE_POLICIES, strict=strict)
     # Words that are reserved for policy resources must not take effect here.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import did_you_mean, first_of
+from vgpu_scheduler.model import did_you_mean, first_of, quoted
 from vgpu_scheduler.reading.admitted_form import as_admitted
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
@@ -30,6 +31,7 @@ Warn = Callable[[str], None]
 """Called with each warning for the user."""
 
 _ALWAYS_THERE: Final = "default"
+_NAMESPACE: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAMES_NODE: Final = (
     "names a node (spec.nodeName): it would be created there, without a scheduler and without cards; it is "
     "placed as if it named none"
@@ -73,6 +75,9 @@ def new_pods(
                 told.setdefault(text, {})[title(obj)] = None
             pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
+        if not _NAMESPACE.fullmatch(namespace):
+            name = quoted(namespace)
+            raise WorldError(f"Namespace {name}: a name has at most 63 lower-case letters, digits and '-' inside")
         if view.has_read("Namespace"):
             warn(f"Namespace {namespace} does not exist: the API server accepts no pod of it before it is created")
     for text, titles in told.items():

@@ -81,7 +81,8 @@ class Expectation(StrictForm):
     @model_validator(mode="after")
     def _validate(self) -> Expectation:
         if not self.model_fields_set:
-            raise ValueError(f"say at least one of {', '.join(type(self).model_fields)}")
+            names = [field.alias or name for name, field in type(self).model_fields.items()]
+            raise ValueError(f"say at least one of {', '.join(names)}")
         for name in sorted(self.model_fields_set):
             if getattr(self, name) is None:
                 raise ValueError(f"{name} is empty: leave it out, or set what is expected")
