@@ -229,6 +229,18 @@ def test_more_important_pods_are_let_in_first_and_those_that_are_kept_otherwise_
     assert told[-1]["quota"].endswith("uses 3000 of 5000 MiB of limits.nvidia.com/gpumem with the pods before it")
 
 
+@pytest.mark.parametrize("oldest", ["a", "b", "c"])
+def test_of_equally_important_pods_the_oldest_is_let_in_first(api: Api, oldest: str) -> None:
+    pods = [waiting(name) for name in ("a", "b", "c")]
+    for each in pods:
+        second = 1 if each["metadata"]["name"] == oldest else 2
+        each["metadata"]["creationTimestamp"] = f"2026-03-04T05:06:0{second}Z"
+    api.objects[:] = [quota(gpumem=100), *pods]
+    api.refused = EVERYTHING
+    told = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    assert [each["pod"] for each in told if not each["exceeded"]] == [f"team/{oldest}"]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_share_that_names_no_memory_needs_some_of_a_quota_all_the_same(api: Api, seed: int, tmp_path: Path) -> None:
     """How much it is depends on the card: where a quota has nothing left, it is too much anyway."""

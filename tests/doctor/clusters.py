@@ -150,6 +150,7 @@ def healthy() -> Objects:
         **shipped_objects("admission.yaml", "allocation-writers.yaml"),
         **_joined(shipped_objects("rbac.yaml", "volume-binding.yaml"), shipped_objects("allocation-writers.yaml")),
         "Node": [node_object("a", cards("a", 2)), node_object("b", cards("b", 2))],
+        "Namespace": [{"metadata": {"name": name}} for name in ("default", SYSTEM, KUBE_SYSTEM)],
         "Pod": [
             tenant("web", "a", ("a-gpu-0", 1000, 10)),
             tenant("db", "b", ("b-gpu-0", 1000, 10)),

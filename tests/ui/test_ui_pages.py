@@ -19,6 +19,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from vgpu_scheduler.ui.pages.cards import CardsView, cards_page
 from vgpu_scheduler.ui.pages.heat import MOST_TILES
 from vgpu_scheduler.ui.pages.waiting import waiting_page
+from vgpu_scheduler.ui.visibility import EVERYTHING
 
 Object = dict[str, Any]
 SEEDS = range(12)
@@ -84,7 +85,7 @@ async def test_pods_that_wait_for_the_same_are_folded_with_the_oldest_first() ->
         pod("gated", {GPU: 1}, schedulerName="vgpu-scheduler", schedulingGates=[{"name": "x"}]),
     ]
     current = current_of([node("a"), *pods])
-    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at, "", EVERYTHING))
     assert [(reason.text, [each.name for each in reason.pods]) for reason in page.reasons] == [
         ("no room", ["old", "young"]),
         ("It has scheduling gates, which whoever set them removes", ["gated"]),
@@ -101,14 +102,14 @@ async def test_a_pod_without_cards_waits_here_where_it_names_any_of_our_schedule
     settings = tmp_path / "settings.yaml"
     settings.write_text("scheduler_names: [ours, ours-too]\n")
     current = current_of([node("a"), pod("plain", {}, schedulerName=name)], settings)
-    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at, "", EVERYTHING))
     assert page.pods == (name != "another")
 
 
 @pytest.mark.parametrize(("by", "level"), [("memory", 4), ("cores", 3), ("pods", 2)])
 async def test_tiles_are_coloured_by_what_is_asked_for(by: str, level: int) -> None:
     objects = [node("a"), running("x", "a", "GPU-a-0", 3000, 10), running("y", "a", "GPU-a-0", 3000, 20)]
-    page = await current_of(objects).ask(lambda world, _: cards_page(world, CardsView(by=by)))
+    page = await current_of(objects).ask(lambda world, _: cards_page(world, CardsView(by=by), EVERYTHING))
     (group,) = page.heat.groups
     assert [tile.level for tile in group.rows[0].tiles] == [level, 0]
     assert (
@@ -132,7 +133,7 @@ async def test_nodes_are_grouped_by_a_label() -> None:
 
 async def test_more_cards_than_can_be_shown_are_tiles_of_nodes() -> None:
     nodes = [node(f"n{number:04}", cards=9) for number in range(MOST_TILES // 9 + 1)]
-    page = await current_of(nodes).ask(lambda world, _: cards_page(world, CardsView()))
+    page = await current_of(nodes).ask(lambda world, _: cards_page(world, CardsView(), EVERYTHING))
     assert page.heat.by_node
     assert sum(len(row.tiles) for group in page.heat.groups for row in group.rows) == len(nodes)
 
@@ -174,7 +175,7 @@ async def test_pods_that_wait_have_a_place_a_near_miss_and_their_group_in_one_ro
     first = told_of("first", no_room, "2026-01-01T00:00:09Z")
     first["spec"]["priority"] = 5
     current = current_of([node("a"), running("x", "a", "GPU-a-0", 3000), *pods, first])
-    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at, "", EVERYTHING))
     (reason,) = page.reasons
     assert reason.nearest == "nearest: 16384 of 99999 MiB memory free on a/GPU-a-1"
     assert [[each.name for each in row] for row in reason.rows] == [["p0"], ["p1", "p2", "p3"], ["first"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +16,6 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import RoomPlan, StepType, World, ask, make_room, simulate
 from vgpu_scheduler.whatif.moves import room_search
 from vgpu_scheduler.whatif.moves.moves import Moves
-from vgpu_scheduler.whatif.moves.room_search import RoomSearch
 from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 
 CARD = 16384
@@ -207,7 +205,7 @@ def test_a_port_of_the_node_is_room_too() -> None:
 
 @pytest.mark.parametrize("most", [1, 5, 20, 60, 200])
 def test_a_search_that_takes_too_long_ends_and_says_so(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("vgpu_scheduler.whatif.moves.making_room.RoomSearch", partial(RoomSearch, most=most))
+    monkeypatch.setattr("vgpu_scheduler.whatif.moves.room_search._most_questions", lambda _: most)
     nodes = "abcdefgh"
     full = [holding(f"{name}{number}", name, [0], 2300) for name in nodes for number in range(7)]
     world = world_of(*(node(name, cards=1) for name in nodes), *full, new(CARD))

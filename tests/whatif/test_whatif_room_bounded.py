@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.whatif import make_room
-from vgpu_scheduler.whatif.moves.room_search import RoomSearch, _most_questions
+from vgpu_scheduler.whatif.moves.room_search import _most_questions
 
 Object = dict[str, Any]
 
@@ -35,7 +34,7 @@ def test_no_more_is_asked_however_many_nodes_could_be_cleared(
     most: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vgpu_scheduler.whatif.moves.room_search._TOLD_EVERY", 1)
-    monkeypatch.setattr("vgpu_scheduler.whatif.moves.making_room.RoomSearch", partial(RoomSearch, most=most))
+    monkeypatch.setattr("vgpu_scheduler.whatif.moves.room_search._most_questions", lambda _: most)
     rng = np.random.default_rng(seed)
     world = world_of(*dense(rng, int(rng.integers(4, 9)), 2))
     (waiting,) = world.pending.values()

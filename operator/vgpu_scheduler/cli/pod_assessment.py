@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -31,6 +32,7 @@ from vgpu_scheduler.whatif import (
 )
 from vgpu_scheduler.whatif.conditions.group_quotas import other_members_of
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
+from vgpu_scheduler.whatif.world.queue_order import rank_in_queue
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.tables import few
 
@@ -266,10 +268,9 @@ def _known_in_turn(
 
 
 def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
-    """Return pods by priority; the pods of a group take the place of their first pod."""
-    priority = world.engine.groups.priority
+    """Return pods in queue order; the pods of a group take the place of their first pod."""
     turns: dict[object, list[Pod]] = {}
-    for pod in sorted(pods, key=lambda pod: -priority(pod)):
+    for pod in sorted(pods, key=partial(rank_in_queue, world)):
         turns.setdefault(_group_of(world, pod) or pod.uid, []).append(pod)
     return [pod for together in turns.values() for pod in together]
 

@@ -24,6 +24,7 @@ from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Node, Pod, ResourceQuota
 from vgpu_scheduler.model import Device
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy
 
 APP = "vgpu-scheduler"
 APP_LABEL = "app.kubernetes.io/name"
@@ -98,8 +99,13 @@ class ClusterEngine:
             (kind.name for kind in engine.dialects.inventory_kinds),
             (kind.name for kind in POD_GROUP_KINDS),
         )
-        for kind in (*inventories, "Node", "ResourceQuota", *groups, "Pod"):
-            for value in objects.get(kind, ()):
+        policies = {
+            kind: [_resource(kind, policy) for policy in objects.get(kind, ())]
+            for kind in (CLUSTER_KIND, NAMESPACED_KIND)
+        }
+        known = {**objects, **policies}
+        for kind in (*inventories, "Namespace", *policies, "Node", "ResourceQuota", *groups, "Pod"):
+            for value in known.get(kind, ()):
                 made.problems += engine.kinds[kind].observe(value, 0.0)
         return made
 
@@ -112,6 +118,14 @@ class ClusterEngine:
         """The node that lists each device, by UUID."""
         nodes = self.engine.state.all_nodes()
         return {device.uuid: n.name for n in nodes for listed in self.devices(n.name).values() for device in listed}
+
+
+def _resource(kind: str, policy: PolicyObject) -> PolicyResource:
+    """Decode a policy as the scheduler does."""
+    metadata = {"name": policy.metadata.name, "uid": policy.metadata.uid or policy.metadata.name}
+    if kind == NAMESPACED_KIND:
+        metadata["namespace"] = policy.metadata.namespace
+    return decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +222,7 @@ class DoctorInput:
 
     def manages(self, node: Node) -> bool:
         """Tell whether the scheduler places pods on a node."""
-        selector = self.expected.options.defaults.managed
-        return selector is None or selector.matches(node.labels)
+        return self.expected.options.defaults.manages(node)
 
     @cached_property
     def nodes_with_devices(self) -> Collection[str]:

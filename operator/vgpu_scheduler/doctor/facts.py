@@ -27,6 +27,7 @@ from vgpu_scheduler.kube import (
     DecodeError,
     Encoded,
     decode_inventory,
+    decode_namespace,
     decode_node,
     decode_pod,
     decode_quota,
@@ -115,6 +116,7 @@ def _pod_group_fact(kind: PodGroupKind) -> ListedKind:
 
 FACTS: tuple[ListedKind, ...] = (
     ListedKind("Node", "", "v1", "nodes", decode_node),
+    ListedKind("Namespace", "", "v1", "namespaces", decode_namespace),
     ListedKind("Pod", "", "v1", "pods", decode_pod, is_namespaced=True),
     ListedKind("ResourceQuota", "", "v1", "resourcequotas", decode_quota, is_namespaced=True),
     ListedKind("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload), is_namespaced=True),

@@ -30,7 +30,7 @@ from vgpu_scheduler.engine.pools import RESOURCES, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
+from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, queue_key
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.storage import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
@@ -97,6 +97,7 @@ __all__ = [
     "part_of_card",
     "pod_sums",
     "pools",
+    "queue_key",
     "quotas_from_event",
     "renamed_resources",
     "review_locks",

@@ -87,12 +87,11 @@ class GroupProgress:
         found: list[float] = []
         for key in sorted(touched):
             status = self._groups.status(key)
-            is_running = bool(self._running(key))
             if self._waits(status):
                 self._waiting.setdefault(key, now)
-            elif (since := self._waiting.pop(key, None)) is not None and is_running and status.is_quorum_bound:
+            elif (since := self._waiting.pop(key, None)) is not None and self.running(key) and status.is_quorum_bound:
                 found.append(now - since)
-            if is_running and not status.missing_object and status.needed:
+            if self.runs_short(key):
                 self._short.setdefault(key, now)
             else:
                 self._short.pop(key, None)
@@ -106,12 +105,17 @@ class GroupProgress:
 
     def stale_group(self, key: GroupKey, now: float) -> StaleGroup | None:
         """Return a group if it has run with too few pods for too long; else None."""
-        running, since = self._running(key), self._short.get(key)
-        if since is None or not running:
+        since = self._short.get(key)
+        return None if since is None else self.stale_after(key, now - since)
+
+    def stale_after(self, key: GroupKey, seconds: float) -> StaleGroup | None:
+        """Return a group if it runs with too few pods, and may not for so many seconds; else None."""
+        if not self.runs_short(key):
             return None
-        status, rules = self._groups.status(key), [self._policies.resolve(pod).groups for pod in running]
+        running, status = self.running(key), self._groups.status(key)
+        rules = [self._policies.resolve(pod).groups for pod in running]
         after = max(each.stale_after for each in rules)
-        if now - since < after or not status.needed:
+        if seconds < after:
             return None
         message = (
             f"group {key} has run for more than {after:g} s with {status.placed} of the"
@@ -120,12 +124,7 @@ class GroupProgress:
         ends = all(each.when_stale is WhenStale.EVICT for each in rules)
         return StaleGroup(key, running, message, ends and self._may_restart(status))
 
-    def _may_restart(self, status: GroupStatus) -> bool:
-        """Tell whether pods of a group wait without kept room, so that it can restart if its other pods are evicted."""
-        kept = any(self._state.holds.get(pod.uid) is not None for pod in status.waiting)
-        return bool(status.waiting) and not kept
-
-    def _running(self, key: GroupKey) -> tuple[Pod, ...]:
+    def running(self, key: GroupKey) -> tuple[Pod, ...]:
         """Return the pods of a group that are bound, not terminal, and of this scheduler, by name."""
         found = (
             pod
@@ -133,6 +132,16 @@ class GroupProgress:
             if pod.scheduler_name in self._scheduler_names and self._groups.runs(pod)
         )
         return tuple(sorted(found, key=lambda pod: (pod.name, pod.uid)))
+
+    def runs_short(self, key: GroupKey) -> bool:
+        """Tell whether a group runs with fewer pods than it needs."""
+        status = self._groups.status(key)
+        return bool(status.needed and not status.missing_object and self.running(key))
+
+    def _may_restart(self, status: GroupStatus) -> bool:
+        """Tell whether pods of a group wait without kept room, so that it can restart if its other pods are evicted."""
+        kept = any(self._state.holds.get(pod.uid) is not None for pod in status.waiting)
+        return bool(status.waiting) and not kept
 
     @staticmethod
     def _waits(status: GroupStatus) -> bool:

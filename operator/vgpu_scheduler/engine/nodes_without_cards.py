@@ -62,8 +62,7 @@ def _without_cards(engine: Engine) -> Iterator[Node]:
 
 
 def _managed(engine: Engine) -> Iterator[Node]:
-    managed = engine.options.defaults.managed
-    return (node for node in engine.state.all_nodes() if managed is None or managed.matches(node.labels))
+    return filter(engine.options.defaults.manages, engine.state.all_nodes())
 
 
 def _lists_cards(engine: Engine, node: Node) -> bool:

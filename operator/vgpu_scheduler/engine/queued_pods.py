@@ -104,6 +104,17 @@ class Rank(NamedTuple):
     uid: str
 
 
+def queue_key(pod: Pod, priority: int) -> tuple[int, float]:
+    """Return the sort key of a pod in queue order, as far as objects tell it: equal keys may come in any order.
+
+    Parameters
+    ----------
+    priority
+        The priority that ranks the pod: its group's, if it belongs to one.
+    """
+    return -priority, pod.created_at or 0.0
+
+
 class UnschedulableClass(NamedTuple):
     """The key of a class of unschedulable pods.
 

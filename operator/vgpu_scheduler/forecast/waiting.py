@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine import Engine, EngineOptions, queue_key
 from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, NoForecast
 from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod
 from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
@@ -126,12 +126,12 @@ def _request(pod: Pod) -> Hashable:
     return (pod.spec.fingerprint, pod.namespace, pod.scheduler_name, *texts)
 
 
-def _rank(pod: Pod) -> tuple[float, float]:
-    """Return the key by which pods are tried, the smallest first.
+def _rank(pod: Pod) -> tuple[int, float]:
+    """Return the sort key of a pod in queue order.
 
     It uses the pod's own priority, not its group's, which is precise enough for random draws.
     """
-    return -pod.priority, pod.created_at or 0.0
+    return queue_key(pod, pod.priority)
 
 
 def _empty(present: CurrentCluster, options: EngineOptions) -> Engine:

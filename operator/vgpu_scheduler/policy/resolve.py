@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
-from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.kube import LabelSelector, Node, Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
     BoundedCache,
@@ -75,6 +75,10 @@ class PolicyDefaults:
     managed: LabelSelector | None = None
     device_weight: int = DEVICE_WEIGHT
     read_arguments: ReadBinpackArguments = unread
+
+    def manages(self, node: Node) -> bool:
+        """Tell whether pods may be placed on a node, whatever policies say."""
+        return self.managed is None or self.managed.matches(node.labels)
 
 
 @dataclass(slots=True)

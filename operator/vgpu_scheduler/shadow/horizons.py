@@ -127,17 +127,17 @@ class _ComparedPod:
     would_be_placed: bool = False
 
 
-def whole_time(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
+def whole_time(histories: Sequence[History], options: EngineOptions) -> Horizon | None:
     """Replay everything from the beginning; None if no pod arrived."""
-    return _horizon("the whole time", histories, _whole, options, seed, once=True)
+    return _horizon("the whole time", histories, _whole, options, once=True)
 
 
-def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
+def one_hour(histories: Sequence[History], options: EngineOptions) -> Horizon | None:
     """Replay hours, each from the state at its beginning; None if no pod arrived or waited.
 
     If there are more than 48 hours, 48 evenly spaced ones are replayed.
     """
-    return _horizon("one hour", histories, some_hours, options, seed)
+    return _horizon("one hour", histories, some_hours, options)
 
 
 def _whole(histories: Sequence[History]) -> list[list[History]]:
@@ -157,7 +157,6 @@ def _horizon(
     histories: Sequence[History],
     parts: Callable[[Sequence[History]], Sequence[Iterable[History]]],
     options: EngineOptions,
-    seed: int,
     *,
     once: bool = False,
 ) -> Horizon | None:
@@ -208,7 +207,7 @@ def _horizon(
         blocks=np.unique(blocks).size,
         waited=round(float(waited.mean()), 1),
         would_wait=round(float(would_wait.mean()), 1),
-        saved=resampled(blocks, waited - would_wait, seed),
+        saved=resampled(blocks, waited - would_wait, seed=0),
         given=round(float(weights[:, 0] @ weights[:, 1]) / seconds, 2),
         would_be_given=round(float(weights[:, 0] @ weights[:, 2]) / seconds, 2),
         placed=sum(pod.placed for pod in pods),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
-from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, Unknown
+from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, title
 
 STALE = Diagnosis(
     "pod-group-stale",
@@ -30,42 +31,39 @@ NOT_ENDED = Diagnosis(
 )
 
 
-def stale(seen: DoctorInput) -> Iterator[Finding]:
+def stale(seen: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find groups that run with too few pods; each has one finding, about its first pod."""
-    policies = _policies(seen)
     engine = seen.cluster_engine.engine
-    groups = engine.groups
-    ours = (pod for pod in seen.pods if pod.scheduler_name in engine.scheduler_names and groups.runs(pod))
-    running: dict[object, list[Pod]] = {}
-    for pod in ours:
-        key = groups.key_of(pod.uid)
-        if key is not None and groups.membership(pod) is not None:
-            running.setdefault(key, []).append(pod)
-    for pods in running.values():
-        first = min(pods, key=lambda pod: (pod.name, pod.uid))
-        status = groups.status_of(first)
-        if status is None or status.missing_object or not status.needed:
+    groups, progress = engine.groups, engine.group_progress
+    keys = (groups.key_of(pod.uid) for pod in seen.pods if groups.membership(pod) is not None)
+    now = seen.server.now.timestamp()
+    for key in dict.fromkeys(key for key in keys if key is not None and progress.runs_short(key)):
+        undecided = engine.policies.catalogue.candidates(key.namespace).undecided
+        if undecided is not None:
+            judged = f"whether {title(undecided)} says when group {key} is stale"
+            yield Unknown(f"{_missing_labels(seen, key.namespace)} ({judged})")
             continue
-        now, started = seen.server.now.timestamp(), [pod.start_time for pod in pods]
-        youngest = max((each for each in started if each is not None), default=None)
-        age = 0.0 if youngest is None or None in started else now - youngest
-        came = [now - pod.created_at for pod in status.waiting if pod.created_at is not None]
-        age = min(age, max(came)) if came else age  # the group was complete until its oldest waiting pod was created
-        if age > policies.resolve(first).groups.stale_after:
-            text = f"{status.placed} of the {status.minimum} pods run that group {status.key} needs"
-            yield STALE.of(ObjectRef.of_pod(first), text)
+        status = groups.status(key)
+        found = progress.stale_after(key, _shortest_age(progress.running(key), status, now))
+        if found is not None:
+            text = f"{status.placed} of the {status.minimum} pods run that group {key} needs"
+            yield STALE.of(ObjectRef.of_pod(found.pods[0]), text)
 
 
-def _policies(seen: DoctorInput) -> Policies:
-    """Return the policies that were read, ready to be resolved for pods."""
-    found = Policies(seen.expected.options.defaults)
-    for kind in (CLUSTER_KIND, NAMESPACED_KIND):
-        for policy in seen.policies(kind):
-            metadata = {"name": policy.metadata.name, "uid": policy.metadata.name}
-            if kind == NAMESPACED_KIND:
-                metadata["namespace"] = policy.metadata.namespace
-            found.catalogue.put(decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec}))
-    return found
+def _shortest_age(running: Sequence[Pod], status: GroupStatus, now: float) -> float:
+    """Return for how many seconds a group has run with too few pods at least."""
+    started = [pod.start_time for pod in running]
+    youngest = max((each for each in started if each is not None), default=None)
+    age = 0.0 if youngest is None or None in started else now - youngest
+    came = [now - pod.created_at for pod in status.waiting if pod.created_at is not None]
+    return min(age, max(came)) if came else age  # the group was complete until its oldest waiting pod was created
+
+
+def _missing_labels(seen: DoctorInput, namespace: str) -> str:
+    """Return what is missing to know the labels of a namespace."""
+    if "Namespace" in seen.absent:
+        return "objects of kind Namespace"
+    return seen.missing.get("Namespace", f"namespace {namespace}")
 
 
 def not_ended(seen: DoctorInput) -> Iterator[Finding]:

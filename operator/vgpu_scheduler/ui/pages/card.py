@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpu_scheduler.reading import find_card
 from vgpu_scheduler.ui.errors import NotFoundError
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.world import usage
 
@@ -31,7 +31,7 @@ class CardPage:
         return [usage.as_json(self.card)]
 
 
-def card_page(world: World, node: str, name: str, visibility: Visibility = EVERYTHING) -> CardPage:
+def card_page(world: World, node: str, name: str, visibility: Visibility) -> CardPage:
     """Return the page of a card, given its node and name.
 
     Parameters

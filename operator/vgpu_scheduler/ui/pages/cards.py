@@ -10,7 +10,7 @@ from vgpu_scheduler.model import names_model
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, heat_map, labels_of
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.world import usage
 
@@ -72,7 +72,7 @@ class CardsPage:
         return [usage.as_json(card) for card in self.cards]
 
 
-def cards_page(world: World, view: CardsView, visibility: Visibility = EVERYTHING) -> CardsPage:
+def cards_page(world: World, view: CardsView, visibility: Visibility) -> CardsPage:
     """Return the cards page.
 
     Parameters

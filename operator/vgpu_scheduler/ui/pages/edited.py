@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from vgpu_scheduler.kube import LAST_APPLIED, Object
 from vgpu_scheduler.ui.errors import BadQueryError
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.objects.containers import (
+    amounts_at,
+    containers_of,
+    with_amount,
+    with_containers,
+    without_amounts,
+)
 
 AMOUNT: Final = "ask/"
 """The prefix of the form's fields for amounts: ``ask/CONTAINER/RESOURCE``."""
 EDITED: Final = ("edit", "annotations")
-_KINDS: Final = ("containers", "initContainers")
-_PLACES: Final = ("limits", "requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ def fields_of(world: World, written: Object) -> list[Field]:
     """Return the amounts of a pod, and empty ones for further resources of the same vendors."""
     return [
         Field(str(container.get("name", "")), resource, amount)
-        for container in _containers(written)
+        for _, _, container in sorted(containers_of(written), key=itemgetter(0))  # init containers last
         for resource, amount in _amounts(world, container).items()
     ]
 
@@ -65,24 +71,17 @@ def edited(world: World, written: Object, query: Query) -> Object:
     known = {field.name for field in fields_of(world, written)}
     if strange := [name for name in query.values if name.startswith(AMOUNT) and name not in known]:
         raise BadQueryError(f"there is no container or resource of its cards {strange[0].removeprefix(AMOUNT)}")
-    for kind in _KINDS:
-        if spec.get(kind):
-            spec[kind] = [_asking(world, container, query) for container in spec[kind]]
+    spec = with_containers(spec, lambda container: _asking(world, container, query))
     metadata = {**written["metadata"], "annotations": dict(_annotations(query))}
     return {**written, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
 def _asking(world: World, container: Object, query: Query) -> Object:
-    given = container.get("resources") or {}
-    resources = {place: dict(given.get(place) or {}) for place in _PLACES}
+    asking = container
     for resource in _amounts(world, container):
         amount = query.get(Field(str(container.get("name", "")), resource, "").name)
-        places = [place for place in _PLACES if resource in resources[place]] or ["limits"]
-        for place in places:
-            resources[place].pop(resource, None)
-            if amount:
-                resources[place][resource] = amount
-    return {**container, "resources": {**given, **resources}}
+        asking = with_amount(asking, resource, amount) if amount else without_amounts(asking, (resource,))
+    return asking
 
 
 def _annotations(query: Query) -> Iterator[tuple[str, str]]:
@@ -94,16 +93,9 @@ def _annotations(query: Query) -> Iterator[tuple[str, str]]:
             yield name.strip(), text.strip()
 
 
-def _containers(written: Object) -> Iterator[Object]:
-    for kind in _KINDS:
-        yield from (written.get("spec") or {}).get(kind) or ()
-
-
 def _amounts(world: World, container: Object) -> dict[str, str]:
-    resources = container.get("resources") or {}
-    found: dict[str, str] = {}
-    for place in reversed(_PLACES):
-        found |= {name: str(amount) for name, amount in (resources.get(place) or {}).items()}
+    asked = {**amounts_at(container, "requests"), **amounts_at(container, "limits")}
+    found = {name: str(amount) for name, amount in asked.items()}
     for dialect in world.engine.dialects:
         known = dialect.inventory.device_resources
         vendors = {known[name].vendor for name in found if name in known}

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.world import usage
 
@@ -105,7 +105,7 @@ def _format_hours(held: HeldHours | None) -> tuple[str, str]:
 
 
 def namespaces_page(
-    world: World, namespace: str = "", visibility: Visibility = EVERYTHING, asked: NamespaceQuery | None = None
+    world: World, namespace: str, visibility: Visibility, asked: NamespaceQuery | None = None
 ) -> NamespacesPage:
     """Return the namespaces page.
 

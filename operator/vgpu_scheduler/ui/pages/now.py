@@ -10,7 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.ui.doctor_polling import DoctorResult
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
 from vgpu_scheduler.ui.recent import LastHour, RecentEvents
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.world import usage
 
@@ -85,7 +85,7 @@ def now_page(
     world: World,
     now: datetime | None,
     recent: RecentEvents,
-    visibility: Visibility = EVERYTHING,
+    visibility: Visibility,
     *,
     looks: bool = False,
     found: DoctorResult | None = None,
@@ -103,7 +103,7 @@ def now_page(
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
-    reasons = waiting_page(world, now, visibility=visibility, most_asked=0).reasons
+    reasons = waiting_page(world, now, "", visibility, most_asked=0).reasons
     lately = recent.lately(now).seen_by(visibility)
     return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 

@@ -24,7 +24,7 @@ from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
 from vgpu_scheduler.ui.pages.forecasts import BUDGET, as_visible_to
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import World, WorldError
 from vgpu_scheduler.whatif.world import usage
@@ -117,7 +117,7 @@ class PodPage:
         return with_forecast(self.told.as_json(), self.waits)
 
 
-def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING) -> PodPage:
+def pod_page(world: World, view: ClusterView, key: str, node: str, visibility: Visibility) -> PodPage:
     """Return the page of a pod that waits or runs.
 
     Parameters
@@ -146,9 +146,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibili
     return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
 
 
-def forecast_page(
-    world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING
-) -> PodPage:
+def forecast_page(world: World, view: ClusterView, key: str, node: str, visibility: Visibility) -> PodPage:
     """Return the page of a pod with a forecast of its waiting time; see :func:`pod_page`.
 
     Raises
@@ -166,9 +164,7 @@ def forecast_page(
     return replace(shown, waits=told and as_visible_to(told, visibility))
 
 
-def edited_page(
-    world: World, view: ClusterView, key: str, query: Query, visibility: Visibility = EVERYTHING
-) -> PodPage:
+def edited_page(world: World, view: ClusterView, key: str, query: Query, visibility: Visibility) -> PodPage:
     """Return the page of a pod as if it asked for something else; this changes the world.
 
     Parameters

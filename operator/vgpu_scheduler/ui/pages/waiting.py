@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World, ask
 from vgpu_scheduler.whatif.world.queue_order import places_in_queue
 
@@ -108,8 +108,8 @@ class WaitingPage:
 def waiting_page(
     world: World,
     now: datetime | None,
-    namespace: str = "",
-    visibility: Visibility = EVERYTHING,
+    namespace: str,
+    visibility: Visibility,
     most_asked: int = _MOST_ASKED,
 ) -> WaitingPage:
     """Return why pods wait that ask for cards or name this scheduler.

@@ -32,7 +32,7 @@ from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
 from vgpu_scheduler.ui.pages.forecasts import waits_of
 from vgpu_scheduler.ui.pages.heat import HeatMap, Spot, heat_map
 from vgpu_scheduler.ui.pages.what_if_query import WhatIfQuery
-from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import (
     Capacity,
@@ -108,7 +108,7 @@ def what_if_form(world: World, supposed: WhatIfQuery) -> WhatIfPage:
     return WhatIfPage(supposed, _nodes(world))
 
 
-def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility = EVERYTHING) -> WhatIfPage:
+def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility) -> WhatIfPage:
     """Return the answer to a what-if question; this changes the world.
 
     Parameters

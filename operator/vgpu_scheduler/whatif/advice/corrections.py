@@ -5,9 +5,9 @@ Corrections follow from the pod and the settings alone, so users who may not see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from vgpu_scheduler.dialects import AmountFix, AnnotationFix, AskForCard, LeaveOutResource
 from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, domain_of
@@ -21,13 +21,21 @@ from vgpu_scheduler.whatif.advice.mig_names import as_pieces_of_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, leave_out_resources
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names, unit_of
-from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
+from vgpu_scheduler.whatif.objects.containers import (
+    AMOUNT_PLACES,
+    amounts_asked,
+    amounts_at,
+    containers_of,
+    with_amount,
+    with_amounts,
+    with_container,
+    with_containers,
+)
 from vgpu_scheduler.whatif.objects.objects import WorldError
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
 
-_AMOUNTS: Final = ("limits", "requests")
 _MOST_OF_A_CARD: Final = 2**20
 """More MiB than any card has: a larger amount with a unit was meant in bytes."""
 _MOST_ROUNDS: Final = 16
@@ -66,7 +74,7 @@ def respelt(world: World, written: Object) -> CorrectedPod:
     misspelt = [
         (field, index, container, name, meant)
         for field, index, container in containers_of(written)
-        for name in sorted({name for places in _AMOUNTS for name in _listed(container, places)})
+        for name in sorted(amounts_asked(container))
         if (meant := meant_by(name))
     ]
     choices = range(max((len(meant) for *_, meant in misspelt), default=0))
@@ -74,7 +82,7 @@ def respelt(world: World, written: Object) -> CorrectedPod:
     fitting = [choice for choice in choices if len(forms) > 1 and _fits(world, forms[choice])] or list(choices)
     corrections: dict[Correction, None] = {}
     for _, _, container, name, meant in misspelt:
-        asked = {name for places in _AMOUNTS for name in _listed(container, places)}
+        asked = amounts_asked(container)
         called = str(container.get("name", ""))
         where = f"in container {called}"
         chosen = list(dict.fromkeys(_chosen(meant, choice) for choice in fitting))
@@ -95,7 +103,7 @@ def _with_names(
 ) -> Object:
     """Return a pod with each misspelt resource replaced by one of the names that may be meant, chosen by index."""
     for field, index, container, name, meant in misspelt:
-        asked = {name for places in _AMOUNTS for name in _listed(container, places)}
+        asked = amounts_asked(container)
         chosen = _chosen(meant, choice)
         written = _renamed(written, field, index, name, "" if chosen in asked else chosen)
     return written
@@ -116,19 +124,7 @@ def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> 
     def change(amounts: Object) -> Object:
         return {meant if key == name else key: value for key, value in amounts.items() if key != name or meant}
 
-    return _with_amounts(written, field, index, dict.fromkeys(_AMOUNTS, change))
-
-
-def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str, Any]) -> Object:
-    """Return a pod with changed limits or requests of a container."""
-    spec = written["spec"]
-    containers = list(spec[field])
-    resources = dict(containers[index].get("resources") or {})
-    for place, change in changes.items():
-        if (after := change(resources.get(place) or {})) or place in resources:
-            resources[place] = after
-    containers[index] = {**containers[index], "resources": resources}
-    return {**written, "spec": {**spec, field: containers}}
+    return with_container(written, field, index, with_amounts(written["spec"][field][index], change))
 
 
 def _accepted(world: World, written: Object) -> CorrectedPod | None:
@@ -228,7 +224,7 @@ def _with_named_count(world: World, written: Object, fix: AmountFix) -> Correcte
     """Rename the count of another device plugin, beside which the missing resource is asked; None if there is none."""
     names, offered = world.engine.usage_warnings.names, world.engine.state.nodes.offered()
     for field, index, each in containers_of(written):
-        asked = _listed(each, "limits") if each.get("name") == fix.container else {}
+        asked = amounts_at(each, "limits") if each.get("name") == fix.container else {}
         counts = [
             name
             for name in asked
@@ -278,12 +274,8 @@ def _set(written: Object, container: str, resource: str, amount: str, change: Ch
     """Set a container's amount of a resource; None if there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
-            places = [place for place in _AMOUNTS if resource in _listed(each, place)] or ["limits"]
-
-            def asking(amounts: Object) -> Object:
-                return {**amounts, resource: amount}
-
-            return CorrectedPod(_with_amounts(written, field, index, dict.fromkeys(places, asking)), (change,))
+            asking = with_amount(each, resource, amount)
+            return CorrectedPod(with_container(written, field, index, asking), (change,))
     return None
 
 
@@ -331,8 +323,8 @@ def _without_claims(container: Object) -> Object:
 def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
     """Convert one memory amount that exceeds any card from bytes to MiB; None if there is none."""
     for _, _, container in containers_of(written):
-        for place in _AMOUNTS:
-            for name, quantity in _listed(container, place).items():
+        for place in AMOUNT_PLACES:
+            for name, quantity in amounts_at(container, place).items():
                 called = str(container.get("name", ""))
                 meant = _meant_in_bytes(world, written, called, name, str(quantity))
                 if meant:
@@ -385,8 +377,3 @@ def _takes_more(world: World, pod: Pod, written: Object) -> bool:
         return sum(claim.amounts[world.engine.dialects[claims(of)[0].dialect].inventory.memory] > 0 for claim in asked)
 
     return parts(pod) > parts(world.pod(written, again=True))
-
-
-def _listed(container: Object, place: str) -> Object:
-    found = (container.get("resources") or {}).get(place)
-    return found if isinstance(found, Mapping) else {}

@@ -12,9 +12,8 @@ from vgpu_scheduler.predicates.reasons import insufficient
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, leave_out_resources
 from vgpu_scheduler.whatif.objects.card_names import card_names
-from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
+from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
 
-_PLACES: Final = ("limits", "requests")
 _INIT: Final = "initContainers"
 _Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
 """Resources to leave out, and the containers in which to do so; None for all containers."""
@@ -56,7 +55,11 @@ def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
     For a refused pod, also try all init containers together.
     """
     vendors = _vendors(waiting)
-    asking = [(field, each) for field, _, each in containers_of(waiting.written) if _asked(each) & vendors.keys()]
+    asking = [
+        (field, each)
+        for field, _, each in containers_of(waiting.written)
+        if amounts_asked(each).keys() & vendors.keys()
+    ]
     starting = [each for field, each in asking if field == _INIT]
     tried: list[_Tried] = []
     for containers in [[each] for _, each in asking] if len(asking) > 1 else ():
@@ -68,7 +71,7 @@ def leave_out_in_one_container(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def _by_vendor(containers: Sequence[Object], vendors: dict[str, str]) -> Iterator[_Tried]:
     """Yield the resources that some containers ask for, by vendor."""
-    names = {name for each in containers for name in _asked(each) & vendors.keys()}
+    names = {name for each in containers for name in amounts_asked(each).keys() & vendors.keys()}
     where = tuple(str(each.get("name", "")) for each in containers)
     for vendor in sorted({vendors[name] for name in names}):
         yield tuple(sorted(name for name in names if vendors[name] == vendor)), where
@@ -89,7 +92,7 @@ def _without(waiting: HypotheticalPod, but: Set[str], tried: Iterable[_Tried]) -
 def _asking(waiting: HypotheticalPod, names: Collection[str]) -> list[str]:
     """Return the containers that ask for any of these resources."""
     containers = (each for _, _, each in containers_of(waiting.written))
-    return [str(each.get("name", "")) for each in containers if not _asked(each).isdisjoint(names)]
+    return [str(each.get("name", "")) for each in containers if not amounts_asked(each).keys().isdisjoint(names)]
 
 
 def vendors_of(claims: PodClaims) -> set[str]:
@@ -106,7 +109,7 @@ def _at_odds(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:
 
 def _names(waiting: HypotheticalPod) -> dict[str, None]:
     """Return all requested resources, by container and then by name."""
-    return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
+    return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(amounts_asked(each)))
 
 
 def _vendors(waiting: HypotheticalPod) -> dict[str, str]:
@@ -163,8 +166,3 @@ def _by_owner(waiting: HypotheticalPod, asked: Iterable[str]) -> list[tuple[str,
         if owner:
             found.setdefault(owner, []).append(name)
     return [tuple(names) for names in found.values()]
-
-
-def _asked(container: Object) -> set[str]:
-    resources = container.get("resources") or {}
-    return {name for place in _PLACES for name in resources.get(place) or {}}

@@ -13,7 +13,13 @@ from vgpu_scheduler.model import GIB
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod, Correction
 from vgpu_scheduler.whatif.advice.other_names import Asked
 from vgpu_scheduler.whatif.advice.remedy import Action
-from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
+from vgpu_scheduler.whatif.objects.containers import (
+    AMOUNT_PLACES,
+    containers_of,
+    with_amounts,
+    with_containers,
+    without_amounts,
+)
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.world import World
 
@@ -64,15 +70,8 @@ def _corrected(written: Object, container: str, name: str, dialect: Dialect, mem
     def change(each: Object) -> Object:
         if each.get("name") != container:
             return each
-        resources = each.get("resources") or {}
-        return {
-            **each,
-            "resources": {
-                place: {key: value for key, value in (listed or {}).items() if key != name} | amounts
-                for place, listed in resources.items()
-                if place in {"limits", "requests"}
-            },
-        }
+        places = [place for place in AMOUNT_PLACES if place in each["resources"]]
+        return with_amounts(without_amounts(each, (name,)), lambda listed: {**listed, **amounts}, places)
 
     changed = with_annotation({**written, "spec": with_containers(written["spec"], change)}, mode, hami.MODE_MIG)
     return CorrectedPod(changed, (Correction(action, container, next(iter(amounts)), name),))

@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy,
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.containers import AMOUNT_PLACES, amounts_at
 from vgpu_scheduler.whatif.objects.objects import name_of
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
@@ -273,8 +274,8 @@ def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
 
 def _asked(pod: Object, amount: Amount) -> list[object]:
     """Return what a container asks of the resources of an amount."""
-    resources = pod["spec"][amount.field][amount.index].get("resources") or {}
-    listed = [resources.get(place) or {} for place in ("limits", "requests")]
+    container = pod["spec"][amount.field][amount.index]
+    listed = [amounts_at(container, place) for place in AMOUNT_PLACES]
     return [each.get(part.resource) for each in listed for part in amount.parts]
 
 

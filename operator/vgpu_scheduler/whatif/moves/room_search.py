@@ -72,8 +72,6 @@ class RoomSearch:
         Tells which pods can be moved, and where they are.
     on_question
         Called from time to time with the number of placements tried.
-    most
-        The most questions to ask; None for a limit by the size of the cluster.
 
     Attributes
     ----------
@@ -81,9 +79,7 @@ class RoomSearch:
         Whether the search has been exhaustive so far.
     """
 
-    def __init__(
-        self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None], *, most: int | None = None
-    ) -> None:
+    def __init__(self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None]) -> None:
         self._world = world
         self._pod = pod
         self._moves = moves
@@ -95,7 +91,7 @@ class RoomSearch:
         self._suspensions: dict[str, Reservation] = {}
         self._known: dict[str, Occupant] = {}
         self._questions = 0
-        self._most = _most_questions(len(world.nodes)) if most is None else most
+        self._most = _most_questions(len(world.nodes))
         self.certain = True
         self._learn()
 

@@ -10,7 +10,13 @@ from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import HUGE_PAGES, MAX_INT64, Object, Pod, QuantityError, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Claim, DeviceResource, PodClaims, counted
 from vgpu_scheduler.whatif.objects.card_names import unit_of
-from vgpu_scheduler.whatif.objects.containers import containers_of
+from vgpu_scheduler.whatif.objects.containers import (
+    amounts_asked,
+    containers_of,
+    with_amount,
+    with_container,
+    without_amounts,
+)
 
 _CPU: Final = "cpu"
 _MILLI: Final = "m"
@@ -176,24 +182,13 @@ class Amount:
 
     def applied(self, pod: Object, steps: int) -> Object:
         """Return a pod that asks for a number of steps, in its limits and requests where it did before."""
-        spec = pod["spec"]
-        containers = list(spec[self.field])
-        container = containers[self.index]
-        given = container.get("resources") or {}
-        gone = "" if self.instead is None else self.instead.resource
-        resources = {
-            place: {name: quantity for name, quantity in (listed or {}).items() if name != gone}
-            for place, listed in given.items()
-            if place != "claims"
-        }
+        container = pod["spec"][self.field][self.index]
+        if self.instead is not None:
+            container = without_amounts(container, (self.instead.resource,))
         for part in self.parts:
-            places = [key for key, listed in resources.items() if part.resource in listed] or ["limits"]
-            if part.resource == _CPU or part.resource in _BYTES:
-                places = ["requests"]
-            for place in places:
-                resources.setdefault(place, {})[part.resource] = part.quantity(steps)
-        containers[self.index] = {**container, "resources": {**given, **resources}}
-        return {**pod, "spec": {**spec, self.field: containers}}
+            places = ("requests",) if part.resource == _CPU or part.resource in _BYTES else ()
+            container = with_amount(container, part.resource, part.quantity(steps), places)
+        return with_container(pod, self.field, self.index, container)
 
 
 class _Gets(NamedTuple):
@@ -237,8 +232,7 @@ def amounts_of(
     """
     mistaken = {(each.container, each.resource, each.meant): each.written for each in corrections}
     for field, index, container in containers_of(pod):
-        name, resources = str(container.get("name", "")), container.get("resources") or {}
-        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        name, asked = str(container.get("name", "")), amounts_asked(container)
         for resource, quantity in asked.items():
             measured = _measured(resource, str(quantity))
             if measured is not None:

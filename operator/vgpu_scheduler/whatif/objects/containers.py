@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 
 _FIELDS: Final = ("initContainers", "containers")
-_PLACES: Final = ("limits", "requests")
+AMOUNT_PLACES: Final = ("limits", "requests")
+"""The fields of a container's resources that list amounts."""
 
 
 def containers_of(written: Object) -> Iterator[tuple[str, int, Object]]:
@@ -29,14 +30,52 @@ def without_resources(written: Object, names: Collection[str], containers: Colle
     """Return a pod that asks for none of these resources, in all containers or in the named ones."""
 
     def change(each: Object) -> Object:
-        return _asking_less(each, names) if containers is None or each.get("name") in containers else each
+        return without_amounts(each, names) if containers is None or each.get("name") in containers else each
 
     return {**written, "spec": with_containers(written["spec"], change)}
 
 
-def _asking_less(container: Object, names: Collection[str]) -> Object:
+def amounts_at(container: Object, place: str) -> Object:
+    """Return the limits or requests of a container; empty if there are none, or they are no mapping."""
+    found = (container.get("resources") or {}).get(place)
+    return found if isinstance(found, Mapping) else {}
+
+
+def amounts_asked(container: Object) -> dict[str, Any]:
+    """Return the amount that a container asks of each resource: its request, or else its limit."""
+    return {**amounts_at(container, "limits"), **amounts_at(container, "requests")}
+
+
+def with_amounts(
+    container: Object, change: Callable[[Object], Object], places: Collection[str] = AMOUNT_PLACES
+) -> Object:
+    """Return a container with changed limits and requests."""
     resources = dict(container.get("resources") or {})
-    for place in _PLACES:
-        if place in resources:
-            resources[place] = {name: amount for name, amount in resources[place].items() if name not in names}
+    for place in places:
+        if (after := change(amounts_at(container, place))) or place in resources:
+            resources[place] = after
     return {**container, "resources": resources}
+
+
+def with_amount(container: Object, resource: str, amount: str, places: Collection[str] = ()) -> Object:
+    """Return a container that asks for an amount of a resource.
+
+    Parameters
+    ----------
+    places
+        Where it does so; by default where it asks for the resource already, or else in its limits.
+    """
+    asking = [place for place in AMOUNT_PLACES if resource in amounts_at(container, place)]
+    return with_amounts(container, lambda listed: {**listed, resource: amount}, places or asking or ("limits",))
+
+
+def with_container(written: Object, field: str, index: int, container: Object) -> Object:
+    """Return a pod with one container replaced."""
+    spec = written["spec"]
+    listed = [*spec[field][:index], container, *spec[field][index + 1 :]]
+    return {**written, "spec": {**spec, field: listed}}
+
+
+def without_amounts(container: Object, names: Collection[str]) -> Object:
+    """Return a container that asks for none of these resources."""
+    return with_amounts(container, lambda listed: {name: listed[name] for name in listed if name not in names})

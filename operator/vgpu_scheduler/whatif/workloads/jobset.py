@@ -49,7 +49,7 @@ def read_job_set(obj: Object) -> WorkloadPods:
     total, waits = 0, False
     for job in jobs:
         replicas = job.number("replicas", 1)
-        total = checked_number(job, "replicas", replicas * number_of_job(job.part("template").part("spec")), total)
+        total = checked_number(job, replicas * number_of_job(job.part("template").part("spec")), total)
         waits |= bool(job.fields.get("dependsOn"))
     kinds = _JobSet(written, spec, jobs)
     notes = is_suspended(spec)

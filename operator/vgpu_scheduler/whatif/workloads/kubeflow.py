@@ -113,7 +113,7 @@ class _Job:
                 )
             part = replicas.part(name)
             number = part.number("replicas", 0 if (kind, str(name).lower()) == ("MPIJob", "worker") else 1)
-            total = checked_number(part, "replicas", number, total)
+            total = checked_number(part, number, total)
             self.replicas[known[str(name).lower()]] = (part.part("template"), number)
         self.total = total
 

@@ -126,7 +126,7 @@ def _cluster(owner: Owner, spec: FieldReader, *, is_gang: bool, submits: bool = 
         pod = with_container(pod, "containers", {**_AUTOSCALER, **own})
     sets, total = [PodSet([pod], template.path)], 1
     for group in spec.parts("workerGroupSpecs"):
-        total = checked_number(group, "replicas", _replicas(group) * _hosts(group), total)
+        total = checked_number(group, _replicas(group) * _hosts(group), total)
         sets.append(_workers(owner, group, labels))
     return sets
 

@@ -70,7 +70,7 @@ class _Set:
         self._worker = template.part("workerTemplate")
         self._leader = template.part("leaderTemplate") if template.has("leaderTemplate") else self._worker
         self._replicas, self._size = spec.number("replicas", 1), template.number("size", 1)
-        checked_number(spec, "replicas", self._replicas * self._size)
+        checked_number(spec, self._replicas * self._size)
         self._claims = ClaimTemplates(template)
         subgroup = template.maybe("subGroupPolicy")
         self._subgroup = subgroup.number("subGroupSize", 1) if template.has("subGroupPolicy") else 0

@@ -168,7 +168,7 @@ def _has_group(pod: Object) -> bool:
         return True  # the pod is refused later
 
 
-def checked_number(part: FieldReader, field_name: str, number: int, before: int = 0) -> int:
+def checked_number(part: FieldReader, number: int, before: int = 0) -> int:
     """Return the total number of pods so far, unless it exceeds the limit.
 
     Raises
@@ -177,12 +177,12 @@ def checked_number(part: FieldReader, field_name: str, number: int, before: int 
         If it does.
     """
     if before + number > MOST_PODS:
-        raise part.error(field_name, f": that makes more than {MOST_PODS} pods")
+        raise part.error("replicas", f": that makes more than {MOST_PODS} pods")
     return before + number
 
 
-def is_suspended(spec: FieldReader, field_name: str = "suspend") -> list[str]:
+def is_suspended(spec: FieldReader) -> list[str]:
     """Return the note about a suspended workload; empty if it is not suspended."""
-    if not spec.is_true(field_name):
+    if not spec.is_true("suspend"):
         return []
-    return [f"{spec.path}{field_name} is true: it has no pods before it is resumed; here they are placed"]
+    return [f"{spec.path}suspend is true: it has no pods before it is resumed; here they are placed"]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from vgpu_scheduler.engine import queue_key
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
@@ -44,7 +45,7 @@ def pods_before_and_after(world: World, pod: Pod, *, made_anew: bool = False) ->
         The pod is recreated, so it comes after all pods of its priority.
     """
     members = _members(world, pod)
-    rank = partial(_rank, world)
+    rank = partial(rank_in_queue, world)
     listed = [each for each in queue_of(world) if each.uid not in members]
     mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, members.values()))
     return PodsBeforeAndAfter(
@@ -75,7 +76,7 @@ def places_in_queue(world: World) -> dict[str, int]:
     Positions follow :func:`pods_before_and_after`: pods created in the same second all have the last position among
     them, and pods of one gang share one.
     """
-    listed, rank = queue_of(world), partial(_rank, world)
+    listed, rank = queue_of(world), partial(rank_in_queue, world)
     ranks, found = {each.uid: rank(each) for each in listed}, dict[str, int]()
     ordered = list(ranks.values())
     alone: set[Hashable] = set()
@@ -101,11 +102,12 @@ def queue_of(world: World) -> list[Pod]:
         and not world.engine.groups.problem(each)
         and state.reservation(each.uid) is None
     ]
-    return sorted(listed, key=partial(_rank, world))
+    return sorted(listed, key=partial(rank_in_queue, world))
 
 
-def _rank(world: World, pod: Pod) -> tuple[int, float]:
-    return -world.engine.groups.priority(pod), pod.created_at or 0.0
+def rank_in_queue(world: World, pod: Pod) -> tuple[int, float]:
+    """Return the sort key of a pod in queue order; see :func:`queue_key`."""
+    return queue_key(pod, world.engine.groups.priority(pod))
 
 
 @contextmanager
