@@ -67,9 +67,11 @@ async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) 
         assert say(b, pod, "full")
         await b.until(lambda: slow.times == 0)
         report = ConditionText(FULL, "room is made")
-        assert await b.reporter.nominated(pod, report, "node-a", lambda: not b.sent("patch", "pods/status")) is None
+        assert (
+            await b.reporter.nominated(pod, report, "node-a", 5.0, lambda: not b.sent("patch", "pods/status")) is None
+        )
         assert b.sent("patch", "pods/status") == 1
-        answer = await b.reporter.nominated(pod, report, "node-a", lambda: True)
+        answer = await b.reporter.nominated(pod, report, "node-a", 5.0, lambda: True)
         assert answer is not None
         assert answer.ok
 
@@ -77,7 +79,7 @@ async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) 
 async def test_what_was_not_written_with_a_nomination_is_still_news(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         pod = await b.create("p")
-        assert await b.reporter.nominated(pod, ConditionText(FULL, "full"), "node-a", lambda: False) is None
+        assert await b.reporter.nominated(pod, ConditionText(FULL, "full"), "node-a", 5.0, lambda: False) is None
         assert say(b, pod, "full")
         assert await condition(b) == ("False", "Unschedulable", "full")
 
