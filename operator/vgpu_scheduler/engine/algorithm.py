@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kubelet_rejections import replaced_with
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, own_priority, pods_on_unknown_cards
+from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -64,10 +64,10 @@ class SchedulingAlgorithm:
     def __init__(
         self,
         classes: EquivalenceClasses,
-        closed_nodes: ClosedNodes | None = None,
-        storage: StorageAccess | None = None,
+        closed_nodes: ClosedNodes,
+        storage: StorageAccess,
+        priority: Callable[[Pod], int],
         prices: PriceLearner | None = None,
-        priority: Callable[[Pod], int] = own_priority,
     ) -> None:
         self.priority = priority
         self.state = classes.state
@@ -301,9 +301,7 @@ class SchedulingAlgorithm:
     ) -> Decision:
         policy = pod_class.claimed.policy
         annotations = self._dialects.encoded(placement, pod)
-        problem = metadata_problem(pod, annotations)
-        if not problem and self._storage is not None:
-            problem = self._storage.denial(placement.volumes)
+        problem = metadata_problem(pod, annotations) or self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
         return Decision(

@@ -95,7 +95,7 @@ class Engine:
         self.storage = StorageAccess(pending_events)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quota_limits)
         self.algorithm = SchedulingAlgorithm(
-            classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority
+            classes, self.closed_nodes, self.storage, self.groups.priority, PriceLearner(classes)
         )
         self.policy_tracker = PolicyTracker(classes)
         self._requeuer = Requeuer(

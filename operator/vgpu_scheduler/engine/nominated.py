@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
-from vgpu_scheduler.engine.on_node import OnNode, own_priority
+from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ClusterEvent
@@ -32,10 +32,10 @@ class NominatedPods:
     on_node
         Tells what a nominated pod would hold. If it has to wait for cards, only its requests count.
     priority
-        Returns the priority that ranks a pod; by default its own.
+        Returns the priority that ranks a pod: its group's, or its own.
     """
 
-    def __init__(self, state: State, on_node: OnNode, priority: Callable[[Pod], int] = own_priority) -> None:
+    def __init__(self, state: State, on_node: OnNode, priority: Callable[[Pod], int]) -> None:
         self._state = state
         self._on_node = on_node
         self._priority = priority

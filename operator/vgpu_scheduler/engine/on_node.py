@@ -19,11 +19,6 @@ from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import InUse, Phase, Reservation
 
 
-def own_priority(pod: Pod) -> int:
-    """Return the pod's own priority, without regard to its group."""
-    return pod.priority
-
-
 class OnNode:
     """Checks one node for a pod.
 
@@ -32,16 +27,16 @@ class OnNode:
     classes
         Reads what pods claim, and has the state.
     closed_nodes
-        The closed nodes; without it, no node is closed.
+        The closed nodes.
     priority
-        Returns the priority that ranks a pod; by default its own.
+        Returns the priority that ranks a pod: its group's, or its own.
     """
 
     def __init__(
         self,
         classes: EquivalenceClasses,
-        closed_nodes: ClosedNodes | None = None,
-        priority: Callable[[Pod], int] = own_priority,
+        closed_nodes: ClosedNodes,
+        priority: Callable[[Pod], int],
     ) -> None:
         self.state = classes.state
         self._classes = classes

@@ -74,17 +74,17 @@ class QuotaLimits:
     usage_warnings
         Finds suspicious names.
     pending_events
-        Records the namespaces whose limits changed; without it they are not recorded.
+        Records the namespaces whose limits changed.
     """
 
     def __init__(
         self,
         dialects: Dialects,
-        usage_warnings: UsageWarnings | None = None,
-        pending_events: PendingEvents | None = None,
+        usage_warnings: UsageWarnings,
+        pending_events: PendingEvents,
     ) -> None:
-        self._pending_events = PendingEvents() if pending_events is None else pending_events
-        self._suspicions = usage_warnings or UsageWarnings(dialects)
+        self._pending_events = pending_events
+        self._suspicions = usage_warnings
         self._resources = dialects.quota_resources
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
