@@ -139,7 +139,7 @@ class Bench:
     async def learn(self) -> None:
         """Bring the engine up to date once."""
         for kind in KINDS.values():
-            await self.observer.resync(kind, await list_all(self.api, kind))
+            await self.observer.relist(kind, await list_all(self.api, kind))
 
     def watch(self, unwatched: str = "") -> None:
         """Keep the engine up to date from now on, but for a kind."""

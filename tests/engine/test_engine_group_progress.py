@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, in_group, node, pod
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine, GroupProgress, StaleGroup
@@ -61,14 +61,14 @@ def test_an_object_that_needs_none_counts_before_a_policy() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     groups_policy(engine, minimum=4)
     metadata = {"name": "team", "namespace": "default", "uid": "team", "resourceVersion": "10"}
-    resynced(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
+    relisted(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
     engine.observe_pod(labelled("p0"), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 
 def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0"), labelled("p1")])
-    resynced(engine, KIND, [], 5)
+    relisted(engine, KIND, [], 5)
     assert attempt(engine) == [("p0", Outcome.UNSCHEDULABLE)]
     groups_policy(engine, minimum=2)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
@@ -77,7 +77,7 @@ def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> 
 def test_an_object_comes_before_policies() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0")])
     groups_policy(engine, minimum=2)
-    resynced(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
+    relisted(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.engine.test_engine_pod_groups import attempt
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 
 from vgpu_scheduler.engine import Engine, Requeue
 from vgpu_scheduler.groups import POD_GROUP_KINDS
@@ -43,7 +43,7 @@ def observe(engine: Engine, group: PodGroup) -> None:
 def fleet(number: int, *pods: Pod, group: PodGroup | None = None) -> Engine:
     """Return an engine with a node of so many cards of 8000 MiB, whose API server serves the older version."""
     engine = engine_with([node("a", cards("a", number))], pods)
-    resynced(engine, OLDER, [group] if group else [], 10)
+    relisted(engine, OLDER, [group] if group else [], 10)
     return engine
 
 
@@ -60,7 +60,7 @@ def test_pods_wait_where_the_api_server_serves_no_such_object() -> None:
     waits = "which says how many pods the group needs, is of a kind that the API server does not serve."
     assert messages(engine) == {f"{NEWER.name} default/team, {waits}"}
     assert not engine.usage_warnings_of(member("p0"))
-    resynced(engine, OLDER, [described(1)], 20)
+    relisted(engine, OLDER, [described(1)], 20)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED)]
 
 

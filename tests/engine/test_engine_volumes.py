@@ -185,10 +185,10 @@ def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, 
     assert (engine.attempt(5.0) is not None) is wakes
     take(engine, kind, obj, version=6, now=30.0)
     assert engine.attempt(30.0) is None, "nothing but the version changed"
-    resync = engine.lists.resync(kind, 9)
-    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in resync.missing()]
-    for found in resync.missing():
-        resync.remove(found, 40.0)
+    relist = engine.lists.relist(kind, 9)
+    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in relist.missing()]
+    for found in relist.missing():
+        relist.remove(found, 40.0)
     assert key not in store
     assert [engine.kinds[kind].title(DECODE[kind](obj))] == [key]
     engine.kinds[kind].forget_versions()

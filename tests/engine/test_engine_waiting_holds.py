@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
 from tests.engine.test_engine_native_groups import OLDER, described
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
@@ -153,7 +153,7 @@ def test_higher_priorities_look_past_it(fleet: Fleet) -> None:
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_priority_of_a_group_counts_for_its_pods(fleet: Fleet, told: int | None, size: int) -> None:
     spec: dict[str, Any] = {} if told is None else {"priority": told}
-    resynced(fleet.engine, OLDER, [described(size, **spec)], 10)
+    relisted(fleet.engine, OLDER, [described(size, **spec)], 10)
     fleet.come(whole("big", priority=5))
     fleet.tried(0.0)
     fleet.tried(AFTER)

@@ -108,7 +108,7 @@ def read_or_refuse(kind: Kind[Any], obj: Any) -> tuple[Any, str]:
 
 
 def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
-    """Observe objects as dicts and as JSON, resync with them, have pods decided; return the problems."""
+    """Observe objects as dicts and as JSON, relist with them, have pods decided; return the problems."""
     problems: list[Problem] = []
     engine = make_engine(preemption=True)
     observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
@@ -125,7 +125,7 @@ def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
             listing.objects.append(found)
             observer.deleted_by_watch(kind, found)
             observer.observe(kind, found)
-    asyncio.run(observer.resync(kind, listing))
+    asyncio.run(observer.relist(kind, listing))
     while (decision := engine.attempt(0.0)) is not None:
         assert decision.error is None, decision.error
     return problems

@@ -161,7 +161,7 @@ async def test_the_last_rows_are_written_before_the_lease_is_given_up() -> None:
 
     replica: Any = SimpleNamespace(
         _reporter=SimpleNamespace(start=list, stop=step("told")),
-        _resyncer=SimpleNamespace(resync=step("resynced")),
+        _relister=SimpleNamespace(relist=step("relisted")),
         _watchers=list,
         _lead=step("led"),
         _evictor=SimpleNamespace(stop=step("evicted")),
@@ -173,7 +173,7 @@ async def test_the_last_rows_are_written_before_the_lease_is_given_up() -> None:
     await Replica.run(replica)
 
     ends = ["evicted", "bound", "written within 1 s", "released", "told", "written within 10 s"]
-    assert done == ["resynced", "led", *ends]
+    assert done == ["relisted", "led", *ends]
 
 
 def test_the_settings_that_decide_are_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ class Engine:
                 self.remove_pod(pod.uid, now, pod.resource_version)
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
-            self.seen_unchanged(pod.uid, now)  # resyncs and several streams show the same version
+            self.seen_unchanged(pod.uid, now)  # relists and several streams show the same version
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces where it will bind the pod, and relies on that: the pod counts as bound there.

@@ -99,7 +99,7 @@ class QuotaLimits:
         """Take in a quota; return its problems: limits that cannot be read, and suspicious names."""
         known = self._store.get(quota_key(quota))
         if known is not None and 0 < quota.resource_version == known.resource_version:
-            return ()  # resyncs show everything again
+            return ()  # relists show everything again
         if not self._store.put(quota_key(quota), quota):
             return ()
         self._names.setdefault(quota.namespace, set()).add(quota.name)

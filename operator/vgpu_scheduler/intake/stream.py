@@ -67,7 +67,7 @@ class ObjectStream(Generic[_Value]):
         self._selection = selection
         self._unreadable: set[str] = set()
         """``namespace/name`` of the pods that could not be decoded and may be bound. It contains an empty string if a
-        name could not be decoded either; then only resyncs tell which pods are gone."""
+        name could not be decoded either; then only relists tell which pods are gone."""
         self._observer = observer
         self._left = None if selection is None or selection.bound else observer.left_selection
         self._lost_track = lost_track
@@ -116,8 +116,8 @@ class ObjectStream(Generic[_Value]):
         selection = self._selection
         if selection is None:
             listing = await list_all(self._api, self.kind, self._observer.engine.lists.listed(self.kind.name))
-            await self._observer.resync(self.kind, listing)
-        else:  # only a resync tells what became of the pods that left the selection
+            await self._observer.relist(self.kind, listing)
+        else:  # only a relist tells what became of the pods that left the selection
             listing = await list_all(self._api, self.kind, fields=selection.fields)
             await self._observer.observe_all(self.kind, listing)
             self._unreadable = set(listing.unreadable)
