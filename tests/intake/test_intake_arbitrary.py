@@ -25,7 +25,7 @@ from vgpu_scheduler.intake import (
     Listing,
     Observer,
 )
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.kube import DecodeError
 
 META = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}

@@ -9,7 +9,7 @@ from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Observer, watching
-from vgpu_scheduler.intake.lister import Listing
+from vgpu_scheduler.intake.listing import Listing
 from vgpu_scheduler.intake.watching import EventHandler
 from vgpu_scheduler.kube import Node, ObjectIdentity, Pod, decode_node, decode_pod
 

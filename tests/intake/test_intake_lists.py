@@ -14,7 +14,7 @@ from tests.intake.watching import MERGE, PODS, Watcher
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError, pages
-from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods, lister
+from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
@@ -83,7 +83,7 @@ async def test_a_page_is_asked_for_before_the_one_before_it_is_read() -> None:
 
 
 async def test_no_page_is_waited_for_when_a_list_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_MOST_READ", 1)
+    monkeypatch.setattr("vgpu_scheduler.intake.listing._MOST_READ", 1)
 
     class Slow(Pages):
         async def request(self, *args: Any, **more: Any) -> ApiResponse:
@@ -219,7 +219,7 @@ async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(w
 
 
 async def test_where_many_changed_whole_objects_are_listed(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_MOST_READ", 2)
+    monkeypatch.setattr("vgpu_scheduler.intake.listing._MOST_READ", 2)
     for number in range(3):
         await watcher.create(f"p{number}")
     asked = asked_of(watcher)

@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, errors_logged, wait_for_event
 from vgpu_scheduler.intake.kinds import PODS
-from vgpu_scheduler.intake.lister import get_one
+from vgpu_scheduler.intake.listing import get_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError
 

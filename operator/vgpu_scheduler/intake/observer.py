@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Relist
 from vgpu_scheduler.intake.kinds import NODES, Kind
-from vgpu_scheduler.intake.lister import Listing, decode_as
+from vgpu_scheduler.intake.listing import Listing, decode_as
 from vgpu_scheduler.kube import (
     DecodeError,
     Encoded,

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
-from vgpu_scheduler.intake.lister import decode_as, list_all
+from vgpu_scheduler.intake.listing import decode_as, list_all
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Pod, Versioned, decode_event, decode_identity
 
