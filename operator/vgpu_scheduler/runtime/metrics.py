@@ -133,7 +133,7 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for place, count in queue.counts().items():
             if place is not QueueName.IN_FLIGHT:
                 yield {"queue": place.value}, count
-        yield {"queue": "gated"}, engine.unscheduled_pods.gated
+        yield {"queue": "gated"}, engine.queue_admission.gated
 
     def incoming() -> _Values:
         for (place, event), count in queue.incoming.items():
