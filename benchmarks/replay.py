@@ -109,12 +109,12 @@ class Replay:
         self._timed(label, self._decide_all)
 
     def _units(self, label: str, count: int) -> None:
-        breaks = "most_looks" in signature(self._engine.attempt_group).parameters  # a checkout of before has none
-        limit: dict[str, Any] = {"most_looks": _LOOKS} if breaks else {}
+        breaks = "most_partial_attempts" in signature(self._engine.schedule_next).parameters  # a checkout of before has none
+        limit: dict[str, Any] = {"most_partial_attempts": _LOOKS} if breaks else {}
 
         def attempt() -> None:
             for _ in range(count):
-                self._engine.attempt_group(self._now, **limit)
+                self._engine.schedule_next(self._now, **limit)
 
         self._timed(label, attempt)
 

@@ -223,7 +223,7 @@ class Bench:
     def submit(self) -> int:
         """Have everything that is active decided and bound; return how many were placed."""
         placed = 0
-        while decisions := self.engine.attempt_group(self.clock.monotonic()):
+        while decisions := self.engine.schedule_next(self.clock.monotonic()):
             if decisions[0].placement is not None:
                 self.binder.submit(*decisions)
                 placed += len(decisions)

@@ -48,7 +48,7 @@ def fleet(number: int, *pods: Pod, group: PodGroup | None = None) -> Engine:
 
 
 def messages(engine: Engine, now: float = 0.0) -> set[str]:
-    return {decision.message for decision in engine.attempt_group(now)}
+    return {decision.message for decision in engine.schedule_next(now)}
 
 
 def said(engine: Engine) -> list[Condition]:
@@ -92,7 +92,7 @@ def test_a_minimum_may_change_while_a_group_waits() -> None:
 def test_the_pods_of_a_group_with_a_topology_are_placed_near_each_other(minimum: int) -> None:
     near = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
     engine = fleet(2, member("p0", 8000), member("p1", 8000), group=described(minimum, **near))
-    assert "no node has label rack" in engine.attempt_group(0.0)[0].message
+    assert "no node has label rack" in engine.schedule_next(0.0)[0].message
     for name, rack in (("a", "r1"), ("b", "r2"), ("c", "r2")):
         engine.observe_node(node(name, cards(name, 1), labels={"rack": rack}, version=2), 20.0)
     assert [outcome for _ in range(2 if minimum == 0 else 1) for _, outcome in attempt(engine, 20.0)] == [
@@ -106,7 +106,7 @@ def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(minimum: i
     field = "parentCompositePodGroupName"
     engine = fleet(2, member("p0"), member("p1"), group=described(minimum, **{field: "all"}))
     refused = f"{OLDER.name} default/team: spec.{field} is not supported, so none of its pods is placed"
-    decisions = [*engine.attempt_group(0.0), *engine.attempt_group(0.0)]
+    decisions = [*engine.schedule_next(0.0), *engine.schedule_next(0.0)]
     assert {(decision.outcome, decision.message) for decision in decisions} == {(Outcome.REFUSED, refused)}
     key = engine.groups.key_of("uid-p0")
     assert key is not None

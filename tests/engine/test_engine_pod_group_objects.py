@@ -33,7 +33,7 @@ def observe_group(engine: Engine, group: PodGroup) -> None:
 def test_pods_wait_for_the_object_that_they_name() -> None:
     engine = engine_with([node("a", cards("a", 2))], [named("p0"), named("p1")])
     relisted(engine, KIND, [], 5)
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     kind = "PodGroup.scheduling.x-k8s.io"
     assert decision.message == f"{kind} default/team, which says how many pods the group needs, does not exist."
     assert attempt(engine) == [("p1", Outcome.UNSCHEDULABLE)]
@@ -49,7 +49,7 @@ def test_pods_of_a_group_whose_object_goes_wait_again() -> None:
     relisted(engine, KIND, [pod_group(2)], 20)
     assert attempt(engine) == [("p0", Outcome.UNSCHEDULABLE), ("p1", Outcome.UNSCHEDULABLE)]
     relisted(engine, KIND, [], 30)
-    [decision] = engine.attempt_group(20.0)
+    [decision] = engine.schedule_next(20.0)
     assert "does not exist" in decision.message
 
 
@@ -63,7 +63,7 @@ def test_pods_wait_for_an_object_that_cannot_be_read() -> None:
     for kind in POD_GROUPS:
         engine.groups.cannot_list(kind.name)
     engine.groups.cannot_list("StorageClass")
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert decision.message == f"{KIND.name} default/team, which says how many pods the group needs, cannot be read."
     assert attempt(engine) == [("other", Outcome.PLACED)]
     relisted(engine, KIND, [pod_group(1)], 20)
@@ -87,5 +87,5 @@ def test_a_member_that_cannot_be_understood_says_nothing_of_what_is_needed() -> 
     engine = engine_with([node("a", cards("a", 2))], [odd, pod("p0", asks(1, 1000), labels={label: "team"})])
     relisted(engine, before, [], 5)
     assert attempt(engine) == [("odd", Outcome.REFUSED)]
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert "does not exist" in decision.message

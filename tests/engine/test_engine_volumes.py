@@ -238,11 +238,11 @@ def test_a_unit_gives_back_all_its_volumes() -> None:
         notes = in_group("pair", 2)
         engine.observe_pod(pod(f"p{index}", annotations=notes, **using(f"c{index}")), 0.0)
     before = engine.state.volumes.as_values()
-    decisions = [each for each in (engine.attempt_group(0.0), engine.attempt_group(0.0)) if each]
+    decisions = [each for each in (engine.schedule_next(0.0), engine.schedule_next(0.0)) if each]
     assert {each.outcome for group in decisions for each in group} == {Outcome.UNSCHEDULABLE}
     assert engine.state.volumes.as_values() == before
     take(engine, VOLUME, local("w", "a"), now=5.0)
-    (one, two) = engine.attempt_group(5.0)
+    (one, two) = engine.schedule_next(5.0)
     plans = [each.placement.volumes for each in (one, two) if each.placement]
     assert plans == [VolumePlan({"default/c0": "w"}), VolumePlan({"default/c1": "v"})]
 

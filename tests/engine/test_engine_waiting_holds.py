@@ -67,7 +67,7 @@ class Fleet:
     def tried(self, now: float) -> dict[str, Decision]:
         """Decide whoever is to be tried; return what came of each."""
         found: dict[str, Decision] = {}
-        while decisions := self.engine.attempt_group(now):
+        while decisions := self.engine.schedule_next(now):
             found.update((each.pod.partition("/")[2], each) for each in decisions)
         return found
 
@@ -211,7 +211,7 @@ def test_it_ends_after_a_time_whoever_is_tried_then(fleet: Fleet) -> None:
     fleet.come(whole("urgent", priority=9), now=AFTER)
     fleet.tried(AFTER)
     assert fleet.kept_for() == {"first": "b"}
-    attempts = sum(len(fleet.engine.attempt_group(AFTER + HELD_FOR)) for _ in range(20))
+    attempts = sum(len(fleet.engine.schedule_next(AFTER + HELD_FOR)) for _ in range(20))
     assert attempts <= 3, "nobody is tried again and again"
     assert fleet.kept_for() == {"urgent": "b"}
 
@@ -247,7 +247,7 @@ def test_nothing_is_kept_where_those_who_are_there_never_end(kind: str, *, stati
     fixed = pod("fixed", asks(1, 8000), annotations=notes, nodeName="a", started=True)
     engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind=kind), 0.0)
     engine.observe_pod(whole("big"), 0.0)
-    engine.attempt_group(0.0)
+    engine.schedule_next(0.0)
     assert list(engine.state.holds) == []
 
 

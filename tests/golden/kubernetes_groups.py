@@ -75,7 +75,7 @@ def placed(case: Case) -> dict[str, str]:
     now, is_over = 0.0, False
     while not is_over:
         is_over = True
-        while decisions := engine.attempt_group(now):
+        while decisions := engine.schedule_next(now):
             for decision in decisions:
                 if decision.placement is not None:
                     pod = waiting[decision.pod]

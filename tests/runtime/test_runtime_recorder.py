@@ -92,7 +92,7 @@ def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monke
     world.recorder.begin()
     world.clock.pass_(1)
     world.see(pod("x", whole))
-    world.recorder.decided(world.engine.attempt_group(world.seconds()))
+    world.recorder.decided(world.engine.schedule_next(world.seconds()))
     world.engine.unreserve("uid-x", world.seconds())  # its Binding failed
     world.recorder.withdrawn("uid-x")
     world.clock.pass_(0.2)  # it backs off

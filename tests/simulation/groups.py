@@ -269,5 +269,5 @@ def no_member_is_forgotten(engine: Engine) -> None:
         pod = engine.state.pod(uid)
         assert pod is not None
         if not engine.storage.decisions_before_sync([pod]):
-            decision = engine.attempts.ask(pod)
+            decision = engine.attempts.dry_run(pod)
             assert decision.placement is None, f"{pod.key} waits in vain for {engine.queue.place(uid)}"

@@ -202,7 +202,7 @@ class World(RuleBasedStateMachine):
 
     def _decide(self, number: int) -> None:
         for _ in range(number):
-            decisions = self.engine.attempt_group(self.now)
+            decisions = self.engine.schedule_next(self.now)
             if not decisions:
                 return
             for decision in decisions:

@@ -270,8 +270,8 @@ class Engine:
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
-        """Attempt the next pod of the queue and return its first decision; see :meth:`attempt_group`."""
-        decisions = self.attempt_group(now, explain=explain)
+        """Attempt the next pod of the queue and return its first decision; see :meth:`schedule_next`."""
+        decisions = self.schedule_next(now, explain=explain)
         return decisions[0] if decisions else None
 
     def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
@@ -280,8 +280,8 @@ class Engine:
         said = (read.reason,) if isinstance(read, RefusedClass) else read.warnings
         return (*said, *self.usage_warnings.of_pod(pod))
 
-    def attempt_group(
-        self, now: float, *, explain: bool = False, most_looks: float = float("inf")
+    def schedule_next(
+        self, now: float, *, explain: bool = False, most_partial_attempts: float = float("inf")
     ) -> tuple[Decision, ...]:
         """Decide the next pod of the queue together with its group; placements are assumed at once.
 
@@ -289,17 +289,17 @@ class Engine:
         ----------
         explain
             Include the scores and verdicts of all nodes.
-        most_looks
+        most_partial_attempts
             Return after this many pods that no changed node helps, so that the caller can do something else.
 
         Returns
         -------
         tuple of Decision
-            One per pod of the group; empty when no pod is active, or when ``most_looks`` is reached.
+            One per pod of the group; empty when no pod is active, or when ``most_partial_attempts`` is reached.
         """
         self._requeuer.process_cluster_events(now)
-        looks = 0
-        while looks < most_looks and (uid := self.queue.pop(now)) is not None:
+        partial_attempts = 0
+        while partial_attempts < most_partial_attempts and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
@@ -312,7 +312,7 @@ class Engine:
             if decisions:
                 self.group_conditions.tried(decisions)
                 return decisions
-            looks += 1
+            partial_attempts += 1
         return ()
 
     def _attempt_failed(self, error: Exception, now: float) -> tuple[Decision, ...]:

@@ -42,12 +42,12 @@ _MAY_NOT: Final = VictimVerdict(may_end=False)
 
 
 @dataclass(slots=True)
-class AskedVictims:
+class RecordingVictimFilter:
     """Asks a filter about pods, and sums up what it says of those that may not be victims yet.
 
     Attributes
     ----------
-    judge
+    filter
         The filter.
     first_at
         When the first of the pods that may not be a victim yet may be one; in seconds since 1970, infinite if there is
@@ -56,13 +56,13 @@ class AskedVictims:
         Whether any has turned out to be no victim for a time.
     """
 
-    judge: Callable[[Pod], VictimVerdict]
+    filter: Callable[[Pod], VictimVerdict]
     first_at: float = math.inf
     any_excluded: bool = False
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be a victim."""
-        verdict = self.judge(pod)
+        verdict = self.filter(pod)
         if not verdict.may_end:
             self.first_at = min(self.first_at, verdict.may_at)
             self.any_excluded |= verdict.is_excluded

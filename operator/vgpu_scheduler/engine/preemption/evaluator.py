@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
-from vgpu_scheduler.engine.preemption.eligible import AskedVictims, EvictionLimits, VictimFilter
+from vgpu_scheduler.engine.preemption.eligible import RecordingVictimFilter, EvictionLimits, VictimFilter
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
@@ -184,7 +184,7 @@ class Evaluator:
         if isinstance(pod_class, RefusedClass) or node in self._algorithm.on_node.closed_to(pod_class, pod):
             return PreemptionResult()
         judge = self._victim_filter(pod_class.claimed.policy.preemption, now)
-        search = self._victim_search(pod_class, now, AskedVictims(judge))
+        search = self._victim_search(pod_class, now, RecordingVictimFilter(judge))
         preemptor = self._preemptor(pod, pod_class, priority)
         found = search.best_with_terminating_pods(preemptor, node, ending)
         if not isinstance(found, Victims):
@@ -240,7 +240,7 @@ class Evaluator:
         refused = self._ineligible(pod, found) if planned is None else None
         if refused is not None:
             return refused
-        may_end = AskedVictims(self._victim_filter(pod_class.claimed.policy.preemption, now))
+        may_end = RecordingVictimFilter(self._victim_filter(pod_class.claimed.policy.preemption, now))
         leaving = () if planned is None else planned.leaving
         search = self._victim_search(pod_class, now, may_end, leaving)
         preemptor = self._preemptor(pod, pod_class, None if planned is None else planned.priority)
