@@ -222,7 +222,7 @@ def test_what_is_asked_of_a_node_goes_by_the_priority_of_the_group() -> None:
     fleet.come("gang-0", 0, asks(gpumem=8000), schedulingGroup={"podGroupName": "gang"})
     asked = fleet.engine.state.pod("uid-gang-0")
     assert asked is not None
-    assert fleet.engine.algorithm.on_node.fits_without(asked, "a", ["uid-low-a"]) is not None
+    assert fleet.engine.algorithm.node_fit.fits_without(asked, "a", ["uid-low-a"]) is not None
 
 
 def test_without_an_object_the_lowest_pod_tells_the_priority_of_the_group() -> None:

@@ -444,7 +444,7 @@ def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], 
     gone = data.draw(st.lists(st.sampled_from(placed), unique=True)) if placed else []
     asked = pod("asks", asks(1, size))
     before, used = snapshot(engine), engine.state.devices.columns.used.copy()
-    found = engine.algorithm.on_node.fits_without(asked, "a", gone)
-    assert found == algorithm_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, "a", ())
+    found = engine.algorithm.node_fit.fits_without(asked, "a", gone)
+    assert found == algorithm_on(engine, copied(engine.state, gone)).node_fit.fits_without(asked, "a", ())
     assert snapshot(engine) == before
     assert np.array_equal(engine.state.devices.columns.used, used)

@@ -36,14 +36,14 @@ def on_node(engine: Engine) -> str:
 
 def looks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how often a re-check looks at what the placement rests on."""
-    number, look = 0, PolicyTracker.as_decided
+    number, look = 0, PolicyTracker.policy_unchanged_since_decision
 
     def counted(policies: PolicyTracker, about: Pod) -> bool:
         nonlocal number
         number += 1
         return look(policies, about)
 
-    monkeypatch.setattr(PolicyTracker, "as_decided", counted)
+    monkeypatch.setattr(PolicyTracker, "policy_unchanged_since_decision", counted)
     engine.assumed.recheck("uid-p")
     return number
 

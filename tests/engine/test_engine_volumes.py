@@ -256,8 +256,8 @@ def test_a_question_without_some_pods_changes_nothing() -> None:
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({"default/c1": "v"})
     assert engine.algorithm.decide(waiting).placement is None
-    assert engine.algorithm.on_node.fits_without(waiting, "b", ["uid-one"]) is not None
-    assert engine.algorithm.on_node.fits_without(waiting, "a", ["uid-one"]) is None
+    assert engine.algorithm.node_fit.fits_without(waiting, "b", ["uid-one"]) is not None
+    assert engine.algorithm.node_fit.fits_without(waiting, "a", ["uid-one"]) is None
     assert engine.state.volumes.as_values() == before
 
 

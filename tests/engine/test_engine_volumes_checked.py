@@ -131,7 +131,7 @@ def test_a_placement_of_which_a_filter_cannot_tell_is_not_bound() -> None:
     assert engine.assumed.recheck("uid-one") is not None
     take(engine, "CSINode", csi_node("a", migrated="kubernetes.io/aws-ebs"))
     assert engine.assumed.recheck("uid-one") is None
-    assert engine.algorithm.on_node.fits_without(pod("other", **using("c0")), "a", ()) is None
+    assert engine.algorithm.node_fit.fits_without(pod("other", **using("c0")), "a", ()) is None
 
 
 def test_an_error_fails_its_whole_unit() -> None:

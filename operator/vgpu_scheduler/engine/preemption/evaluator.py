@@ -181,7 +181,7 @@ class Evaluator:
             The priority of its group, if the pod is placed with its group.
         """
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, RefusedClass) or node in self._algorithm.on_node.closed_to(pod_class, pod):
+        if isinstance(pod_class, RefusedClass) or node in self._algorithm.node_fit.closed_to(pod_class, pod):
             return PreemptionResult()
         judge = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, RecordingVictimFilter(judge))
@@ -261,7 +261,7 @@ class Evaluator:
 
     def cheapest(self, search: VictimSearch, preemptor: Preemptor, found: Filtered) -> CheapestVictims:
         """Return the victims of least cost for a pod that fits nowhere, on nodes that are open to it."""
-        closed = self._algorithm.on_node.closed_to(preemptor.pod_class, preemptor.pod)
+        closed = self._algorithm.node_fit.closed_to(preemptor.pod_class, preemptor.pod)
         return search.best(preemptor, found, closed, self.order)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
@@ -304,7 +304,7 @@ class Evaluator:
     def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
         """Return the preemption that places a pod once the given victims are gone."""
         there = [reservation for each in best.pods if (reservation := self._state.reservation(each.uid)) is not None]
-        placement = self._algorithm.on_node.fits_once_gone(preemptor.pod, best.node, there)
+        placement = self._algorithm.node_fit.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(
                 reason=f"the allocation of the pod on node {best.node} cannot be written to its annotations."
