@@ -38,7 +38,7 @@ def snapshot(engine: Engine) -> Any:
         state.quota_usage.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
-        state.pending_events.take().returned,
+        state.pending_events.take().quota_freed,
     )
 
 

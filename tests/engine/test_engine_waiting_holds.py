@@ -266,12 +266,12 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
     fleet.tried(AFTER)
     fleet.end("b1", AFTER)  # what it leaves is charged as kept
     fleet.tried(AFTER)
-    returned = fleet.engine.state.pending_events.returned
-    assert returned == set()
+    freed = fleet.engine.state.pending_events.quota_freed
+    assert freed == set()
     with fleet.engine.preemptions.supposing():
         fleet.engine.preemptions.withdraw("uid-big")
         assert fleet.kept_for() == {}
-    assert returned == set(), "nobody is to be woken by a question"
+    assert freed == set(), "nobody is to be woken by a question"
     assert fleet.kept_for() == {"big": "b"}
     assert "uid-big" in fleet.engine.preemptions.held_without_eviction
 

@@ -76,7 +76,7 @@ def test_a_pod_that_is_gone_unbound_departs(world: RecordedWorld) -> None:
     found = world.engine.state.pod("uid-large")
     assert found is not None
     world.observer.left_selection(msgspec.structs.replace(found, resource_version=900))
-    world.observer.bound_shown_up_to(901)
+    world.observer.bound_pods_synced_to(901)
     world.end()
 
     past, _, _ = world.written()

@@ -132,7 +132,7 @@ class World(RuleBasedStateMachine):
             return
         pending = (event.object.version - 1 for event in self.api.events if event.watch is Watch.BOUND)
         before = len(list(self.engine.state.pods()))
-        self.observer.bound_shown_up_to(min((version, *pending)))
+        self.observer.bound_pods_synced_to(min((version, *pending)))
         REACHED["gone, for it was not shown as bound"] += len(list(self.engine.state.pods())) < before
 
     def _departed(self) -> set[str]:

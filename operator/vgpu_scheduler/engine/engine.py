@@ -198,7 +198,7 @@ class Engine:
         somewhere = bool(pod.node_name or pod.nominated_node_name)
         return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
-    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
+    def bound_pods_synced_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
         """Note that all pods bound up to a resource version have been shown; return the UIDs of pods that are gone.
 
         Parameters

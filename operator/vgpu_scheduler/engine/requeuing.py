@@ -86,7 +86,7 @@ class Requeuer:
             if found.victims:  # pods that found no victims may find some now
                 woken = self._queue.unschedulable(ClusterEvent.BUDGET)
                 self._queue.wake_equivalent(woken, now, QueueEvent.POLICY_UPDATE)
-            self._wake_for_quota(found.quotas | self._quotas.limited(found.returned), now)
+            self._wake_for_quota(found.quotas | self._quotas.limited(found.quota_freed), now)
             for uid, event in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent(event))
             self.requeue(found.events, now)

@@ -172,9 +172,9 @@ class Observer:
         self.signals.selection_left(pod.uid)
         self.signals.decide_again()  # the next pod of its unschedulable class may be tried now
 
-    def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
+    def bound_pods_synced_to(self, version: int, unreadable: Collection[str] = ()) -> None:
         """Observe that the stream of bound pods is complete up to a version; see the engine's method."""
-        gone = self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
+        gone = self.engine.bound_pods_synced_to(version, self.monotonic(), unreadable)
         if self.listener is not None:
             for uid in gone:
                 self.listener.pod_gone(uid)

@@ -172,7 +172,7 @@ class ObjectStream(Generic[_Value]):
     def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
         """Decode an object unless its version is known already from an answer to a write or from a list.
 
-        With a selection every object is decoded and observed: :meth:`Observer.bound_shown_up_to` relies on all bound
+        With a selection every object is decoded and observed: :meth:`Observer.bound_pods_synced_to` relies on all bound
         pods having been observed.
         """
         if self._selection is None:
@@ -185,4 +185,4 @@ class ObjectStream(Generic[_Value]):
     def _show_up_to(self, version: str) -> None:
         """Report up to which version all bound pods were observed, unless one of them may have been left out."""
         if self._selection is not None and self._selection.bound and "" not in self._unreadable:
-            self._observer.bound_shown_up_to(int(version), self._unreadable)
+            self._observer.bound_pods_synced_to(int(version), self._unreadable)

@@ -272,7 +272,7 @@ class KeptRoom:
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
-            self._pending_events.returned.add(kept.namespace)
+            self._pending_events.quota_freed.add(kept.namespace)
         return ClusterEvent.ASSIGNED_POD_DELETE | (
             ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE
         )

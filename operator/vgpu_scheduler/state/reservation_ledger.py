@@ -119,7 +119,7 @@ class ReservationLedger:
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
-            self._pending_events.returned.add(reservation.namespace)
+            self._pending_events.quota_freed.add(reservation.namespace)
         if self._books.nodes.row(reservation.node) is None:
             return volumes
         return (

@@ -26,10 +26,10 @@ class VictimVerdict(NamedTuple):
     may_end
         Whether it may be one now.
     may_at
-        When it may be one that may not be yet: it is excluded, or has not run for as long as its policy says. In
-        seconds since 1970; infinite if nothing says so.
+        The earliest time at which the pod may be a victim: the end of its exclusion or of its policy's minRuntime. Unix
+        seconds; infinity if never.
     is_excluded
-        Whether it has turned out to be none for a time.
+        Whether an earlier eviction was refused, so that the pod is excluded for some minutes.
     """
 
     may_end: bool
