@@ -109,12 +109,14 @@ class Replay:
         self._timed(label, self._decide_all)
 
     def _units(self, label: str, count: int) -> None:
-        breaks = "most_partial_attempts" in signature(self._engine.schedule_next).parameters  # a checkout of before has none
-        limit: dict[str, Any] = {"most_partial_attempts": _LOOKS} if breaks else {}
+        # A checkout of before names both otherwise, or has no limit.
+        schedule_next = getattr(self._engine, "schedule_next", None) or getattr(self._engine, "attempt_group", None)
+        named = signature(schedule_next).parameters.keys() & {"most_partial_attempts", "most_looks"}
+        limit: dict[str, Any] = dict.fromkeys(named, _LOOKS)
 
         def attempt() -> None:
             for _ in range(count):
-                self._engine.schedule_next(self._now, **limit)
+                schedule_next(self._now, **limit)
 
         self._timed(label, attempt)
 

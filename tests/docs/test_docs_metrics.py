@@ -26,10 +26,10 @@ from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, add_relists, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_relists, add_requests, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
-from vgpu_scheduler.runtime.replica import binder_options
 from vgpu_scheduler.runtime.relist import ListFailure, Relister
+from vgpu_scheduler.runtime.replica import binder_options
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue

@@ -14,8 +14,8 @@ from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass, Schedulabl
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kubelet_rejections import replaced_with
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
-from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.node_fit import NodeFit, metadata_problem, pods_on_unknown_cards
+from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess

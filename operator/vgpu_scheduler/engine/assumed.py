@@ -134,7 +134,8 @@ class AssumedPlacements:
         pod, reservation, decided = found
         if reservation.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
             return None
-        unchanged = self._policy_tracker.policy_unchanged_since_decision(pod) and self._state.unchanged_since_assumed(uid, pod)
+        is_same_policy = self._policy_tracker.policy_unchanged_since_decision(pod)
+        unchanged = is_same_policy and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
                 cluster = self._algorithm.classes.cluster_part(pod)

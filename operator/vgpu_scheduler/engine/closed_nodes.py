@@ -17,8 +17,8 @@ from vgpu_scheduler.dialects import LockValue, NodeLock
 from vgpu_scheduler.engine.closures import (
     ClosedByLock,
     ClosedByUnservedPods,
-    ClosureCause,
     ClosedFor,
+    ClosureCause,
     NodeClosure,
     StandingClosure,
 )

@@ -51,7 +51,7 @@ from vgpu_scheduler.runtime.admission import admission_server
 from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests, add_relists
+from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_relists, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.recorder import HistoryRecorder
 from vgpu_scheduler.runtime.recording import NO_RECORDER, Recorder

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, ClusterEvent, PendingEvents, Usage, Uses
-from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.reservations import Reservation
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Device, PendingEvents, Uses
 from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
-from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.non_zero_requests import NonZeroRequests
@@ -19,6 +18,7 @@ from vgpu_scheduler.state.peers import PeerCards, Peers
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import DecisionInputs, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, PendingEvents
 from vgpu_scheduler.state.holds import KeptRoom
-from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 _NONE: dict[str, int] = {}
 
@@ -244,9 +244,7 @@ class ReservationLedger:
         for kept in self.room.on(node):
             self._books.nodes.charge(row, kept.requests, kept.pods, kept.ports)
         self._books.volumes.node_came(node, row)
-        self._books.interpod.node_came(
-            row, ((reservation.namespace, reservation.uid) for reservation in self.on(node))
-        )
+        self._books.interpod.node_came(row, ((reservation.namespace, reservation.uid) for reservation in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book the reservations on a node's new list of devices."""

@@ -15,13 +15,13 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import RoomReservation
-from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reader import KnownPod, StateReader, UsedAmounts, differences
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.volumes import Volumes
 
 Registered = Mapping[str, Sequence[Device]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
-from vgpu_scheduler.engine.preemption.eligible import RecordingVictimFilter, EvictionLimits, VictimFilter
+from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, RecordingVictimFilter, VictimFilter
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
