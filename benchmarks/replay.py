@@ -110,7 +110,8 @@ class Replay:
 
     def _units(self, label: str, count: int) -> None:
         # A checkout of before names both otherwise, or has no limit.
-        schedule_next = getattr(self._engine, "schedule_next", None) or getattr(self._engine, "attempt_group", None)
+        name = "schedule_next" if hasattr(self._engine, "schedule_next") else "attempt_group"
+        schedule_next: Callable[..., Any] = getattr(self._engine, name)
         named = signature(schedule_next).parameters.keys() & {"most_partial_attempts", "most_looks"}
         limit: dict[str, Any] = dict.fromkeys(named, _LOOKS)
 
