@@ -150,7 +150,7 @@ class EnginePlacer:
         """Place whom there is room for."""
         found = list[tuple[str, int]]()
         for self._seconds in (hours * 3600.0, hours * 3600.0 + _BACK_OFF):
-            while decisions := self._engine.attempt_group(self._seconds):
+            while decisions := self._engine.schedule_next(self._seconds):
                 for each in decisions:
                     if each.outcome is Outcome.PLACED:
                         self._engine.binding_succeeded(each.uid)

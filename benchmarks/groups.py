@@ -61,7 +61,7 @@ def attempted(engine: Engine, kind: str, cards: int, memory: int, outcome: Outco
         for each in range(MEMBERS):
             engine.observe_pod(member(f"{kind}-{number}", each, cards, memory), 0.0)
         began = time.perf_counter()
-        decisions = engine.attempt_group(0.0)
+        decisions = engine.schedule_next(0.0)
         seconds.append(time.perf_counter() - began)
         assert (len(decisions), decisions[0].outcome) == (MEMBERS, outcome), decisions[0].message
     return _row(kind, seconds)

@@ -109,12 +109,15 @@ class Replay:
         self._timed(label, self._decide_all)
 
     def _units(self, label: str, count: int) -> None:
-        breaks = "most_looks" in signature(self._engine.attempt_group).parameters  # a checkout of before has none
-        limit: dict[str, Any] = {"most_looks": _LOOKS} if breaks else {}
+        # A checkout of before names both otherwise, or has no limit.
+        name = "schedule_next" if hasattr(self._engine, "schedule_next") else "attempt_group"
+        schedule_next: Callable[..., Any] = getattr(self._engine, name)
+        named = signature(schedule_next).parameters.keys() & {"most_partial_attempts", "most_looks"}
+        limit: dict[str, Any] = dict.fromkeys(named, _LOOKS)
 
         def attempt() -> None:
             for _ in range(count):
-                self._engine.attempt_group(self._now, **limit)
+                schedule_next(self._now, **limit)
 
         self._timed(label, attempt)
 

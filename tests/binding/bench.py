@@ -139,7 +139,7 @@ class Bench:
     async def learn(self) -> None:
         """Bring the engine up to date once."""
         for kind in KINDS.values():
-            await self.observer.resync(kind, await list_all(self.api, kind))
+            await self.observer.relist(kind, await list_all(self.api, kind))
 
     def watch(self, unwatched: str = "") -> None:
         """Keep the engine up to date from now on, but for a kind."""
@@ -223,7 +223,7 @@ class Bench:
     def submit(self) -> int:
         """Have everything that is active decided and bound; return how many were placed."""
         placed = 0
-        while decisions := self.engine.attempt_group(self.clock.monotonic()):
+        while decisions := self.engine.schedule_next(self.clock.monotonic()):
             if decisions[0].placement is not None:
                 self.binder.submit(*decisions)
                 placed += len(decisions)

@@ -170,7 +170,7 @@ class QuickBench:
         self.clock.seconds += 1.0
         self.api.pods[name] = pod_object(name, resources, **more)
         self.see(PODS, self.api.pods[name])
-        (decision,) = self.engine.attempt_group(self.clock.monotonic(), most_looks=32)
+        (decision,) = self.engine.schedule_next(self.clock.monotonic(), most_partial_attempts=32)
         assert decision.placement is not None, decision.message
         return decision
 

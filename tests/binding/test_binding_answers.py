@@ -231,7 +231,7 @@ async def test_409_gated(tmp_path: Path) -> None:
         without = pod_object("p", uid=gated.uid, version=gated.resource_version - 1)
         b.engine.observe_pod(decode_pod(without), 0.0)
         await send(b)
-        await b.until(lambda: b.engine.unscheduled_pods.gated == 1)
+        await b.until(lambda: b.engine.queue_admission.gated == 1)
         assert gated.uid not in b.engine.queue
         assert b.engine.state.ledger() == {}
         await b.until(lambda: unlocked(b))

@@ -15,6 +15,7 @@ from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, RecordOutcome
+from vgpu_scheduler.binding.leased_writes import LeasedWriter
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyKey, PreemptionRules, crds
@@ -45,7 +46,7 @@ async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
 
 async def test_a_policy_of_a_namespace_does_not_name_the_pods_of_others(api: ApiClient) -> None:
     clock = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    context = cast(BindContext, SimpleNamespace(api=api, clock=clock, may_write=lambda _: True))
+    context = cast(BindContext, SimpleNamespace(api=api, clock=clock, writer=LeasedWriter(api, lambda _: True)))
     victim = decode_pod(pod_object("secret", node="n"))
     rules = PreemptionRules(may_preempt=True, eviction_limits=tuple((key, 5) for key in KEYS.values()))
     assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is RecordOutcome.YES

@@ -21,7 +21,7 @@ def decided(b: EvictorBench, *names: str) -> tuple[Decision, ...]:
     for name in names:
         b.api.pods[name] = pod_object(name, asks(gpumem=8000), priority=5, annotations=in_group("gang", len(names)))
         b.see(PODS, b.api.pods[name])
-    return b.engine.attempt_group(b.clock.monotonic()) or b.engine.attempt_group(b.clock.monotonic())
+    return b.engine.schedule_next(b.clock.monotonic()) or b.engine.schedule_next(b.clock.monotonic())
 
 
 async def test_all_pods_are_nominated_before_anybody_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ async def test_it_tells_how_long_the_longest_preemption_has_been_under_way() -> 
         fleet.come(name, 0, asks(gpumem=8000))
     fleet.decide()
     clock = Clock()
-    context = SimpleNamespace(engine=fleet.engine, clock=clock, may_write=lambda _: True)
+    context = SimpleNamespace(engine=fleet.engine, clock=clock, writer=None)
     evictor = Evictor(cast(BindContext, context), 5.0, lambda _: False)
     fleet.come("first", 5, asks(gpumem=8000))
     fleet.decide()

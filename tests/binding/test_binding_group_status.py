@@ -82,7 +82,7 @@ class Bench:
         context = BindContext(api, self.engine, reporter, self.time, lambda _: self.leads, self.observe)
         self.writer = GroupStatusWriter(context, 5.0)
         self.observe(KIND.name, self.api.group)
-        self.engine.attempt_group(0.0)
+        self.engine.schedule_next(0.0)
 
     def observe(self, kind: str, answer: Encoded) -> None:
         assert kind == KIND.name
@@ -91,7 +91,7 @@ class Bench:
     def place(self) -> None:
         """Have room come, and the pods be bound."""
         self.engine.observe_node(node("a", cards("a", 2), version=2), 20.0)
-        for decision in self.engine.attempt_group(20.0):
+        for decision in self.engine.schedule_next(20.0):
             self.engine.binding_succeeded(decision.uid)
 
     @property
@@ -149,7 +149,7 @@ async def test_a_message_that_changes_alone_is_written_after_a_minute_and_keeps_
     bench = Bench()
     await bench.writer.write()
     bench.engine.observe_node(node("b", cards("b", 1, memory=500), version=2), 20.0)
-    bench.engine.attempt_group(20.0)
+    bench.engine.schedule_next(20.0)
     bench.time.seconds = 59.0
     assert await bench.writer.write()
     assert bench.said["message"] == FULL

@@ -156,10 +156,10 @@ async def test_what_was_not_carried_out_is_given_back_once_a_read_tells(tmp_path
         await b.until(lambda: b.binder.stats.bound)
 
 
-@pytest.mark.parametrize("fate", ["read", "watch", "resync", "deleted", "elsewhere", "not carried out"])
+@pytest.mark.parametrize("fate", ["read", "watch", "relist", "deleted", "elsewhere", "not carried out"])
 async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path: Path, fate: str) -> None:
     """A plugin that goes by time would take the next pod for this one."""
-    carried_out = fate in {"read", "watch", "resync"}
+    carried_out = fate in {"read", "watch", "relist"}
     async with doubted(tmp_path, MTT, carried_out=carried_out, **ON_M) as (b, made, refused):
         assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [
             ClosureCause.BINDING_IN_DOUBT
@@ -170,10 +170,10 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
         assert b.submit() == 1
         await b.until(lambda: (HookPoint.BOUND, "other") in b.steps)
         await b.until(lambda: b.tells("BindingInDoubt", "it is not known whether pod default/doubted was bound here"))
-        if fate in {"read", "resync", "not carried out"}:
-            for fault in refused if fate != "resync" else refused[1:]:
+        if fate in {"read", "relist", "not carried out"}:
+            for fault in refused if fate != "relist" else refused[1:]:
                 b.cluster.heal(fault)
-        if fate == "resync":
+        if fate == "relist":
             await b.learn()
         if fate in {"watch", "deleted", "elsewhere"}:
             seen = b.observer.stats.observed["Pod"]

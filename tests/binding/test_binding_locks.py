@@ -377,7 +377,7 @@ async def test_a_nameless_lock_of_ours_that_was_seen_before_its_pod_opens_again(
         mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
         made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
         await b.annotate_node("node-a", {MLU_LOCK: format_time(datetime.now(UTC)), LAST_ALLOCATED: made.uid})
-        await b.observer.resync(NODES, await list_all(b.api, NODES))
+        await b.observer.relist(NODES, await list_all(b.api, NODES))
         assert b.engine.closed_nodes.closures("node-a")
-        await b.observer.resync(POD_KIND, await list_all(b.api, POD_KIND))
+        await b.observer.relist(POD_KIND, await list_all(b.api, POD_KIND))
         await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))

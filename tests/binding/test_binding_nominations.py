@@ -59,7 +59,7 @@ async def test_a_nomination_is_taken_back_of_a_pod_that_was_placed_when_a_leader
         high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
         nominate(high, "n", "vgpu-scheduler")
         b.see(PODS, high)
-        assert b.engine.attempt_group(b.clock.seconds)[0].placement is not None
+        assert b.engine.schedule_next(b.clock.seconds)[0].placement is not None
         await b.evictor.take_over()
         await some_looks()
         b.clock.seconds += 3600.0

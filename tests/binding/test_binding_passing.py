@@ -46,7 +46,7 @@ class Lanes(QuickBench):
 
     def submit(self) -> None:
         """Have all be decided and bound that can be."""
-        while decisions := self.engine.attempt_group(self.clock.monotonic()):
+        while decisions := self.engine.schedule_next(self.clock.monotonic()):
             if decisions[0].placement is not None:
                 self.binder.submit(*decisions)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.binding.bench import AGENT, PODS, Bench, bench
 
 from vgpu_devcluster import Fault
+from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
 from vgpu_scheduler.binding.reports import ConditionText
 from vgpu_scheduler.engine import Problem
@@ -67,9 +68,11 @@ async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) 
         assert say(b, pod, "full")
         await b.until(lambda: slow.times == 0)
         report = ConditionText(FULL, "room is made")
-        assert await b.reporter.nominated(pod, report, "node-a", lambda: not b.sent("patch", "pods/status")) is None
+        assert (
+            await b.reporter.nominated(pod, report, "node-a", 5.0, lambda: not b.sent("patch", "pods/status")) is None
+        )
         assert b.sent("patch", "pods/status") == 1
-        answer = await b.reporter.nominated(pod, report, "node-a", lambda: True)
+        answer = await b.reporter.nominated(pod, report, "node-a", 5.0, lambda: True)
         assert answer is not None
         assert answer.ok
 
@@ -77,7 +80,7 @@ async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) 
 async def test_what_was_not_written_with_a_nomination_is_still_news(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         pod = await b.create("p")
-        assert await b.reporter.nominated(pod, ConditionText(FULL, "full"), "node-a", lambda: False) is None
+        assert await b.reporter.nominated(pod, ConditionText(FULL, "full"), "node-a", 5.0, lambda: False) is None
         assert say(b, pod, "full")
         assert await condition(b) == ("False", "Unschedulable", "full")
 
@@ -383,19 +386,22 @@ async def test_conditions_and_events_are_cut_at_the_bytes_that_kubernetes_allows
         assert all(len(note.encode()) in range(1021, 1025) and note.endswith(" ...") for note in notes)
 
 
-async def test_a_report_that_breaks_off_does_not_end_the_others(tmp_path: Path) -> None:
+async def test_a_report_that_breaks_off_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(tmp_path) as b:
-        pod = await b.create("p")
+        pod, request = await b.create("p"), b.api.request
 
-        def broken(method: str, path: str) -> None:
-            if path.endswith("/events"):
+        async def broken(method: str, path: str, *more: Any, **options: Any) -> ApiResponse:
+            if method == "POST" and path.endswith("/events"):
                 raise RuntimeError("odd")
+            return await request(method, path, *more, **options)
 
-        b.api.observer = broken
-        for number in range(20):
-            b.reporter.warning(pod, f"warning {number}")
-        await b.events()
-        b.api.observer = None
+        with monkeypatch.context() as patched:
+            patched.setattr(b.api, "request", broken)
+            for number in range(20):
+                b.reporter.warning(pod, f"warning {number}")
+            await b.events()
         assert say(b, pod, "full")
         assert await condition(b) == ("False", "Unschedulable", "full")
 

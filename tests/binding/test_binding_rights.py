@@ -130,7 +130,7 @@ async def test_a_right_that_is_missing_is_named_and_the_pod_is_tried_when_it_is_
     async with bench(tmp_path) as made:
         await wanting(made)
         made.engine.storage.deny(CLAIM_RESOURCE, "binding volumes: may not patch", "default")
-        (decision,) = made.engine.attempt_group(made.clock.monotonic())
+        (decision,) = made.engine.schedule_next(made.clock.monotonic())
         assert decision.outcome is Outcome.REFUSED
         assert decision.message == "0/2 nodes are available: binding volumes: may not patch."
         made.engine.storage.allow(CLAIM_RESOURCE, "default")

@@ -42,7 +42,7 @@ async def decided(b: Bench, name: str, *limits: Obj, **annotations: str) -> str:
     ]
     pod = await b.create(name, containers=containers, annotations=annotations)
     await b.until(lambda: b.engine.state.pod(pod.uid))
-    [decision] = b.engine.attempt_group(b.clock.monotonic())
+    [decision] = b.engine.schedule_next(b.clock.monotonic())
     if decision.placement is None:
         return decision.message
     b.binder.submit(decision)

@@ -140,7 +140,7 @@ async def test_a_claim_that_changed_since_is_not_overwritten(tmp_path: Path) -> 
     async with bench(tmp_path) as made:
         await wanting(made)
         uid = (await made.read("trains"))["metadata"]["uid"]
-        decisions = made.engine.attempt_group(made.clock.monotonic())
+        decisions = made.engine.schedule_next(made.clock.monotonic())
         patch = {"metadata": {"annotations": {SELECTED_NODE: "somewhere-else"}}}
         assert (await made.call("PATCH", f"{CLAIMS}/c", patch, **MERGE)).ok
         await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].selected_node)
@@ -212,7 +212,7 @@ async def test_a_volume_that_somebody_else_got_since_is_not_taken_away(tmp_path:
         await free_volume(made)
         await wanting(made)
         uid = (await made.read("trains"))["metadata"]["uid"]
-        decisions = made.engine.attempt_group(made.clock.monotonic())
+        decisions = made.engine.schedule_next(made.clock.monotonic())
         others = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "other", "name": "x", "uid": "u"}
         assert (await made.call("PATCH", f"{VOLUMES}/disk", {"spec": {"claimRef": others}}, **MERGE)).ok
         await made.until(lambda: made.engine.state.volumes.objects.volumes["disk"].claim)
@@ -228,7 +228,7 @@ async def test_a_volume_of_a_claim_that_got_another_one_since_stays_free(tmp_pat
         await free_volume(made)
         await wanting(made)
         uid = (await made.read("trains"))["metadata"]["uid"]
-        decisions = made.engine.attempt_group(made.clock.monotonic())
+        decisions = made.engine.schedule_next(made.clock.monotonic())
         await complete(made, "another")
         await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
         made.binder.submit(*decisions)

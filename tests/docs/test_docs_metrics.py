@@ -26,10 +26,10 @@ from vgpu_scheduler.engine import Engine, ObservationSignals, UsageMeter
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, add_resyncs, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_relists, add_requests, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
+from vgpu_scheduler.runtime.relist import ListFailure, Relister
 from vgpu_scheduler.runtime.replica import binder_options
-from vgpu_scheduler.runtime.resync import ListFailure, Resyncer
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
@@ -76,9 +76,9 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
-    resyncer = Resyncer(api, engine, observer, 300.0)
-    resyncer._failures["Node"] = ListFailure("/api/v1/nodes", "403", "no")
-    add_resyncs(metrics, resyncer)
+    relister = Relister(api, engine, observer, 300.0)
+    relister._failures["Node"] = ListFailure("/api/v1/nodes", "403", "no")
+    add_relists(metrics, relister)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
     loop = SchedulingLoop(
         engine, DecisionHandlers(binder, evictor, reporter), clock, metrics.attempts, ObservationSignals()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import engine_with, make_engine
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import BUDGETS
@@ -54,9 +54,9 @@ def test_the_newest_of_each_is_known_in_the_order_of_their_names(engine: Engine)
 def test_a_consistent_list_shows_what_is_gone(engine: Engine) -> None:
     for found in (budget("gone", 3), budget("new", 60)):
         observe(engine, found)
-    assert resynced(engine, BUDGETS, [budget("kept", 30, 4)], 40) == 1
+    assert relisted(engine, BUDGETS, [budget("kept", 30, 4)], 40) == 1
     assert known(engine) == {"team/kept": 4, "team/new": 0}
-    resynced(engine, BUDGETS, [budget("kept", 2, 1)], 10)
+    relisted(engine, BUDGETS, [budget("kept", 2, 1)], 10)
     assert known(engine) == {"team/kept": 1}, "the store was restored from an older copy"
 
 

@@ -12,7 +12,7 @@ from tests.engine.builders import asks, cards, engine_with, make_engine, node, n
 from tests.state.copies import algorithm_on, copied
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.on_node import ANNOTATIONS_LIMIT, DECISION_ROOM
+from vgpu_scheduler.engine.node_fit import ANNOTATIONS_LIMIT, DECISION_ROOM
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import CardReason, Decision, Outcome
 from vgpu_scheduler.policy import PolicyDefaults

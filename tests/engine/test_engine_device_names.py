@@ -138,7 +138,7 @@ def test_names_of_dialects_that_are_not_in_use_are_not_taken_for_misspelt_ones(l
     unlisted, names = UnlistedDialects(used, others), DeviceNames(Dialects(used))
     for other in others:
         for name in other.claims.resources:
-            assert not (unlisted.of_resource(name) and names.meant_by(name)), name
+            assert not (unlisted.of_requests([name]) and names.meant_by(name)), name
 
 
 @pytest.mark.parametrize(

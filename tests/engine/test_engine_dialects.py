@@ -178,11 +178,11 @@ def test_objects_beside_nodes_are_taken_in_by_version_and_by_lists() -> None:
     assert known() == ["gpu/0/GPU-0"]
     kind.observe(listing(4), 1.0)
     assert known() == ["gpu/0/GPU-0"], "an older version changes nothing"
-    resync = engine.lists.resync("Device", 9)
-    resync.take(listing(8, "GPU-0", "GPU-1"), 2.0)
-    assert resync.missing() == []
+    relist = engine.lists.relist("Device", 9)
+    relist.take(listing(8, "GPU-0", "GPU-1"), 2.0)
+    assert relist.missing() == []
     assert known() == ["gpu/0/GPU-0", "gpu/1/GPU-1"]
-    undefined = engine.lists.resync("Device", None)
+    undefined = engine.lists.relist("Device", None)
     (gone,) = undefined.missing()
     undefined.remove(gone, 3.0)
     assert known() == []

@@ -37,7 +37,7 @@ def engine_of_one_node() -> Engine:
 
 
 def left(version: int) -> Step:
-    return lambda engine: engine.unscheduled_pods.leave_selection("uid-p", version, 0.0)
+    return lambda engine: engine.queue_admission.leave_selection("uid-p", version, 0.0)
 
 
 def shown(found: Pod) -> Step:
@@ -45,7 +45,7 @@ def shown(found: Pod) -> Step:
 
 
 def passed(version: int) -> Step:
-    return lambda engine: engine.bound_shown_up_to(version, 0.0)
+    return lambda engine: engine.bound_pods_synced_to(version, 0.0)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -56,9 +56,9 @@ def test_a_pod_that_is_bound_is_charged_all_the_time(order: tuple[int, ...]) -> 
     for number in order:
         steps[number](engine)
         assert engine.state.ledger() == HELD
-    engine.bound_shown_up_to(9, 1.0)
+    engine.bound_pods_synced_to(9, 1.0)
     assert engine.state.ledger() == HELD
-    assert not engine.unscheduled_pods.unresolved(1.0)
+    assert not engine.queue_admission.unresolved(1.0)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -69,7 +69,7 @@ def test_a_pod_that_is_deleted_unbound_is_dropped_once_it_cannot_be_bound(order:
     for number in order:
         steps[number](engine)
         assert engine.state.ledger() == HELD
-    engine.bound_shown_up_to(5, 1.0)
+    engine.bound_pods_synced_to(5, 1.0)
     assert engine.state.ledger() == {}
     assert engine.state.pod("uid-p") is None
     for late in (3, 4, 5):
@@ -82,9 +82,9 @@ def test_a_nomination_may_end_and_come_again() -> None:
     for version in (10, 20):
         engine.observe_pod(nominated(version), 0.0)
         assert "uid-p" in engine.state.nominations
-        engine.unscheduled_pods.leave_selection("uid-p", version + 1, 0.0)
+        engine.queue_admission.leave_selection("uid-p", version + 1, 0.0)
         assert "uid-p" in engine.state.nominations
-        engine.bound_shown_up_to(version + 1, 0.0)
+        engine.bound_pods_synced_to(version + 1, 0.0)
         assert "uid-p" not in engine.state.nominations
         assert engine.state.pod("uid-p") is None
     engine.observe_pod(nominated(30), 0.0)
@@ -99,9 +99,9 @@ def test_whoever_waited_for_its_room_is_woken() -> None:
     decision = engine.attempt(0.0)
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
-    engine.unscheduled_pods.leave_selection("uid-p", 4, 1.0)
+    engine.queue_admission.leave_selection("uid-p", 4, 1.0)
     assert engine.attempt(2.0) is None
-    engine.bound_shown_up_to(4, 2.0)
+    engine.bound_pods_synced_to(4, 2.0)
     decision = engine.attempt(2.0)
     assert decision is not None
     assert decision.outcome is Outcome.PLACED
@@ -111,11 +111,11 @@ def test_what_the_api_has_confirmed_is_not_taken_for_gone() -> None:
     engine = engine_of_one_node()
     engine.observe_pod(pod("p", version=3), 0.0)
     assert engine.attempt(0.0) is not None
-    engine.unscheduled_pods.leave_selection("uid-p", 5, 0.0)
-    assert [found.name for found in engine.unscheduled_pods.unresolved(0.0)] == ["p"]
+    engine.queue_admission.leave_selection("uid-p", 5, 0.0)
+    assert [found.name for found in engine.queue_admission.unresolved(0.0)] == ["p"]
     engine.binding_succeeded("uid-p")
-    assert not engine.unscheduled_pods.unresolved(0.0)
-    engine.bound_shown_up_to(9, 0.0)
+    assert not engine.queue_admission.unresolved(0.0)
+    engine.bound_pods_synced_to(9, 0.0)
     assert engine.state.reservation("uid-p") is not None
 
 
@@ -123,8 +123,8 @@ def test_one_that_was_assumed_and_is_deleted_gives_its_cards_back() -> None:
     engine = engine_of_one_node()
     engine.observe_pod(pod("p", version=3), 0.0)
     assert engine.attempt(0.0) is not None
-    engine.unscheduled_pods.leave_selection("uid-p", 5, 0.0)
-    engine.bound_shown_up_to(5, 0.0)
+    engine.queue_admission.leave_selection("uid-p", 5, 0.0)
+    engine.bound_pods_synced_to(5, 0.0)
     assert engine.state.ledger() == {}
     assert engine.attempt(9.0) is None
 
@@ -134,12 +134,12 @@ def test_fifty_thousand_pods_that_are_deleted_unbound_leave_nothing() -> None:
     for each in range(50_000):
         found = pod_object(f"p{each}", scheduler=OURS, version=2 * each + 1, schedulingGates=[{"name": "later"}])
         engine.observe_pod(decode_pod(found), 0.0)
-        engine.unscheduled_pods.leave_selection(f"uid-p{each}", 2 * each + 2, 0.0)
+        engine.queue_admission.leave_selection(f"uid-p{each}", 2 * each + 2, 0.0)
         if each % 1000 == 999:
-            engine.bound_shown_up_to(2 * each + 2, 0.0)
+            engine.bound_pods_synced_to(2 * each + 2, 0.0)
     assert not list(engine.state.pods())
-    assert (len(engine.queue), engine.unscheduled_pods.gated) == (0, 0)
-    assert not engine.unscheduled_pods.unresolved(1.0)
+    assert (len(engine.queue), engine.queue_admission.gated) == (0, 0)
+    assert not engine.queue_admission.unresolved(1.0)
 
 
 def test_departures_that_are_settled_otherwise_leave_nothing() -> None:

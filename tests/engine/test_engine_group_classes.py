@@ -11,7 +11,7 @@ from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_native_groups import OLDER, described
 from tests.engine.test_engine_pod_groups import attempt, member
 from tests.engine.test_engine_preemption import budget
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.engine.volume_builders import CLAIM, CLASS, take, using
 from tests.kube.storage_objects import claim, storage_class
 
@@ -71,7 +71,7 @@ def test_groups_whose_objects_ask_for_the_same_nearness_are_tried_as_one() -> No
         msgspec.structs.replace(described(2, schedulingConstraints=near), name=name, uid=name)
         for name in ("one", "two")
     ]
-    resynced(engine, OLDER, objects, 10)
+    relisted(engine, OLDER, objects, 10)
     for each in objects:
         for number in range(2):
             group = {"schedulingGroup": {"podGroupName": each.name}}

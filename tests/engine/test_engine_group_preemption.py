@@ -26,7 +26,7 @@ class Groups(Fleet):
         super().__init__(nodes, preemption={"mayPreempt": True} | rules)
 
     def decide(self) -> None:
-        while decisions := self.engine.attempt_group(self.now):
+        while decisions := self.engine.schedule_next(self.now):
             for decision in decisions:
                 self._take(decision)
 
@@ -222,7 +222,7 @@ def test_what_is_asked_of_a_node_goes_by_the_priority_of_the_group() -> None:
     fleet.come("gang-0", 0, asks(gpumem=8000), schedulingGroup={"podGroupName": "gang"})
     asked = fleet.engine.state.pod("uid-gang-0")
     assert asked is not None
-    assert fleet.engine.algorithm.on_node.fits_without(asked, "a", ["uid-low-a"]) is not None
+    assert fleet.engine.algorithm.node_fit.fits_without(asked, "a", ["uid-low-a"]) is not None
 
 
 def test_without_an_object_the_lowest_pod_tells_the_priority_of_the_group() -> None:
@@ -374,7 +374,7 @@ def test_pods_that_could_not_be_bound_get_their_room_again() -> None:
     fleet.gang(2)
     for name in "ab":
         fleet.end(f"uid-low-{name}")
-    placed = fleet.engine.attempt_group(fleet.now)
+    placed = fleet.engine.schedule_next(fleet.now)
     assert [decision.outcome for decision in placed] == [Outcome.PLACED] * 2
     for decision in placed:
         fleet.engine.unreserve(decision.uid, fleet.now)
@@ -394,7 +394,7 @@ def test_room_that_is_kept_again_is_kept_at_the_priority_that_it_was_taken_with(
     assert {hold.priority for hold in fleet.engine.state.holds} == {5}
     for name in "ab":
         fleet.end(f"uid-low-{name}")
-    for decision in fleet.engine.attempt_group(fleet.now):
+    for decision in fleet.engine.schedule_next(fleet.now):
         fleet.engine.unreserve(decision.uid, fleet.now)
     assert sorted(fleet.kept()) == ["gang-0", "gang-1"]
     assert {hold.priority for hold in fleet.engine.state.holds} == {5}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, in_group, node, pod
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine, GroupProgress, StaleGroup
@@ -24,7 +24,7 @@ def labelled(name: str, **more: Any) -> Pod:
 
 
 def attempt(engine: Engine, now: float = 0.0) -> list[tuple[str, Outcome]]:
-    return [(each.pod.partition("/")[2], each.outcome) for each in engine.attempt_group(now)]
+    return [(each.pod.partition("/")[2], each.outcome) for each in engine.schedule_next(now)]
 
 
 def groups_policy(engine: Engine, **section: Any) -> None:
@@ -51,7 +51,7 @@ def test_a_policy_says_how_many_are_needed_where_nobody_serves_the_object() -> N
     groups_policy(engine, minimum=2)
     engine.observe_pod(labelled("p0"), 0.0)
     assert not engine.usage_warnings_of(labelled("p0"))
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert decision.message == "waits for other pods of its group default/team: 2 are needed before any is placed."
     engine.observe_pod(labelled("p1", priority=7), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
@@ -61,14 +61,14 @@ def test_an_object_that_needs_none_counts_before_a_policy() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     groups_policy(engine, minimum=4)
     metadata = {"name": "team", "namespace": "default", "uid": "team", "resourceVersion": "10"}
-    resynced(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
+    relisted(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
     engine.observe_pod(labelled("p0"), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 
 def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0"), labelled("p1")])
-    resynced(engine, KIND, [], 5)
+    relisted(engine, KIND, [], 5)
     assert attempt(engine) == [("p0", Outcome.UNSCHEDULABLE)]
     groups_policy(engine, minimum=2)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
@@ -77,7 +77,7 @@ def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> 
 def test_an_object_comes_before_policies() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0")])
     groups_policy(engine, minimum=2)
-    resynced(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
+    relisted(engine, KIND, [KIND.decode({"metadata": {"name": "team", "uid": "g"}, "spec": {"minMember": 1}})], 5)
     assert attempt(engine) == [("p0", Outcome.PLACED)]
 
 
@@ -113,7 +113,7 @@ class Team:
     def bind(self, now: float) -> None:
         """Place and bind all that can be."""
         for _ in range(3):
-            for decision in self.engine.attempt_group(now):
+            for decision in self.engine.schedule_next(now):
                 if decision.placement is not None:
                     self.engine.binding_succeeded(decision.uid)
 
@@ -133,7 +133,7 @@ def test_how_long_a_group_took_counts_from_its_first_pod(team: Team) -> None:
     assert team.progress.waiting == 1
     team.come("p1", "p2", now=5.0)
     assert team.progress.update(6.0) == []
-    for decision in team.engine.attempt_group(7.0):
+    for decision in team.engine.schedule_next(7.0):
         assert team.progress.update(8.0) == []  # they are placed, and not bound
         assert team.progress.waiting == 1
         team.engine.binding_succeeded(decision.uid)
@@ -220,7 +220,7 @@ def test_a_group_that_lost_the_pod_that_waited_has_not_become_whole(team: Team) 
 def test_pods_that_are_being_bound_are_not_missing(team: Team) -> None:
     groups_policy(team.engine, staleAfter="0s", whenStale="Evict")
     team.come("p0", "p1", "p2", "p3")
-    decisions = team.engine.attempt_group(1.0)
+    decisions = team.engine.schedule_next(1.0)
     assert len(decisions) == 3
     team.engine.binding_succeeded(decisions[0].uid)
     assert team.stale(100.0) == []
@@ -262,7 +262,7 @@ def test_a_minimum_that_a_policy_raises_is_followed() -> None:
     groups_policy(engine, minimum=2, staleAfter="10s")
     for name in ("p0", "p1"):
         engine.observe_pod(labelled(name), 0.0)
-    for decision in engine.attempt_group(0.0):
+    for decision in engine.schedule_next(0.0):
         engine.binding_succeeded(decision.uid)
     engine.group_progress.update(1.0)
     groups_policy(engine, minimum=3, staleAfter="10s")

@@ -81,7 +81,7 @@ def is_placed(world: World) -> bool:
         more = {"nodeSelector": {"pool": asked.pool}} if asked.pool else {}
         notes = in_group("team", len(world.pods))
         engine.observe_pod(pod(f"p{number}", asks(asked.cards, asked.memory), annotations=notes, **more), 0.0)
-    while (decisions := engine.attempt_group(0.0))[0].message.startswith("waits for other pods"):
+    while (decisions := engine.schedule_next(0.0))[0].message.startswith("waits for other pods"):
         pass
     placed = decisions[0].outcome is Outcome.PLACED
     assert all((decision.outcome is Outcome.PLACED) is placed for decision in decisions)

@@ -45,7 +45,7 @@ def come(engine: Engine, number: int, size: int, memory: int = 8000, **wants: st
 
 def attempt(engine: Engine, now: float = 0.0) -> dict[str, str]:
     """Decide the next group; return the nodes of those that were placed, else what the first says, as ``""``."""
-    decisions = engine.attempt_group(now)
+    decisions = engine.schedule_next(now)
     placed = {each.pod.partition("/")[2]: each.placement.node for each in decisions if each.placement is not None}
     return placed or {"": decisions[0].message if decisions else ""}
 
@@ -143,7 +143,7 @@ def test_numbered_pods_are_on_neighbouring_nodes() -> None:
     for index in (5, 0, 3, 2, 10, 1):
         notes = {**in_group("team", 6), "hami.io/node-scheduler-policy": "spread"}
         engine.observe_pod(pod(f"p{index}", asks(1, 8000), annotations=notes, labels={INDEX: str(index)}), 0.0)
-    decisions = {each.pod.partition("/")[2]: each for each in engine.attempt_group(0.0)}
+    decisions = {each.pod.partition("/")[2]: each for each in engine.schedule_next(0.0)}
     placed = {name: each.placement.node for name, each in decisions.items() if each.placement is not None}
     assert [placed[f"p{index}"] for index in (0, 1, 2, 3, 5, 10)] == ["a", "a", "b", "b", "c", "c"]
     assert decisions["p0"].feasible == 3, "all nodes were asked before"

@@ -258,16 +258,16 @@ def test_a_namespace_that_changes_its_labels_wakes() -> None:
     assert woken(engine) == "b1"
 
 
-def test_namespaces_are_known_from_resyncs_too() -> None:
+def test_namespaces_are_known_from_relists_too() -> None:
     engine = zones()
     selector = {"matchLabels": {"team": "x"}}
     engine.observe_pod(foreign("guard", "b1", **away(term("web", namespaceSelector=selector))), 0.0)
-    engine.lists.resync("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
+    engine.lists.relist("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
     asking = pod("web", labels={"app": "web"}, nodeSelector={"zone": "b"})
     assert engine.algorithm.decide(asking).placement is None
-    resync = engine.lists.resync("Namespace", 6)
-    for gone in resync.missing():
-        resync.remove(gone, 0.0)
+    relist = engine.lists.relist("Namespace", 6)
+    for gone in relist.missing():
+        relist.remove(gone, 0.0)
     assert engine.algorithm.decide(asking).placement is not None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.engine.test_engine_pod_groups import attempt
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 
 from vgpu_scheduler.engine import Engine, Requeue
 from vgpu_scheduler.groups import POD_GROUP_KINDS
@@ -43,12 +43,12 @@ def observe(engine: Engine, group: PodGroup) -> None:
 def fleet(number: int, *pods: Pod, group: PodGroup | None = None) -> Engine:
     """Return an engine with a node of so many cards of 8000 MiB, whose API server serves the older version."""
     engine = engine_with([node("a", cards("a", number))], pods)
-    resynced(engine, OLDER, [group] if group else [], 10)
+    relisted(engine, OLDER, [group] if group else [], 10)
     return engine
 
 
 def messages(engine: Engine, now: float = 0.0) -> set[str]:
-    return {decision.message for decision in engine.attempt_group(now)}
+    return {decision.message for decision in engine.schedule_next(now)}
 
 
 def said(engine: Engine) -> list[Condition]:
@@ -60,7 +60,7 @@ def test_pods_wait_where_the_api_server_serves_no_such_object() -> None:
     waits = "which says how many pods the group needs, is of a kind that the API server does not serve."
     assert messages(engine) == {f"{NEWER.name} default/team, {waits}"}
     assert not engine.usage_warnings_of(member("p0"))
-    resynced(engine, OLDER, [described(1)], 20)
+    relisted(engine, OLDER, [described(1)], 20)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED)]
 
 
@@ -92,7 +92,7 @@ def test_a_minimum_may_change_while_a_group_waits() -> None:
 def test_the_pods_of_a_group_with_a_topology_are_placed_near_each_other(minimum: int) -> None:
     near = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
     engine = fleet(2, member("p0", 8000), member("p1", 8000), group=described(minimum, **near))
-    assert "no node has label rack" in engine.attempt_group(0.0)[0].message
+    assert "no node has label rack" in engine.schedule_next(0.0)[0].message
     for name, rack in (("a", "r1"), ("b", "r2"), ("c", "r2")):
         engine.observe_node(node(name, cards(name, 1), labels={"rack": rack}, version=2), 20.0)
     assert [outcome for _ in range(2 if minimum == 0 else 1) for _, outcome in attempt(engine, 20.0)] == [
@@ -106,7 +106,7 @@ def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(minimum: i
     field = "parentCompositePodGroupName"
     engine = fleet(2, member("p0"), member("p1"), group=described(minimum, **{field: "all"}))
     refused = f"{OLDER.name} default/team: spec.{field} is not supported, so none of its pods is placed"
-    decisions = [*engine.attempt_group(0.0), *engine.attempt_group(0.0)]
+    decisions = [*engine.schedule_next(0.0), *engine.schedule_next(0.0)]
     assert {(decision.outcome, decision.message) for decision in decisions} == {(Outcome.REFUSED, refused)}
     key = engine.groups.key_of("uid-p0")
     assert key is not None

@@ -163,7 +163,7 @@ def test_an_assumed_pod_is_no_peer_of_itself() -> None:
     assert card_of(decided(world, pod))
     held = world.state.reservation(pod.uid)
     assert held is not None
-    assert world.algorithm.on_node.refit_assumed(pod, held) == held.placement
+    assert world.algorithm.node_fit.refit_assumed(pod, held) == held.placement
 
 
 def test_the_verdict_of_a_card_names_the_reason() -> None:
@@ -236,7 +236,7 @@ def test_an_assumed_pod_is_no_peer_of_its_own_when_a_policy_comes() -> None:
     held = world.state.reservation(pod.uid)
     assert held is not None
     world.policy_tracker.observe(policy("p", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}))
-    assert world.algorithm.on_node.refit_assumed(pod, held) is not None
+    assert world.algorithm.node_fit.refit_assumed(pod, held) is not None
 
 
 def test_a_card_that_the_pod_may_not_use_is_not_told_as_held_by_a_peer() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.engine.test_engine_pod_groups import attempt
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import POD_GROUPS
@@ -32,8 +32,8 @@ def observe_group(engine: Engine, group: PodGroup) -> None:
 
 def test_pods_wait_for_the_object_that_they_name() -> None:
     engine = engine_with([node("a", cards("a", 2))], [named("p0"), named("p1")])
-    resynced(engine, KIND, [], 5)
-    [decision] = engine.attempt_group(0.0)
+    relisted(engine, KIND, [], 5)
+    [decision] = engine.schedule_next(0.0)
     kind = "PodGroup.scheduling.x-k8s.io"
     assert decision.message == f"{kind} default/team, which says how many pods the group needs, does not exist."
     assert attempt(engine) == [("p1", Outcome.UNSCHEDULABLE)]
@@ -46,10 +46,10 @@ def test_pods_wait_for_the_object_that_they_name() -> None:
 
 def test_pods_of_a_group_whose_object_goes_wait_again() -> None:
     engine = engine_with([node("a", cards("a", 1, memory=500))], [named("p0"), named("p1")])
-    resynced(engine, KIND, [pod_group(2)], 20)
+    relisted(engine, KIND, [pod_group(2)], 20)
     assert attempt(engine) == [("p0", Outcome.UNSCHEDULABLE), ("p1", Outcome.UNSCHEDULABLE)]
-    resynced(engine, KIND, [], 30)
-    [decision] = engine.attempt_group(20.0)
+    relisted(engine, KIND, [], 30)
+    [decision] = engine.schedule_next(20.0)
     assert "does not exist" in decision.message
 
 
@@ -63,10 +63,10 @@ def test_pods_wait_for_an_object_that_cannot_be_read() -> None:
     for kind in POD_GROUPS:
         engine.groups.cannot_list(kind.name)
     engine.groups.cannot_list("StorageClass")
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert decision.message == f"{KIND.name} default/team, which says how many pods the group needs, cannot be read."
     assert attempt(engine) == [("other", Outcome.PLACED)]
-    resynced(engine, KIND, [pod_group(1)], 20)
+    relisted(engine, KIND, [pod_group(1)], 20)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED)]
 
 
@@ -76,7 +76,7 @@ def test_what_pods_say_comes_before_what_the_object_says() -> None:
     labels = {label: "team", f"{label}/min-available": "3"}
     pods = [pod(f"p{number}", asks(1, 1000), labels=labels) for number in range(2)]
     engine = engine_with([node("a", cards("a", 2))], pods)
-    resynced(engine, before, [before.decode({"metadata": {"name": "team"}, "spec": {"minMember": 1}})], 5)
+    relisted(engine, before, [before.decode({"metadata": {"name": "team"}, "spec": {"minMember": 1}})], 5)
     assert {outcome for _ in range(2) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
 
 
@@ -85,7 +85,7 @@ def test_a_member_that_cannot_be_understood_says_nothing_of_what_is_needed() -> 
     label = "pod-group.scheduling.sigs.k8s.io"
     odd = pod("odd", asks(1, 1000), labels={label: "team", f"{label}/min-available": "two"})
     engine = engine_with([node("a", cards("a", 2))], [odd, pod("p0", asks(1, 1000), labels={label: "team"})])
-    resynced(engine, before, [], 5)
+    relisted(engine, before, [], 5)
     assert attempt(engine) == [("odd", Outcome.REFUSED)]
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert "does not exist" in decision.message

@@ -26,7 +26,7 @@ def member(name: str, group: str, memory: int = 1000, **more: Any) -> Pod:
 
 
 def attempt(engine: Engine, now: float = 0.0) -> list[tuple[str, Outcome]]:
-    return [(decision.pod.partition("/")[2], decision.outcome) for decision in engine.attempt_group(now)]
+    return [(decision.pod.partition("/")[2], decision.outcome) for decision in engine.schedule_next(now)]
 
 
 def snapshot(engine: Engine) -> Any:
@@ -38,7 +38,7 @@ def snapshot(engine: Engine) -> Any:
         state.quota_usage.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
-        state.pending_events.take().returned,
+        state.pending_events.take().quota_freed,
     )
 
 
@@ -46,15 +46,15 @@ def test_members_are_decided_together_when_all_have_come() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(member("p0", "team/3"), 0.0)
     engine.observe_pod(member("p1", "team/3"), 0.0)
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert decision.message == "waits for other pods of its group default/team: 3 are needed before any is placed."
-    [decision] = engine.attempt_group(0.0)
-    assert engine.attempt_group(0.0) == ()
+    [decision] = engine.schedule_next(0.0)
+    assert engine.schedule_next(0.0) == ()
     engine.observe_pod(member("p2", "team/3"), 1.0)
-    placed = engine.attempt_group(1.0)
+    placed = engine.schedule_next(1.0)
     assert [(d.pod, d.outcome) for d in placed] == [(f"default/p{n}", Outcome.PLACED) for n in range(3)]
     assert {held.uid for held in engine.state.reservations()} == {f"uid-p{n}" for n in range(3)}
-    assert engine.attempt_group(1.0) == ()
+    assert engine.schedule_next(1.0) == ()
 
 
 def test_nobody_else_is_looked_at_while_too_few_pods_of_a_group_exist(monkeypatch: Any) -> None:
@@ -77,7 +77,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
     before, versions = snapshot(engine), engine.state.nodes.version.copy()
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3", 2000), 0.0)
-    decisions = engine.attempt_group(0.0)
+    decisions = engine.schedule_next(0.0)
     room = "they have room for at most 2 of them: CardInsufficientMemory"
     message = f"0/1 nodes are available: group default/team needs 3 pods to be placed at once, and {room}."
     assert [d.message for d in decisions] == [message] * 3
@@ -85,7 +85,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
     assert snapshot(engine) == before
     assert (engine.state.nodes.version == versions).all()
     assert not engine.state.drift()
-    assert engine.attempt_group(5.0) == ()  # it wakes nobody, themselves included
+    assert engine.schedule_next(5.0) == ()  # it wakes nobody, themselves included
     engine.remove_pod("uid-tenant", 6.0)
     assert attempt(engine, 20.0) == [(f"p{number}", Outcome.PLACED) for number in range(3)]
 
@@ -181,7 +181,7 @@ def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_boun
     engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))])
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
-    engine.attempt_group(0.0)
+    engine.schedule_next(0.0)
     for number in range(2):
         engine.binding_succeeded(f"uid-p{number}")
     engine.unreserve("uid-p2", 1.0, Requeue.NOW)
@@ -219,7 +219,7 @@ def test_a_group_that_lost_a_pod_waits_for_another_unless_that_one_has_done_its_
     engine = engine_with([node("a", cards("a", 3))])
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
-    engine.attempt_group(0.0)
+    engine.schedule_next(0.0)
     engine.binding_succeeded("uid-p0")
     for number in (1, 2):
         engine.unreserve(f"uid-p{number}", 1.0, Requeue.NOW)
@@ -253,7 +253,7 @@ def test_more_pods_than_are_needed_are_placed_one_by_one() -> None:
     for number in range(5):
         engine.observe_pod(member(f"p{number}", "team/2", 8000), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     says = "waits until the pods of its group default/team that are placed are bound: 2 are needed."
     assert decision.message == says, "they may be given back, and then this one would run alone"
     assert {outcome for _ in range(2) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
@@ -288,7 +288,7 @@ def test_a_pod_that_never_fits_does_not_keep_the_others_from_being_woken(more: d
     engine.observe_pod(member("never", "team/2", 8000, **more), 0.0)
     for number in range(2):
         engine.observe_pod(member(f"p{number}", "team/2", 8000), 0.0)
-    decisions = {decision.pod: decision for decision in engine.attempt_group(0.0)}
+    decisions = {decision.pod: decision for decision in engine.schedule_next(0.0)}
     assert {d.outcome for name, d in decisions.items() if name != "default/never"} == {Outcome.UNSCHEDULABLE}
     assert "CardInsufficientMemory" in decisions["default/p0"].message
     engine.remove_pod("uid-tenant", 20.0)
@@ -350,7 +350,7 @@ def test_pods_that_cannot_be_understood_as_members_are_refused_by_themselves() -
     engine.observe_pod(pod("odd", asks(1, 1000), annotations=notes), 0.0)
     for number in range(2):
         engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
-    [decision] = engine.attempt_group(0.0)
+    [decision] = engine.schedule_next(0.0)
     assert decision.outcome is Outcome.REFUSED
     assert decision.message.startswith("annotation gang.scheduling.koordinator.sh/min-available: 'two' is not a number")
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
@@ -388,7 +388,7 @@ def test_a_group_that_does_not_fit_leaves_the_room_that_is_kept_for_others() -> 
     before = snapshot(engine)
     for name in ("high-1", "high-2"):
         fleet.come(name, 9, asks(gpumem=8000), annotations=in_group("team", 2))
-    assert {decision.outcome for decision in engine.attempt_group(fleet.now)} == {Outcome.UNSCHEDULABLE}
+    assert {decision.outcome for decision in engine.schedule_next(fleet.now)} == {Outcome.UNSCHEDULABLE}
     assert engine.state.holds.get("uid-middle") == hold
     assert snapshot(engine) == before
     assert not engine.state.drift()
@@ -414,7 +414,7 @@ def test_all_or_nothing(nodes: list[int], asked: list[tuple[int, int]], quota: i
         alone.observe_pod(pod(name, asks(1, size), **more), 0.0)
     decisions = []
     while not decisions or decisions[-1].message.startswith("waits for other pods"):
-        decisions = list(together.attempt_group(0.0))
+        decisions = list(together.schedule_next(0.0))
     one_by_one = {d.pod: d for _ in names if (d := alone.attempt(0.0)) is not None}
     is_placed = decisions[0].placement is not None
     assert {d.pod for d in decisions} == {f"default/{name}" for name in names}
@@ -444,7 +444,7 @@ def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], 
     gone = data.draw(st.lists(st.sampled_from(placed), unique=True)) if placed else []
     asked = pod("asks", asks(1, size))
     before, used = snapshot(engine), engine.state.devices.columns.used.copy()
-    found = engine.algorithm.on_node.fits_without(asked, "a", gone)
-    assert found == algorithm_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, "a", ())
+    found = engine.algorithm.node_fit.fits_without(asked, "a", gone)
+    assert found == algorithm_on(engine, copied(engine.state, gone)).node_fit.fits_without(asked, "a", ())
     assert snapshot(engine) == before
     assert np.array_equal(engine.state.devices.columns.used, used)

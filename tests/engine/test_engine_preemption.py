@@ -119,7 +119,7 @@ def test_nobody_ends_in_vain(seed: int) -> None:
     """The pod fits once the victims are gone, and would not if any one of them stayed; all are of lower priority."""
     rng, victims_found = np.random.default_rng(seed), 0
     engine, exceed = random_world(rng), bool(seed % 2)
-    fits_without = engine.algorithm.on_node.fits_without
+    fits_without = engine.algorithm.node_fit.fits_without
     budgets = [budget(app, int(rng.integers(0, 3))) for app in ("web", "db")]
     for number in range(12):
         resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))

@@ -70,7 +70,7 @@ def keep_some_room(rng: np.random.Generator, engine: Engine) -> bool:
     if not best:
         return False
     leaving = [each.uid for each in best[0].pods]
-    placement = engine.algorithm.on_node.fits_without(holder, "n", leaving)
+    placement = engine.algorithm.node_fit.fits_without(holder, "n", leaving)
     assert placement is not None
     engine.state.keep(engine.preemptions.room_for(holder, placement, leaving))
     if rng.random() < 0.4:
@@ -88,7 +88,7 @@ def cheapest(
     sets = chain.from_iterable(combinations(lower, size) for size in range(1, len(lower) + 1))
     costs, waiting = [], unbound(engine)
     for gone in sets:
-        if engine.algorithm.on_node.fits_without(asked, "n", [each.uid for each in gone]) is not None:
+        if engine.algorithm.node_fit.fits_without(asked, "n", [each.uid for each in gone]) is not None:
             ordered = by_importance(gone)
             counted = [each for each in ordered if each.uid not in waiting and (exceed or not each.deleting)]
             costs.append(Victims("n", tuple(ordered), len(violating_budgets(counted, budgets)), waiting, exceed).cost)
@@ -107,7 +107,7 @@ def test_nobody_who_costs_less_would_do(seeds: range) -> None:
             amounts = int(rng.choice([2000, 4000, 6000, 8000])), int(rng.choice([0, 50, 100]))
             asked = pod(f"asked{number}", asks(1, *amounts), priority=int(rng.integers(1, 6)))
             engine.state.observe_pod(asked, {})
-            if engine.algorithm.on_node.fits_without(asked, "n", ()) is not None:
+            if engine.algorithm.node_fit.fits_without(asked, "n", ()) is not None:
                 continue
             exceed = bool(rng.integers(0, 2))
             best = found(engine, asked, *budgets, exceed=exceed).best
@@ -134,7 +134,7 @@ def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget], *
     """
     known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
     lower = by_importance(each for each in known if each is not None and each.priority < asked.priority)
-    gone, fits = [each.uid for each in lower], engine.algorithm.on_node.fits_without
+    gone, fits = [each.uid for each in lower], engine.algorithm.node_fit.fits_without
     if not lower or fits(asked, "n", gone) is None:
         return None
     waiting = unbound(engine)
@@ -163,7 +163,7 @@ def test_where_more_than_one_card_matters_the_victims_are_those_of_a_naive_repri
             resources = asks(cards_asked, *amounts, cpu=str(rng.choice(["1", "1", "12"])))
             asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 6)))
             engine.state.observe_pod(asked, {})
-            if engine.algorithm.on_node.fits_without(asked, "n", ()) is not None:
+            if engine.algorithm.node_fit.fits_without(asked, "n", ()) is not None:
                 continue
             exceed = bool(rng.integers(0, 2))
             naive = reprieved(engine, asked, budgets, exceed=exceed)

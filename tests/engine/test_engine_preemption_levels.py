@@ -33,7 +33,7 @@ def least(engine: Engine, asked: Pod, node: str) -> int | None:
             for each in there
             if each.priority <= priority or (each.uid in free and each.priority < asked.priority)
         ]
-        if engine.algorithm.on_node.fits_without(asked, node, gone) is not None:
+        if engine.algorithm.node_fit.fits_without(asked, node, gone) is not None:
             return priority
     return None
 
@@ -49,7 +49,7 @@ def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int
         engine.state.observe_pod(asked, {})
         pod_class = engine.algorithm.classes.of(asked)
         assert isinstance(pod_class, SchedulableClass)
-        full = [name for name in ("a", "b", "m") if engine.algorithm.on_node.fits_without(asked, name, ()) is None]
+        full = [name for name in ("a", "b", "m") if engine.algorithm.node_fit.fits_without(asked, name, ()) is None]
         rows = np.array([engine.state.nodes.row(name) for name in full], dtype=np.int64)
         batches = list(levels.lowest(Preemptor(asked, pod_class), rows))
         found = {

@@ -268,7 +268,7 @@ def cheapest(
         there = [unit for unit in lower if any(held_by(engine, each).node == where for each, _ in unit)]
         for gone in chain.from_iterable(combinations(there, size) for size in range(1, len(there) + 1)):
             uids = [each.uid for each, _ in chain.from_iterable(gone)]
-            if engine.algorithm.on_node.fits_without(asked, where, uids) is not None:
+            if engine.algorithm.node_fit.fits_without(asked, where, uids) is not None:
                 costs[where] = min(costs.get(where, (np.inf,)), cost(engine, gone, budgets))
     return min(costs.values(), default=None), costs
 
@@ -295,7 +295,7 @@ def whole_groups_that_end(seed: int) -> int:
         gpus, memory = int(rng.choice([1, 1, 2])), int(rng.choice([2000, 4000, 8000]))
         asked = pod(f"asked{number}", asks(gpus, memory), priority=int(rng.integers(1, 6)))
         engine.state.observe_pod(asked, {})
-        if any(engine.algorithm.on_node.fits_without(asked, where, ()) is not None for where in "abc"):
+        if any(engine.algorithm.node_fit.fits_without(asked, where, ()) is not None for where in "abc"):
             continue
         least, costs = cheapest(engine, asked, budgets)
         result = engine.preemptions.evaluator.search(asked, 0.0)
@@ -307,7 +307,7 @@ def whole_groups_that_end(seed: int) -> int:
         together += any(victim.group for victim in found.victims)
         ending = [unit for unit in units(engine) if victims.intersection(each.uid for each, _ in unit)]
         assert victims == {each.uid for each, _ in chain.from_iterable(ending)}, "a group does not end in parts"
-        assert engine.algorithm.on_node.fits_without(asked, found.node, list(victims)) is not None
+        assert engine.algorithm.node_fit.fits_without(asked, found.node, list(victims)) is not None
         paid = cost(engine, ending, budgets)
         assert result.candidates is not None
         told = result.candidates.victims[found.node].cost

@@ -42,7 +42,7 @@ def test_an_attempt_that_breaks_off_leaves_no_preemption_behind(monkeypatch: pyt
         raise ZeroDivisionError
 
     monkeypatch.setattr(fleet.engine.attempts, "_requeue_after_attempt", fails)
-    (broken,) = fleet.engine.attempt_group(fleet.now)
+    (broken,) = fleet.engine.schedule_next(fleet.now)
     assert broken.outcome is Outcome.ERROR
     assert not fleet.engine.state.holds
     assert not fleet.engine.preemptions.under_way()

@@ -107,6 +107,6 @@ def test_the_pods_of_a_group_that_is_placed_are_not_counted_as_activated_by_each
     engine = engine_with([node("a", cards("a", 2))], members)
     assert not any(decision.placement for decision in iter(lambda: engine.attempt(0.0), None))
     engine.observe_node(node("b", cards("b", 4)), 100.0)
-    (placed,) = iter(lambda: engine.attempt_group(100.0), ())
+    (placed,) = iter(lambda: engine.schedule_next(100.0), ())
     assert len(placed) == 3
     assert engine.queue.incoming[QueueName.ACTIVE, QueueEvent.FORCE_ACTIVATE] == 0

@@ -93,14 +93,14 @@ def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
         assert not engine.quota_limits.refuses("other", claims, engine.state)
 
 
-def resynced(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
-    """Resync with a list; return how many quotas were gone."""
-    resync = engine.lists.resync("ResourceQuota", version)
+def relisted(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
+    """Relist with a list; return how many quotas were gone."""
+    relist = engine.lists.relist("ResourceQuota", version)
     for found in listed:
-        assert resync.take(found, 0.0) == ()
-    gone = resync.missing()
+        assert relist.take(found, 0.0) == ()
+    gone = relist.missing()
     for found in gone:
-        resync.remove(found, 0.0)
+        relist.remove(found, 0.0)
     return len(gone)
 
 
@@ -290,7 +290,7 @@ def test_a_placement_that_is_given_back_wakes() -> None:
 
 
 def test_a_quota_that_changes_or_goes_wakes() -> None:
-    for change in ("raised", "gone", "resynced"):
+    for change in ("raised", "gone", "relisted"):
         engine = limited(quota(memory=500), quota(memory=500, namespace="other"))
         assert not places(engine, pod("p", asks(1, 1000)))
         assert not places(engine, pod("q", asks(1, 1000), namespace="other"))
@@ -299,7 +299,7 @@ def test_a_quota_that_changes_or_goes_wakes() -> None:
         elif change == "gone":
             engine.quota_limits.remove(quota(memory=500, version=2))
         else:
-            assert resynced(engine, [quota(memory=500, namespace="other")], 5) == 1
+            assert relisted(engine, [quota(memory=500, namespace="other")], 5) == 1
         decision = engine.attempt(10.0)
         assert decision is not None
         assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)
@@ -333,14 +333,14 @@ def test_older_quotas_change_nothing() -> None:
     engine.quota_limits.remove(quota(memory=1000, version=6))
     engine.quota_limits.observe(quota(memory=1000, version=5))
     assert places(engine, pod("q", asks(1, 1001)))
-    assert resynced(engine, [], 0) == 0
+    assert relisted(engine, [], 0) == 0
 
 
-def test_a_resync_leaves_what_is_newer_than_its_list() -> None:
+def test_a_relist_leaves_what_is_newer_than_its_list() -> None:
     engine = limited(quota(memory=1000, version=5))
-    assert resynced(engine, [], 4) == 0
+    assert relisted(engine, [], 4) == 0
     assert not places(engine, pod("p", asks(1, 1001)))
-    assert resynced(engine, [], 5) == 1
+    assert relisted(engine, [], 5) == 1
     assert places(engine, pod("q", asks(1, 1001)))
 
 

@@ -36,14 +36,14 @@ def on_node(engine: Engine) -> str:
 
 def looks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how often a re-check looks at what the placement rests on."""
-    number, look = 0, PolicyTracker.as_decided
+    number, look = 0, PolicyTracker.policy_unchanged_since_decision
 
     def counted(policies: PolicyTracker, about: Pod) -> bool:
         nonlocal number
         number += 1
         return look(policies, about)
 
-    monkeypatch.setattr(PolicyTracker, "as_decided", counted)
+    monkeypatch.setattr(PolicyTracker, "policy_unchanged_since_decision", counted)
     engine.assumed.recheck("uid-p")
     return number
 
@@ -132,7 +132,7 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
     assert engine.assumed.recheck("uid-p") is None
     assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()
-    engine.unscheduled_pods.leave_selection("uid-p", 2, 0.0)
+    engine.queue_admission.leave_selection("uid-p", 2, 0.0)
     assert engine.assumed.recheck("uid-p") is None
 
 

@@ -185,10 +185,10 @@ def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, 
     assert (engine.attempt(5.0) is not None) is wakes
     take(engine, kind, obj, version=6, now=30.0)
     assert engine.attempt(30.0) is None, "nothing but the version changed"
-    resync = engine.lists.resync(kind, 9)
-    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in resync.missing()]
-    for found in resync.missing():
-        resync.remove(found, 40.0)
+    relist = engine.lists.relist(kind, 9)
+    assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in relist.missing()]
+    for found in relist.missing():
+        relist.remove(found, 40.0)
     assert key not in store
     assert [engine.kinds[kind].title(DECODE[kind](obj))] == [key]
     engine.kinds[kind].forget_versions()
@@ -238,11 +238,11 @@ def test_a_unit_gives_back_all_its_volumes() -> None:
         notes = in_group("pair", 2)
         engine.observe_pod(pod(f"p{index}", annotations=notes, **using(f"c{index}")), 0.0)
     before = engine.state.volumes.as_values()
-    decisions = [each for each in (engine.attempt_group(0.0), engine.attempt_group(0.0)) if each]
+    decisions = [each for each in (engine.schedule_next(0.0), engine.schedule_next(0.0)) if each]
     assert {each.outcome for group in decisions for each in group} == {Outcome.UNSCHEDULABLE}
     assert engine.state.volumes.as_values() == before
     take(engine, VOLUME, local("w", "a"), now=5.0)
-    (one, two) = engine.attempt_group(5.0)
+    (one, two) = engine.schedule_next(5.0)
     plans = [each.placement.volumes for each in (one, two) if each.placement]
     assert plans == [VolumePlan({"default/c0": "w"}), VolumePlan({"default/c1": "v"})]
 
@@ -256,8 +256,8 @@ def test_a_question_without_some_pods_changes_nothing() -> None:
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({"default/c1": "v"})
     assert engine.algorithm.decide(waiting).placement is None
-    assert engine.algorithm.on_node.fits_without(waiting, "b", ["uid-one"]) is not None
-    assert engine.algorithm.on_node.fits_without(waiting, "a", ["uid-one"]) is None
+    assert engine.algorithm.node_fit.fits_without(waiting, "b", ["uid-one"]) is not None
+    assert engine.algorithm.node_fit.fits_without(waiting, "a", ["uid-one"]) is None
     assert engine.state.volumes.as_values() == before
 
 

@@ -131,7 +131,7 @@ def test_a_placement_of_which_a_filter_cannot_tell_is_not_bound() -> None:
     assert engine.assumed.recheck("uid-one") is not None
     take(engine, "CSINode", csi_node("a", migrated="kubernetes.io/aws-ebs"))
     assert engine.assumed.recheck("uid-one") is None
-    assert engine.algorithm.on_node.fits_without(pod("other", **using("c0")), "a", ()) is None
+    assert engine.algorithm.node_fit.fits_without(pod("other", **using("c0")), "a", ()) is None
 
 
 def test_an_error_fails_its_whole_unit() -> None:
@@ -139,7 +139,7 @@ def test_an_error_fails_its_whole_unit() -> None:
     take(engine, "CSINode", csi_node("b", migrated="kubernetes.io/aws-ebs"))
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
-    decisions = [each for _ in range(2) for each in engine.attempt_group(0.0)]
+    decisions = [each for _ in range(2) for each in engine.schedule_next(0.0)]
     failed = [each for each in decisions if each.outcome is Outcome.ERROR]
     assert {each.pod for each in failed} == {"default/p0", "default/p1"}
     assert engine.state.reservation("uid-p0") is None
@@ -157,7 +157,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     engine.observe_pod(pod("disk", volumes=[{"name": "d", "cinder": {"volumeID": "v"}}]), 0.0)
     engine.observe_pod(pod("plain"), 0.0)
     assert engine.storage.needed
-    found = {each.pod.partition("/")[2]: each for _ in range(3) for each in engine.attempt_group(0.0)}
+    found = {each.pod.partition("/")[2]: each for _ in range(3) for each in engine.schedule_next(0.0)}
     assert {name: each.outcome for name, each in found.items()} == {
         "one": Outcome.NOT_READY,
         "disk": Outcome.NOT_READY,
@@ -178,10 +178,10 @@ def test_a_unit_waits_for_its_member_with_claims() -> None:
     engine.storage.mark_unsynced()
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
-    decisions = [each for _ in range(3) for each in engine.attempt_group(0.0)]
+    decisions = [each for _ in range(3) for each in engine.schedule_next(0.0)]
     assert {each.outcome for each in decisions[-2:]} == {Outcome.NOT_READY}
     engine.storage.mark_synced()
-    assert [each.outcome for each in engine.attempt_group(5.0)] == [Outcome.PLACED] * 2
+    assert [each.outcome for each in engine.schedule_next(5.0)] == [Outcome.PLACED] * 2
 
 
 def test_pods_of_others_need_no_storage_of_ours() -> None:
@@ -199,7 +199,7 @@ def test_to_ask_whether_anybody_needs_storage_changes_nothing() -> None:
     """What becomes of a pod decides, and it is not known yet of one that left the selection of those that wait."""
     engine = cluster()
     engine.observe_pod(pod("one", version=2, **using("c0")), 0.0)
-    engine.unscheduled_pods.leave_selection("uid-one", 5, 0.0)
+    engine.queue_admission.leave_selection("uid-one", 5, 0.0)
     assert [engine.storage.needed for _ in range(2)] == [True, True], "nothing says yet that it is bound"
     engine.observe_pod(pod("one", version=6, nodeName="a", **using("c0")), 0.0)
     assert not engine.storage.needed

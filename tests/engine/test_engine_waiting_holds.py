@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
 from tests.engine.test_engine_native_groups import OLDER, described
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
@@ -67,7 +67,7 @@ class Fleet:
     def tried(self, now: float) -> dict[str, Decision]:
         """Decide whoever is to be tried; return what came of each."""
         found: dict[str, Decision] = {}
-        while decisions := self.engine.attempt_group(now):
+        while decisions := self.engine.schedule_next(now):
             found.update((each.pod.partition("/")[2], each) for each in decisions)
         return found
 
@@ -153,7 +153,7 @@ def test_higher_priorities_look_past_it(fleet: Fleet) -> None:
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_priority_of_a_group_counts_for_its_pods(fleet: Fleet, told: int | None, size: int) -> None:
     spec: dict[str, Any] = {} if told is None else {"priority": told}
-    resynced(fleet.engine, OLDER, [described(size, **spec)], 10)
+    relisted(fleet.engine, OLDER, [described(size, **spec)], 10)
     fleet.come(whole("big", priority=5))
     fleet.tried(0.0)
     fleet.tried(AFTER)
@@ -211,7 +211,7 @@ def test_it_ends_after_a_time_whoever_is_tried_then(fleet: Fleet) -> None:
     fleet.come(whole("urgent", priority=9), now=AFTER)
     fleet.tried(AFTER)
     assert fleet.kept_for() == {"first": "b"}
-    attempts = sum(len(fleet.engine.attempt_group(AFTER + HELD_FOR)) for _ in range(20))
+    attempts = sum(len(fleet.engine.schedule_next(AFTER + HELD_FOR)) for _ in range(20))
     assert attempts <= 3, "nobody is tried again and again"
     assert fleet.kept_for() == {"urgent": "b"}
 
@@ -247,7 +247,7 @@ def test_nothing_is_kept_where_those_who_are_there_never_end(kind: str, *, stati
     fixed = pod("fixed", asks(1, 8000), annotations=notes, nodeName="a", started=True)
     engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind=kind), 0.0)
     engine.observe_pod(whole("big"), 0.0)
-    engine.attempt_group(0.0)
+    engine.schedule_next(0.0)
     assert list(engine.state.holds) == []
 
 
@@ -266,12 +266,12 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
     fleet.tried(AFTER)
     fleet.end("b1", AFTER)  # what it leaves is charged as kept
     fleet.tried(AFTER)
-    returned = fleet.engine.state.pending_events.returned
-    assert returned == set()
+    freed = fleet.engine.state.pending_events.quota_freed
+    assert freed == set()
     with fleet.engine.preemptions.supposing():
         fleet.engine.preemptions.withdraw("uid-big")
         assert fleet.kept_for() == {}
-    assert returned == set(), "nobody is to be woken by a question"
+    assert freed == set(), "nobody is to be woken by a question"
     assert fleet.kept_for() == {"big": "b"}
     assert "uid-big" in fleet.engine.preemptions.held_without_eviction
 

@@ -28,7 +28,7 @@ changes = st.fixed_dictionaries(
     {
         "events": events.map(lambda some: some & ~(ClusterEvent.QUOTA | ClusterEvent.POLICY)),
         "quotas": namespaces,
-        "returned": namespaces,
+        "quota_freed": namespaces,
         "policies": namespaces,
         "every_policy": st.booleans(),
         "pods": st.sets(st.integers(0, 5)),
@@ -64,7 +64,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     pending_events.events |= found.events
     pending_events.every_policy |= found.every_policy
     pending_events.quotas |= found.quotas
-    pending_events.returned |= found.returned
+    pending_events.quota_freed |= found.quota_freed
     pending_events.policies |= found.policies
     pending_events.pods |= found.pods
     engine._requeuer.process_cluster_events(20.0)  # all back-offs are over
@@ -74,7 +74,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
         if waits_for & found.events
         or number in named
         or (waits_for & ClusterEvent.QUOTA and namespace in found.quotas)
-        or (waits_for & ClusterEvent.QUOTA and namespace in found.returned and namespace == "limited")
+        or (waits_for & ClusterEvent.QUOTA and namespace in found.quota_freed and namespace == "limited")
         or ((found.every_policy or namespace in found.policies) and not as_decided)
     }
     uids = {f"uid-p{number}" for number in range(len(pods))}
@@ -84,7 +84,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
 
 def test_what_is_returned_is_told_once() -> None:
     pending_events = PendingEvents()
-    pending_events.returned.add("a")
+    pending_events.quota_freed.add("a")
     pending_events.events |= ClusterEvent.NODE_ADD
-    assert pending_events.take() == PendingEvents(ClusterEvent.NODE_ADD, returned={"a"})
+    assert pending_events.take() == PendingEvents(ClusterEvent.NODE_ADD, quota_freed={"a"})
     assert pending_events.take() == PendingEvents()

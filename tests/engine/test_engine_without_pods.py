@@ -73,7 +73,7 @@ def questions(rng: np.random.Generator, engine: Engine) -> Iterator[tuple[Pod, s
 
 def after(engine: Engine, asked: Pod, where: str, gone: list[str]) -> Placement | None:
     """Return what a pod gets of a node on a copy of the state on which some pods are gone."""
-    return algorithm_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, where, ())
+    return algorithm_on(engine, copied(engine.state, gone)).node_fit.fits_without(asked, where, ())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -85,7 +85,7 @@ def test_the_answer_is_that_of_a_state_without_them(seed: int) -> None:
         state.observe_pod(asked, {})
         expected = after(engine, asked, where, gone)
         versions, ledger, quotas = state.nodes.version.copy(), state.ledger(), state.quota_usage.as_values()
-        answer = engine.algorithm.on_node.fits_without(asked, where, gone)
+        answer = engine.algorithm.node_fit.fits_without(asked, where, gone)
         assert answer == expected, (asked.key, where, gone)
         assert (state.nodes.version == versions).all(), "the question raised a version"
         assert state.ledger() == ledger
@@ -102,7 +102,7 @@ def test_a_class_is_not_fitted_anew_for_a_question() -> None:
     pod_class = engine.algorithm.classes.of(asked)
     part, rows = pod_class.node, engine.state.nodes.rows()  # type: ignore[union-attr]
     held = [each.uid for each in engine.state.reservations("a")]
-    assert engine.algorithm.on_node.fits_without(asked, "a", held) is not None
+    assert engine.algorithm.node_fit.fits_without(asked, "a", held) is not None
     assert part.refresh(engine.state, rows) == 0
     assert not part.feasible[rows].any()
 
@@ -113,9 +113,9 @@ def test_a_question_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) 
     engine.state.observe_pod(asked, {})
     held = [each.uid for each in engine.state.reservations("a")]
     before = engine.state.quota_usage.as_values()
-    monkeypatch.setattr(engine.algorithm.on_node, "_placement_with", lambda *_: 1 / 0)
+    monkeypatch.setattr(engine.algorithm.node_fit, "_placement_with", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        engine.algorithm.on_node.fits_without(asked, "a", held)
+        engine.algorithm.node_fit.fits_without(asked, "a", held)
     assert engine.state.quota_usage.as_values() == before
     assert not engine.state.drift()
     monkeypatch.undo()

@@ -26,7 +26,7 @@ from vgpu_scheduler.dialects.hami import decode_assignments, decode_register
 from vgpu_scheduler.dialects.hami.mig import decode_allocations
 from vgpu_scheduler.dialects.koordinator.codec import decode_allocated, decode_devices
 from vgpu_scheduler.dialects.volcano import codec as volcano
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.kube import (
     DecodeError,
     QuantityError,

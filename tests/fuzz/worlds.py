@@ -26,7 +26,7 @@ from vgpu_scheduler.intake import (
     Observer,
 )
 from vgpu_scheduler.intake.kinds import STORAGE
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.policy import PolicyDefaults
 

@@ -25,14 +25,18 @@ from tests.naive.hami_wire import Bad
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.engine import EquivalenceClasses, QuotaLimits, SchedulingAlgorithm
+from vgpu_scheduler.engine import EquivalenceClasses, LockJudge, QuotaLimits, SchedulingAlgorithm
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.equivalence import RefusedClass
+from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
+from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import OrderKind, Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.scorers import ScoredPod
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import PendingEvents, State
 
 PROFILE = "hami-2.10"
 
@@ -154,7 +158,8 @@ def state_of(case: Case, dialect: hami_dialect) -> State:
 
 def quotas_of(case: Case, dialect: hami_dialect) -> QuotaLimits:
     """The quotas of a case."""
-    quotas = QuotaLimits(Dialects([dialect]))
+    dialects = Dialects([dialect])
+    quotas = QuotaLimits(dialects, UsageWarnings(dialects), PendingEvents())
     for wire in case.get("quotas", ()):
         quotas.observe(decode_quota(wire))
     return quotas
@@ -182,8 +187,12 @@ def decided(
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
+    dialects = Dialects([dialect])
     algorithm = SchedulingAlgorithm(
-        EquivalenceClasses(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect))
+        EquivalenceClasses(state, dialects, Policies(defaults), quotas_of(case, dialect)),
+        ClosedNodes(LockJudge(dialects.node_side, frozenset(), 0.0), state, KubeletRejections(0.0)),
+        StorageAccess(state.pending_events),
+        lambda pod: pod.priority,
     )
     pod = decode_pod(case["pod"])
     pod_class = algorithm.classes.of(pod)

@@ -33,7 +33,7 @@ from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, ShareO
 from vgpu_scheduler.dialects import ClaimError, CodecError
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
-from vgpu_scheduler.dialects.koordinator.hints import read_hints, required_scope
+from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, read_hints
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.partitions import PartitionSpec, read_partition_spec
 from vgpu_scheduler.kernels import ShareAsk, share_score
@@ -167,7 +167,7 @@ def _read_by_product(wire: Obj) -> Obj:
                 "count": claim.count,
                 "perInstance": each,
                 "shared": shared,
-                "requiredTopologyScopeLevel": required_scope(pod.annotations),
+                "requiredTopologyScopeLevel": read_hints(pod.annotations).get(kind, NO_HINT).scope,
                 **_partition(read_partition_spec(pod.annotations)),
             }
     jointly = read_joint(pod.annotations, _by_type(claims).values(), read_hints(pod.annotations)) if asked else None

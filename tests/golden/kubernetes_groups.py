@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests.engine.builders import OURS, engine_with
 from tests.engine.test_engine_native_groups import OLDER, observe
-from tests.engine.test_engine_resync import resynced
+from tests.engine.test_engine_relist import relisted
 from tests.golden.outcome import Case, Outcome
 from tests.naive.groups import GroupTwin
 
@@ -68,14 +68,14 @@ def placed(case: Case) -> dict[str, str]:
     nodes = [decode_node(_known(node)) for node in case["nodes"]]
     pods = [decode_pod(_pod(pod)) for pod in (*case["pods"], *case["members"])]
     engine = engine_with(nodes, pods)
-    resynced(engine, OLDER, [], 10)
+    relisted(engine, OLDER, [], 10)
     observe(engine, OLDER.decode(_known(case["group"])))
     waiting = {pod.key: pod for pod in pods if not pod.node_name}
     found: dict[str, str] = {}
     now, is_over = 0.0, False
     while not is_over:
         is_over = True
-        while decisions := engine.attempt_group(now):
+        while decisions := engine.schedule_next(now):
             for decision in decisions:
                 if decision.placement is not None:
                     pod = waiting[decision.pod]

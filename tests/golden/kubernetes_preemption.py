@@ -56,7 +56,7 @@ class _WithoutCards:
 
 def nominated_pods(state: State) -> NominatedPods:
     """Return what filters nodes beside nominated pods that ask for no cards."""
-    return NominatedPods(state, _WithoutCards())  # type: ignore[arg-type]
+    return NominatedPods(state, _WithoutCards(), lambda pod: pod.priority)  # type: ignore[arg-type]
 
 
 def preempt(case: dict[str, Any], state: State, preemptor: Preemptor, found: Filtered) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Playing:
 
     def attempt(self, now: float) -> Sequence[Decision]:
         """Decide the next pod."""
-        return self.engine.attempt_group(now)
+        return self.engine.schedule_next(now)
 
     def decide(self, now: float) -> float | None:
         """Decide whoever is active, and bind them."""

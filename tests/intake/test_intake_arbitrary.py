@@ -25,7 +25,7 @@ from vgpu_scheduler.intake import (
     Listing,
     Observer,
 )
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.kube import DecodeError
 
 META = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
@@ -108,7 +108,7 @@ def read_or_refuse(kind: Kind[Any], obj: Any) -> tuple[Any, str]:
 
 
 def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
-    """Observe objects as dicts and as JSON, resync with them, have pods decided; return the problems."""
+    """Observe objects as dicts and as JSON, relist with them, have pods decided; return the problems."""
     problems: list[Problem] = []
     engine = make_engine(preemption=True)
     observer = Observer(engine, lambda: 0.0, ObservationSignals(), problems.append)
@@ -125,7 +125,7 @@ def observe_objects(kind: Kind[Any], *objects: Any) -> list[Problem]:
             listing.objects.append(found)
             observer.deleted_by_watch(kind, found)
             observer.observe(kind, found)
-    asyncio.run(observer.resync(kind, listing))
+    asyncio.run(observer.relist(kind, listing))
     while (decision := engine.attempt(0.0)) is not None:
         assert decision.error is None, decision.error
     return problems

@@ -9,7 +9,7 @@ from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.engine import ObservationSignals
 from vgpu_scheduler.intake import NODES, PODS, Observer, watching
-from vgpu_scheduler.intake.lister import Listing
+from vgpu_scheduler.intake.listing import Listing
 from vgpu_scheduler.intake.watching import EventHandler
 from vgpu_scheduler.kube import Node, ObjectIdentity, Pod, decode_node, decode_pod
 
@@ -106,7 +106,7 @@ def test_a_pod_that_waits_nowhere_is_queued_whenever_it_is_confirmed(handlers: H
     assert (handlers.read, "uid-p" in engine.queue) == ([], True)
 
 
-async def test_a_resync_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
+async def test_a_relist_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
     engine, told = handlers.engine, list[str]()
     handlers.observer.signals.node_changed.listen(told.append)
     handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
@@ -115,8 +115,8 @@ async def test_a_resync_confirms_pods_and_tells_of_nodes_that_did_not_change(han
     told.clear()
     pods = Listing[Pod](version=9, unchanged=[ObjectIdentity("default", "p", "uid-p", 5)])
     nodes = Listing[Node](version=9, unchanged=[ObjectIdentity("", "a", "uid-a", 6)])
-    await handlers.observer.resync(PODS, pods)
-    await handlers.observer.resync(NODES, nodes)
+    await handlers.observer.relist(PODS, pods)
+    await handlers.observer.relist(NODES, nodes)
     assert "uid-p" in engine.queue
     assert told == ["a"]
     assert engine.state.node("a") is not None

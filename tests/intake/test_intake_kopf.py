@@ -165,7 +165,7 @@ async def test_what_a_handler_starts_goes_on_when_it_ends(
         task.cancel()
 
 
-async def test_what_is_known_stays_known_while_it_is_away_and_a_resync_is_asked_for(
+async def test_what_is_known_stays_known_while_it_is_away_and_a_relist_is_asked_for(
     watcher: Watcher, source: KopfSource
 ) -> None:
     fault = watcher.cluster.inject(Fault(verb="watch", status=410))
@@ -179,7 +179,7 @@ async def test_what_is_known_stays_known_while_it_is_away_and_a_resync_is_asked_
     before = watcher.lost_track
     await until(lambda: "p1" in watcher.waiting)
     assert watcher.waiting == {"p0", "p1"}  # nobody reports the deletion of p0 any more
-    await until(lambda: watcher.lost_track > before)  # so a resync has to find out, and it is asked for after the list
+    await until(lambda: watcher.lost_track > before)  # so a relist has to find out, and it is asked for after the list
 
 
 async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source: KopfSource) -> None:

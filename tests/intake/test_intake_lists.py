@@ -14,7 +14,7 @@ from tests.intake.watching import MERGE, PODS, Watcher
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError, pages
-from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods, lister
+from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
@@ -83,7 +83,7 @@ async def test_a_page_is_asked_for_before_the_one_before_it_is_read() -> None:
 
 
 async def test_no_page_is_waited_for_when_a_list_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_MOST_READ", 1)
+    monkeypatch.setattr("vgpu_scheduler.intake.listing._MOST_READ", 1)
 
     class Slow(Pages):
         async def request(self, *args: Any, **more: Any) -> ApiResponse:
@@ -150,7 +150,7 @@ async def changed(watcher: Watcher) -> Listing[Pod]:
 async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read(watcher: Watcher) -> None:
     for number in range(5):
         await watcher.create(f"p{number}")
-    await watcher.observer.resync(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.observer.relist(POD_KIND, await list_all(watcher.api, POD_KIND))
     await watcher.write("PATCH", f"{PODS}/p1", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     await watcher.delete("p2")
     await watcher.create("p5")
@@ -160,7 +160,7 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
     assert {found.name for found in listing.unchanged} == {"p0", "p3", "p4"}
     assert {found.name for found in listing.objects} == {"p1", "p5"}
     watcher.observer.stats.observed.clear()
-    await watcher.observer.resync(POD_KIND, listing)
+    await watcher.observer.relist(POD_KIND, listing)
     assert watcher.pods == {"p0", "p1", "p3", "p4", "p5"}
     assert {found.name: dict(found.labels) for found in watcher.engine.state.pods()}["p1"] == {"a": "b"}
     assert watcher.observer.stats.observed["Pod"] == 3, "two that changed, and one that is gone"
@@ -173,7 +173,7 @@ async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
 ) -> None:
     for name in ("same", "changed", "bound", "gone"):
         await watcher.create(name)
-    await watcher.observer.resync(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.observer.relist(POD_KIND, await list_all(watcher.api, POD_KIND))
     for name in ("changed", "bound"):
         await watcher.write("PATCH", f"{PODS}/{name}", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     await watcher.write(
@@ -188,14 +188,14 @@ async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
     assert asked == ["/api/v1/pods", *read, "/api/v1/pods", f"{PODS}/bound", f"{PODS}/theirs"]
     assert [found.name for found in listing.present] == ([] if unknown else ["unknown"])
     assert [found.name for found in listing.unchanged] == ["same"]
-    await watcher.observer.resync(POD_KIND, listing)
+    await watcher.observer.relist(POD_KIND, listing)
     assert watcher.pods == {"same", "changed", "bound", "theirs", *(["unknown"] if unknown else [])}
 
 
 async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(watcher: Watcher) -> None:
     await watcher.create("early")
     await watcher.create("late")
-    await watcher.observer.resync(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.observer.relist(POD_KIND, await list_all(watcher.api, POD_KIND))
     lists: list[str] = []
 
     async def bind(name: str) -> None:
@@ -213,13 +213,13 @@ async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(w
 
     listing = await list_pods(cast("ApiClient", Between()), known_to(watcher), watcher.engine.lists.listed("Pod"))
     assert lists == ["spec.nodeName=", "spec.nodeName!="]
-    await watcher.observer.resync(POD_KIND, listing)
+    await watcher.observer.relist(POD_KIND, listing)
     assert {found.name: found.node_name for found in watcher.engine.state.pods()} == {"early": "n", "late": "n"}
     assert not watcher.observer.stats.missed_deletions
 
 
 async def test_where_many_changed_whole_objects_are_listed(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_MOST_READ", 2)
+    monkeypatch.setattr("vgpu_scheduler.intake.listing._MOST_READ", 2)
     for number in range(3):
         await watcher.create(f"p{number}")
     asked = asked_of(watcher)

@@ -112,21 +112,21 @@ async def test_it_sees_quotas(watcher: Watcher, source: PolicySource) -> None:
 async def test_a_quota_that_cannot_be_read_is_reported_once(watcher: Watcher) -> None:
     unreadable = ResourceQuota("default", "q", {MEMORY: "many"}, "u", 5)
     watcher.observer.observe(QUOTA_KIND, unreadable)
-    await watcher.observer.resync(QUOTA_KIND, Listing([unreadable], 9))
+    await watcher.observer.relist(QUOTA_KIND, Listing([unreadable], 9))
     assert [(problem.kind, problem.uid, problem.reason) for problem in watcher.problems] == [
         ("ResourceQuota", "u", "QuotaUnreadable")
     ]
 
 
-async def test_quotas_that_vanished_unseen_are_resynced(watcher: Watcher) -> None:
+async def test_quotas_that_vanished_unseen_are_relisted(watcher: Watcher) -> None:
     await watcher.write("POST", QUOTAS, quota("2000"))
     listing = await list_all(watcher.api, QUOTA_KIND)
     assert [(found.name, found.hard) for found in listing.objects] == [("q", {MEMORY: "2k"})]
-    await watcher.observer.resync(QUOTA_KIND, listing)
+    await watcher.observer.relist(QUOTA_KIND, listing)
     assert watcher.observer.stats.missed_deletions == 0
     assert limits(watcher) == [2000]
     await watcher.write("DELETE", f"{QUOTAS}/q")
-    await watcher.observer.resync(QUOTA_KIND, await list_all(watcher.api, QUOTA_KIND))
+    await watcher.observer.relist(QUOTA_KIND, await list_all(watcher.api, QUOTA_KIND))
     assert watcher.observer.stats.missed_deletions == 1
     assert limits(watcher) == []
 
@@ -168,7 +168,7 @@ async def test_definitions_may_go_and_come_back(watcher: Watcher, source: Policy
         await watcher.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
         await until(lambda lost=lost: watcher.lost_track >= lost)  # kopf may never report their policies
     for kind in (CLUSTER_POLICIES, POLICIES):
-        await watcher.observer.resync(kind, await list_all(watcher.api, kind))
+        await watcher.observer.relist(kind, await list_all(watcher.api, kind))
     assert not known(watcher)
     await watcher.write("POST", "/api/v1/namespaces", {"metadata": {"name": "meanwhile"}})
     await until(lambda: "meanwhile" in namespaces(watcher), within=30)
@@ -187,7 +187,7 @@ async def test_broken_watches_end_nothing(watcher: Watcher, source: PolicySource
     await until(lambda: known(watcher) == {"first", "second"}, within=30)
 
 
-async def test_a_second_listing_asks_for_a_resync(watcher: Watcher, source: PolicySource) -> None:
+async def test_a_second_listing_asks_for_a_relist(watcher: Watcher, source: PolicySource) -> None:
     await put(watcher, CLUSTER, "second", SPREAD)
     await until(lambda: known(watcher) == {"first", "second"})  # so the first listing is over, and the watch is open
     before = watcher.lost_track
@@ -207,27 +207,27 @@ async def test_lists_are_complete_and_empty_without_definitions(watcher: Watcher
     assert "kube-system" in {namespace.name for namespace in (await list_all(watcher.api, NAMESPACES)).objects}
 
 
-async def test_a_resync_removes_what_vanished_and_nothing_newer_or_of_another_kind(watcher: Watcher) -> None:
-    resync = watcher.observer.resync
+async def test_a_relist_removes_what_vanished_and_nothing_newer_or_of_another_kind(watcher: Watcher) -> None:
+    relist = watcher.observer.relist
     await define(watcher)
     await put(watcher, CLUSTER, "a", SPREAD)
     await put(watcher, NAMESPACED, "b", SPREAD)
-    await resync(POLICIES, await list_all(watcher.api, POLICIES))
+    await relist(POLICIES, await list_all(watcher.api, POLICIES))
     older = await list_all(watcher.api, CLUSTER_POLICIES)
     await put(watcher, CLUSTER, "newer", SPREAD)
     newer = await list_all(watcher.api, CLUSTER_POLICIES)
     for policy in newer.objects:
         watcher.observer.observe(CLUSTER_POLICIES, policy)
-    await resync(CLUSTER_POLICIES, older)
+    await relist(CLUSTER_POLICIES, older)
     assert known(watcher) == {"a", "b", "newer"}
     await watcher.write("DELETE", f"{CLUSTER}/a")
-    await resync(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
+    await relist(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
     assert known(watcher) == {"b", "newer"}
-    await resync(CLUSTER_POLICIES, Listing())  # the definition is gone, and all of its kind with it
+    await relist(CLUSTER_POLICIES, Listing())  # the definition is gone, and all of its kind with it
     assert known(watcher) == {"b"}
     for definition in crds():
         await watcher.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
     await define(watcher)
     await put(watcher, CLUSTER, "newer", SPREAD)  # defined and made anew under the same name
-    await resync(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
+    await relist(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
     assert known(watcher) == {"b", "newer"}

@@ -124,7 +124,7 @@ async def test_refusals_are_retried_and_a_right_that_was_missing_makes_for_a_new
     assert lists(running) == listed
 
 
-async def test_what_nobody_has_defined_is_looked_for_without_a_resync(
+async def test_what_nobody_has_defined_is_looked_for_without_a_relist(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = 0
@@ -155,7 +155,7 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
 
 async def test_a_list_that_was_taken_in_already_is_followed_from_there(watcher: Watcher) -> None:
     await watcher.create("known")
-    await watcher.observer.resync(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.observer.relist(POD_KIND, await list_all(watcher.api, POD_KIND))
     await watcher.create("meanwhile")
     stream = ObjectStream(
         watcher.api, POD_KIND, watcher.observer, watcher.lose_track, since=watcher.engine.lists.listed("Pod")
@@ -221,7 +221,7 @@ async def test_an_answer_that_shows_nothing_new_wakes_nobody(watcher: Watcher) -
     assert watcher.moved == ["a", "a"]
 
 
-@pytest.mark.parametrize("way", ["observed", "gone", "resynced"])
+@pytest.mark.parametrize("way", ["observed", "gone", "relisted"])
 async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_on(
     watcher: Watcher, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,9 +238,9 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
     if way == "gone":
         monkeypatch.setattr(watcher.engine.state, "remove_pod", remove)
         watcher.observer.deleted_by_watch(POD_KIND, pod("bad", nodeName="a"))
-    elif way == "resynced":
+    elif way == "relisted":
         listed = [pod("bad", nodeName="a", version=2), pod("good", nodeName="a")]
-        await watcher.observer.resync(POD_KIND, Listing(listed, 9))
+        await watcher.observer.relist(POD_KIND, Listing(listed, 9))
         assert watcher.pods == {"bad", "good"}
     else:
         watcher.observer.observe(POD_KIND, pod("bad", nodeName="a", version=2))

@@ -58,7 +58,7 @@ class RecordedWorld:
         self.observer.observe(PODS, msgspec.structs.replace(found, resource_version=self.version))
 
     def decide(self) -> None:
-        while decisions := self.engine.attempt_group(self.seconds()):
+        while decisions := self.engine.schedule_next(self.seconds()):
             self.recorder.decided(decisions)
             for each in decisions:
                 if each.placement is not None:

@@ -76,7 +76,7 @@ def test_a_pod_that_is_gone_unbound_departs(world: RecordedWorld) -> None:
     found = world.engine.state.pod("uid-large")
     assert found is not None
     world.observer.left_selection(msgspec.structs.replace(found, resource_version=900))
-    world.observer.bound_shown_up_to(901)
+    world.observer.bound_pods_synced_to(901)
     world.end()
 
     past, _, _ = world.written()
@@ -92,7 +92,7 @@ def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monke
     world.recorder.begin()
     world.clock.pass_(1)
     world.see(pod("x", whole))
-    world.recorder.decided(world.engine.attempt_group(world.seconds()))
+    world.recorder.decided(world.engine.schedule_next(world.seconds()))
     world.engine.unreserve("uid-x", world.seconds())  # its Binding failed
     world.recorder.withdrawn("uid-x")
     world.clock.pass_(0.2)  # it backs off
@@ -161,7 +161,7 @@ async def test_the_last_rows_are_written_before_the_lease_is_given_up() -> None:
 
     replica: Any = SimpleNamespace(
         _reporter=SimpleNamespace(start=list, stop=step("told")),
-        _resyncer=SimpleNamespace(resync=step("resynced")),
+        _relister=SimpleNamespace(relist=step("relisted")),
         _watchers=list,
         _lead=step("led"),
         _evictor=SimpleNamespace(stop=step("evicted")),
@@ -173,7 +173,7 @@ async def test_the_last_rows_are_written_before_the_lease_is_given_up() -> None:
     await Replica.run(replica)
 
     ends = ["evicted", "bound", "written within 1 s", "released", "told", "written within 10 s"]
-    assert done == ["resynced", "led", *ends]
+    assert done == ["relisted", "led", *ends]
 
 
 def test_the_settings_that_decide_are_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ class Itself:
                 self._engine.remove_pod(obj["metadata"]["uid"], now)
             elif obj["kind"] == "Pod":
                 self._engine.observe_pod(decode_pod(obj), now)
-        while decisions := self._engine.attempt_group(now):
+        while decisions := self._engine.schedule_next(now):
             for decision in decisions:
                 if decision.placement is not None:
                     self._bind(decision.pod.partition("/")[2], decision.placement)

@@ -13,7 +13,7 @@ from tests.simulation.binder import BindingWorld
 from tests.simulation.evictions import answer_to
 from tests.simulation.leaders import SimClock
 from tests.simulation.things import SimThing
-from tests.simulation.world import REACHED, RESYNCED_KINDS, World
+from tests.simulation.world import REACHED, RELISTED_KINDS, World
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import BindContext, EventSource, Evictor, Reporter
@@ -136,7 +136,7 @@ class SimLeader:
 class EvictingWorld(BindingWorld):
     """Plays the API server towards the real evictors of the leaders: the one that leads, and the one before it."""
 
-    resynced = (CLUSTER_POLICIES, POLICIES, BUDGETS, *RESYNCED_KINDS)
+    resynced = (CLUSTER_POLICIES, POLICIES, BUDGETS, *RELISTED_KINDS)
     options: Mapping[str, Any] = {**World.options, "preemption": True, "protected_namespaces": (PROTECTED,)}
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class EvictingWorld(BindingWorld):
     def resync_again(self) -> None:
         """Read lists of everything, as is done from time to time."""
         self._deliver_all()
-        self._resync()
+        self._relist()
 
     def begin_to_lead(self) -> None:
         """Have the new leader take over what the one before it has begun, before it decides anything."""

@@ -13,7 +13,7 @@ from tests.simulation.cluster import OTHERS, SimPod
 from tests.simulation.machine import picks
 from tests.simulation.restored import RestoringMachine
 from tests.simulation.things import SimThing
-from tests.simulation.world import NAMES, REACHED, RESYNCED_KINDS, Shape
+from tests.simulation.world import NAMES, REACHED, RELISTED_KINDS, Shape
 
 from vgpu_scheduler.engine import Engine, QueueName, Requeue
 from vgpu_scheduler.groups import membership
@@ -31,7 +31,7 @@ SHAPES: Final[tuple[Shape, ...]] = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (
 class GroupsMachine(RestoringMachine):
     """What can happen to pods of groups."""
 
-    resynced = (OBJECTS, *RESYNCED_KINDS)
+    resynced = (OBJECTS, *RELISTED_KINDS)
 
     def __init__(self) -> None:
         self.together: dict[str, frozenset[str]] = {}
@@ -60,7 +60,7 @@ class GroupsMachine(RestoringMachine):
         """Begin with groups at every stage."""
         for name in NAMES:
             self._add_node(name, 2)
-        self._resync()  # from then on it is known which kinds of objects there are
+        self._relist()  # from then on it is known which kinds of objects there are
         for size in sizes:
             self.group_comes(size, size, shape, how="label", near=False, priority=0, seen=False, patient=True)
         self._deliver_all()
@@ -269,5 +269,5 @@ def no_member_is_forgotten(engine: Engine) -> None:
         pod = engine.state.pod(uid)
         assert pod is not None
         if not engine.storage.decisions_before_sync([pod]):
-            decision = engine.attempts.ask(pod)
+            decision = engine.attempts.dry_run(pod)
             assert decision.placement is None, f"{pod.key} waits in vain for {engine.queue.place(uid)}"

@@ -83,7 +83,7 @@ class SchedulerMachine(BindingWorld):
         self._read_departed(number)
 
     def _read_departed(self, number: int) -> None:
-        for pod in self.engine.unscheduled_pods.unresolved(self.now)[:number]:
+        for pod in self.engine.queue_admission.unresolved(self.now)[:number]:
             current = self.api.pods.get(pod.uid)
             if current is None:
                 self.observer.absent_in_read(pod)
@@ -99,7 +99,7 @@ class SchedulerMachine(BindingWorld):
     @rule()
     def list_is_resynced(self) -> None:
         assert self.listing is not None
-        self._begin_to_resync(self.listing)
+        self._begin_to_relist(self.listing)
         self.listing = None
         REACHED["resync of an older list"] += 1
 
@@ -330,7 +330,7 @@ class SchedulerMachine(BindingWorld):
         self.listing = None
         self._give_up_resyncing()
         self._start_engine()
-        self._resync()
+        self._relist()
         REACHED["restart"] += 1
 
     # What must hold --------------------------------------------------------------------------------------------------
@@ -359,10 +359,10 @@ class SchedulerMachine(BindingWorld):
             return
         self._settle_all()
         self._deliver_all()
-        self._resync()
+        self._relist()
         old, departed = self.engine, self._departed()
         self._start_engine()
-        self._resync()
+        self._relist()
         check_engine(old, {}, self._shown_as_bound(), departed)
         assert old.state.drift().keys() <= {held.node for held in old.state.reservations() if held.widened}
         kept = {name for name, node in self.api.nodes.items() if node.registration}

@@ -218,7 +218,7 @@ class NeighboursMachine(RestoringMachine):
     def storage_is_watched_again(self) -> None:
         listed = self.api.snapshot()
         for kind in STORAGE:
-            self._run(self.observer.resync(kind, listed.listing(kind, self.engine.lists.listed(kind.name))))
+            self._run(self.observer.relist(kind, listed.listing(kind, self.engine.lists.listed(kind.name))))
         self.unknown = False
         self.engine.storage.mark_synced()
         REACHED["storage known again"] += 1

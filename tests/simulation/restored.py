@@ -24,7 +24,7 @@ class RestoringMachine(SchedulerMachine):
     def store_is_restored(self) -> None:
         """Go back in time. What was sent before has long been answered or given up when the servers are back."""
         assert self.backup is not None
-        self._resync()
+        self._relist()
         self.api.restore(self.backup)
         self.listing = None
         self._lost_up_to = 0
@@ -33,7 +33,7 @@ class RestoringMachine(SchedulerMachine):
         answers, self.answers = self.answers, []
         for uid, _ in answers:
             self._settle(uid, "unknown")
-        self._resync()
+        self._relist()
         REACHED["restored"] += 1
 
     def _note_disorder(self) -> None:

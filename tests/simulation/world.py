@@ -21,7 +21,7 @@ REACHED: Counter[str] = Counter()
 """What the runs of this process came across, to make sure that the machine is not idle."""
 
 NAMES = ("node-a", "node-b", "node-c")
-RESYNCED_KINDS: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
+RELISTED_KINDS: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
 """In the order of the operator."""
 AT_ONCE = 3
 """Objects of a list that are taken in between two looks at everything else: few, so that much comes in between."""
@@ -43,7 +43,7 @@ class World(RuleBasedStateMachine):
 
     names: Sequence[str] = NAMES
     """What nodes are called."""
-    resynced: Sequence[Kind[Any]] = RESYNCED_KINDS
+    resynced: Sequence[Kind[Any]] = RELISTED_KINDS
     """The kinds whose lists are resynced."""
     options: Mapping[str, Any] = {"coexist_with": (ANNOUNCING,)}
     """Those of the engine."""
@@ -132,7 +132,7 @@ class World(RuleBasedStateMachine):
             return
         pending = (event.object.version - 1 for event in self.api.events if event.watch is Watch.BOUND)
         before = len(list(self.engine.state.pods()))
-        self.observer.bound_shown_up_to(min((version, *pending)))
+        self.observer.bound_pods_synced_to(min((version, *pending)))
         REACHED["gone, for it was not shown as bound"] += len(list(self.engine.state.pods())) < before
 
     def _departed(self) -> set[str]:
@@ -158,11 +158,11 @@ class World(RuleBasedStateMachine):
         snapshot = self.api.snapshot()
         return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.resynced]
 
-    def _resync(self) -> None:
-        self._begin_to_resync(self._lists())
+    def _relist(self) -> None:
+        self._begin_to_relist(self._lists())
         self._go_on_resyncing()
 
-    def _begin_to_resync(self, listed: Lists) -> None:
+    def _begin_to_relist(self, listed: Lists) -> None:
         """Take in the first objects of consistent lists of all kinds."""
         self._give_up_resyncing()
         self.resyncing = self._resynced(listed)
@@ -193,7 +193,7 @@ class World(RuleBasedStateMachine):
     async def _resynced(self, listed: Lists) -> None:
         before = self.observer.stats.missed_deletions
         for kind, listing in listed:
-            await self.observer.resync(kind, listing)
+            await self.observer.relist(kind, listing)
             if kind is PODS and (listing.version or 0) >= self._lost_up_to:
                 self._lost_up_to = 0
         REACHED["missed deletion"] += self.observer.stats.missed_deletions > before
@@ -202,7 +202,7 @@ class World(RuleBasedStateMachine):
 
     def _decide(self, number: int) -> None:
         for _ in range(number):
-            decisions = self.engine.attempt_group(self.now)
+            decisions = self.engine.schedule_next(self.now)
             if not decisions:
                 return
             for decision in decisions:

@@ -8,7 +8,10 @@ from typing import Any
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.state import State
 
 
@@ -29,5 +32,7 @@ def algorithm_on(engine: Engine, state: State) -> SchedulingAlgorithm:
     classes = engine.algorithm.classes
     return SchedulingAlgorithm(
         EquivalenceClasses(state, classes.dialects, classes.policies, classes._quotas),
-        priority=engine.algorithm.priority,
+        ClosedNodes(engine.closed_nodes.judge, state, KubeletRejections(0.0)),
+        StorageAccess(state.pending_events),
+        engine.algorithm.priority,
     )

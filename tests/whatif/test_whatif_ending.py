@@ -283,7 +283,7 @@ def allowed_sets(made: World, asked: Pod) -> set[tuple[int, int]]:
         for ended in combinations(pods, size):
             allowed = all(each.allows(ended) for each in made.engine.budgets.all())
             uids = [each.uid for each in ended]
-            if allowed and made.engine.algorithm.on_node.fits_without(asked, "n", uids) is not None:
+            if allowed and made.engine.algorithm.node_fit.fits_without(asked, "n", uids) is not None:
                 found.add((size, max(each.priority for each in ended)))
     return found
 

@@ -37,7 +37,7 @@ def test_it_fits_as_a_part_of_a_card(model: str, profile: str, memory: int, most
     said = f"ask {amounts} in container main, with annotation {MODE}: mig, instead of {name}"
     assert (found.text, found.node) == (said, "a" if count <= 2 * most else "")
     world, waiting = world_of(in_mig_mode(model), dict(found.pod or {}))
-    placement = world.engine.attempts.ask(waiting, explain=False).placement
+    placement = world.engine.attempts.dry_run(waiting, explain=False).placement
     assert placement is not None
     (container,) = placement.containers
     assert {each.piece.profile for each in container if each.piece} == {profile}

@@ -31,7 +31,7 @@ def test_the_shares_of_a_card_are_its_most_instances(geometry: Any) -> None:
 def test_the_instances_of_a_pod_are_named(model: str, profile: str, memory: int, most: int, count: int) -> None:
     asked = written("asked", {GPU: count, MEMORY: memory}, metadata={"annotations": {MODE: "mig"}})
     world, waiting = world_of(in_mig_mode(model), asked)
-    placement = world.engine.attempts.ask(waiting, explain=False).placement
+    placement = world.engine.attempts.dry_run(waiting, explain=False).placement
     assert placement is not None
     notes = world.engine.dialects.annotations(placement, 0)
     bound = written(

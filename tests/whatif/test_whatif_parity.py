@@ -14,7 +14,7 @@ from tests.fuzz.worlds import KINDS
 from tests.seeds import seeds
 from tests.state.test_state_selecting import selecting
 
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.kube import SELECTING_KINDS
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file

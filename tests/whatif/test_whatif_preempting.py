@@ -289,7 +289,7 @@ def test_who_goes_for_a_group_goes_by_what_the_engine_decides_with_budgets_kept_
         deciding = world(*objects)
         for each in sorted(deciding.pending.values(), key=lambda each: each.name):
             deciding.engine.queue.add(each.uid, each.priority, 0.0)
-        decisions = {each.pod.partition("/")[2]: each for each in deciding.engine.attempt_group(0.0)}
+        decisions = {each.pod.partition("/")[2]: each for each in deciding.engine.schedule_next(0.0)}
         wanted = {
             (victim.pod, tuple(victim.budgets))
             for each in decisions.values()

@@ -252,7 +252,7 @@ def _node_of(made: World, asked: Pod) -> str:
 
 
 def _fits(made: World, asked: Pod, node: str) -> bool:
-    return made.engine.algorithm.on_node.fits_without(created(made, asked, asked.uid), node, ()) is not None
+    return made.engine.algorithm.node_fit.fits_without(created(made, asked, asked.uid), node, ()) is not None
 
 
 def _applied(objects: list[dict[str, Any]], remedy: Remedy, made: World) -> tuple[World, Pod]:
@@ -283,7 +283,7 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 fewer = Remedy(remedy.type, (), "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
                 assert (
-                    again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())
+                    again.engine.algorithm.node_fit.fits_without(created(again, asked, asked.uid), remedy.node, ())
                     is None
                 ), remedy.text
         if remedy.type is RemedyType.RAISE_QUOTA:
@@ -301,7 +301,7 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 fewer_pod["spec"]["tolerations"] = [each for each in tolerated if each != toleration]
                 again, asked = _applied(objects, replace(remedy, pod=fewer_pod), made)
                 assert (
-                    again.engine.algorithm.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ())
+                    again.engine.algorithm.node_fit.fits_without(created(again, asked, asked.uid), remedy.node, ())
                     is None
                 ), remedy.text
     written = made.written(waiting)

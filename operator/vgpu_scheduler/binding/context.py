@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, pod_path
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, Clock, pod_path
+from vgpu_scheduler.binding.leased_writes import LeasedWriter
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine, ObservationSignals
 from vgpu_scheduler.kube import Encoded
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -112,21 +110,10 @@ class BindContext:
     signals: ObservationSignals = field(default_factory=ObservationSignals)
     withdrawn: Callable[[str], None] = lambda _: None
 
-    async def request(
-        self, method: str, path: str, body: object, seconds: float, content_type: str = "application/json"
-    ) -> ApiResponse | None:
-        """Send a request and return the answer; if none comes, log that and return None.
-
-        Parameters
-        ----------
-        seconds
-            How long the API server may take.
-        """
-        try:
-            return await self.api.request(method, path, body, content_type=content_type, timeout=seconds)
-        except ApiUnreachableError as error:
-            log.warning("%s %s: %s", method, path, error)
-            return None
+    @property
+    def writer(self) -> LeasedWriter:
+        """What sends the writes of a leader."""
+        return LeasedWriter(self.api, self.may_write)
 
     async def read_pod(self, namespace: str, name: str, seconds: float) -> PodRead:
         """Read a pod; the caller updates the state with the result.
@@ -145,35 +132,3 @@ class BindContext:
         if response.status == HTTPStatus.NOT_FOUND:
             return GONE
         return PodRead(why=f"pod {namespace}/{name}: {response.message}", is_refused=True)
-
-    async def request_within_lease(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        seconds: float,
-        content_type: str = "application/json",
-        *,
-        dry_run: bool = False,
-    ) -> ApiResponse | None:
-        """Send a write that cannot be carried out after the lease ends; if the lease may end before, send nothing.
-
-        Parameters
-        ----------
-        seconds
-            The time limit, after which the API server itself gives up.
-
-        Returns
-        -------
-        ApiResponse or None
-            The answer; None if nothing was sent.
-
-        Raises
-        ------
-        ApiUnreachableError
-            If no answer came.
-        """
-        if not self.may_write(seconds):
-            return None
-        params = {"timeout": f"{seconds:g}s", **({"dryRun": "All"} if dry_run else {})}
-        return await self.api.request(method, path, body, content_type=content_type, params=params, timeout=seconds + 1)

@@ -203,13 +203,13 @@ class EvictionRecord:
                 changed = change(found.get("status"))
                 if isinstance(changed, RecordOutcome):
                     return changed
-                if not self._context.may_write(self._timeout):
-                    break
                 metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
                 body = {"metadata": metadata, "status": {"evictions": changed["evictions"]}}
-                written = await self._context.api.request(
-                    "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
+                written = await self._context.writer.request_within_lease(
+                    "PATCH", f"{path}/status", body, self._timeout, MERGE_PATCH
                 )
+                if written is None:
+                    break
                 if written.ok:
                     return RecordOutcome.YES
                 if written.status != HTTPStatus.CONFLICT:

@@ -6,14 +6,15 @@ A victim is evicted, or deleted if a policy allows exceeding disruption budgets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, pod_path
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, EvictionRight, missing_right
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Preemption
@@ -73,6 +74,7 @@ class EvictionResult(NamedTuple):
         return self.answer is EvictionAnswer.UNKNOWN or (self.answer is EvictionAnswer.PROTECTED and some_end)
 
 
+_PROTECTED = frozenset({EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS})
 _REFUSALS: Mapping[int, EvictionAnswer] = {
     HTTPStatus.NOT_FOUND: EvictionAnswer.GONE,
     HTTPStatus.CONFLICT: EvictionAnswer.GONE,
@@ -123,6 +125,8 @@ class EvictionSender:
         self._context = context
         self._preemptions = context.engine.preemptions
         self._timeout = timeout
+        self._writer = context.writer
+        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
 
     async def send(
         self, uid: str, pod: Pod, preemption: Preemption, is_allowed: Callable[[], bool]
@@ -140,29 +144,26 @@ class EvictionSender:
             What the answer means; None if the lease may be lost or the eviction is not allowed any more, so that
             nothing was sent that ends the victim.
         """
-
-        def may_be_sent() -> bool:
-            return self._context.may_write(self._timeout) and is_allowed()
-
-        if not may_be_sent():
+        if not is_allowed():
             return None
-        asked = await self.evict(pod)
-        is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
-        exceeds = is_protected and self._preemptions.rules_of(uid).budget_mode is DisruptionBudgetMode.EXCEED
-        result = await self._delete(pod, may_be_sent) if exceeds else asked
+        result = await self.evict(pod)
+        is_protected = result is not None and result.answer in _PROTECTED
+        if is_protected and self._preemptions.rules_of(uid).budget_mode is DisruptionBudgetMode.EXCEED:
+            result = await self._delete(pod, is_allowed)
         if result is not None and result.answer is EvictionAnswer.EVICTED:
             self.tell(uid, pod, preemption)
         return result
 
-    async def evict(self, pod: Pod) -> EvictionResult:
-        """Request the eviction of a pod, and return what the answer means."""
+    async def evict(self, pod: Pod) -> EvictionResult | None:
+        """Request the eviction of a pod, and return what the answer means; None if the lease may be lost."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": _delete_options(pod),
         }
-        return await self._send(EVICT, "POST", pod_path(pod.namespace, pod.name, "eviction"), body)
+        path = pod_path(pod.namespace, pod.name, "eviction")
+        return await _result(EVICT, self._writer.request_within_lease("POST", path, body, self._timeout))
 
     def tell(self, uid: str, victim: Pod, preemption: Preemption) -> None:
         """Record that a victim was evicted for a pod, and report it."""
@@ -170,23 +171,28 @@ class EvictionSender:
         self._context.reporter.preempted(victim, uid, preemption.node)
         log.info(KeyedMessage("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
-    async def _send(
-        self, right: EvictionRight, method: str, path: str, body: object, content_type: str = "application/json"
-    ) -> EvictionResult:
-        return classify_eviction(await self._context.request(method, path, body, self._timeout, content_type), right)
-
-    async def _delete(self, pod: Pod, may_be_sent: Callable[[], bool]) -> EvictionResult | None:
+    async def _delete(self, pod: Pod, is_allowed: Callable[[], bool]) -> EvictionResult | None:
         """Delete a pod despite its budgets, after setting the condition that kube-scheduler sets."""
-        if not may_be_sent():
+        if not is_allowed():
             return None
         message = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
         now = rfc3339(self._context.clock.now())
         marked = condition("DisruptionTarget", "True", "PreemptionByScheduler", message, now)
-        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [marked]}}
         path = pod_path(pod.namespace, pod.name)
-        answer = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
-        if answer.answer is not EvictionAnswer.EVICTED:
-            return answer
-        if not may_be_sent():
+        result = await _result(MARK, self._patcher.patch(path, pod.uid, {"conditions": [marked]}))
+        if result is None or result.answer is not EvictionAnswer.EVICTED:
+            return result
+        if not is_allowed():
             return None
-        return await self._send(DELETE, "DELETE", path, _delete_options(pod))
+        deletion = self._writer.request_within_lease("DELETE", path, _delete_options(pod), self._timeout)
+        return await _result(DELETE, deletion)
+
+
+async def _result(right: EvictionRight, request: Awaitable[ApiResponse | None]) -> EvictionResult | None:
+    """Send a request that needs a right, and return what its answer means; None if it was not sent."""
+    try:
+        response = await request
+    except ApiUnreachableError as error:
+        log.warning("%s", error)
+        return classify_eviction(None, right)
+    return None if response is None else classify_eviction(response, right)

@@ -197,6 +197,7 @@ class Evictor:
             pod,
             ConditionText(reason, decision.message, note),
             preemption.node,
+            self._timeout,
             lambda: self._context.may_write(self._timeout) and self._is_wanted(uid, preemption),
         )
         if response is None and not self._is_wanted(uid, preemption):

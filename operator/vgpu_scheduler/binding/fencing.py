@@ -99,13 +99,11 @@ class AllocationFence:
         engine = self.context.engine
         if pod.node_name or pod.terminal or pod.scheduler_name not in engine.scheduler_names:
             return True
-        if not self.context.may_write(self.timeout):
-            return False
         path, body = pod_path(pod.namespace, pod.name, "status"), new_version(pod, self.context.clock.now())
         try:
-            answer = await self.context.api.request(
-                "PATCH", path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout
-            )
+            answer = await self.context.writer.request_within_lease("PATCH", path, body, self.timeout, STRATEGIC_PATCH)
+            if answer is None:
+                return False
             if answer.ok:
                 self.fenced_pods += 1
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)

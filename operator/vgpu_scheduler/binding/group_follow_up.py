@@ -49,7 +49,6 @@ class GroupFollowUp:
         self._context = context
         self._progress = context.engine.group_progress
         self._sender = EvictionSender(context, timeout)
-        self._timeout = timeout
         self._became_whole = became_whole
         self._answers = answers
         self._not_before: dict[str, float] = {}
@@ -90,11 +89,12 @@ class GroupFollowUp:
         current = self._progress.stale_group(group.key, now)
         if current is None or not current.is_to_end or pod.uid not in {each.uid for each in current.pods}:
             return False
-        is_due = now >= max(self._not_before.get(pod.uid, 0.0), self._denied_until)
-        return is_due and self._context.may_write(self._timeout)
+        return now >= max(self._not_before.get(pod.uid, 0.0), self._denied_until)
 
     async def _evict(self, group: StaleGroup, pod: Pod) -> None:
         result, now = await self._sender.evict(pod), self._context.clock.monotonic()
+        if result is None:
+            return  # the lease may be lost
         self._answers[result.answer] += 1
         if result.answer is EvictionAnswer.EVICTED:
             log.info(KeyedMessage("Evicted pod of a stale group", pod=pod.key, group=str(group.key)))

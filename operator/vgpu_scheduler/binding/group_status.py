@@ -40,7 +40,7 @@ class GroupStatusWriter:
         self._conditions = context.engine.group_conditions
         self._clock = context.clock
         self._observe = context.observe
-        self._patcher = StatusPatcher(context.api, context.clock, context.may_write, timeout)
+        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
 
     async def run(self) -> None:
         """Write changed conditions, until cancelled."""

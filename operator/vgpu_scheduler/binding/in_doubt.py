@@ -113,7 +113,7 @@ class InDoubtBindings:
         return True
 
     def _known(self, sent: SentBinding, message: str) -> BindResult | None:
-        """Return the outcome from what a watch or a resync has observed of the pod; None if that does not tell."""
+        """Return the outcome from what a watch or a relist has observed of the pod; None if that does not tell."""
         pod = self._engine.state.pod(sent.pod.uid)
         if pod is None:
             return BindResult(BindingAnswer.GONE, message)

@@ -273,7 +273,9 @@ class NodeLocker:
         patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), token, lock, bool(node.annotations))
         try:
             path, operations = node_path(node.name), patch.operations()
-            response = await self.context.request_within_lease("PATCH", path, operations, self.timeout, JSON_PATCH)
+            response = await self.context.writer.request_within_lease(
+                "PATCH", path, operations, self.timeout, JSON_PATCH
+            )
             if response is None:
                 return False
             if response.ok:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, pod_path
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class NominationWriter:
         self._preemptions = context.engine.preemptions
         self._state = context.engine.state
         self._timeout = timeout
+        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """The nodes that this scheduler nominated pods to, by UID, until the pod is bound or the nomination removed.
 
@@ -90,14 +92,8 @@ class NominationWriter:
         pod = self._state.pod(uid)
         if pod is None or self.is_nominated(uid, node):
             return pod is not None
-        if not self._context.may_write(self._timeout):
-            return False
         self.add(uid, node)
-        answer = await self._patch(pod, {"uid": uid}, node)
-        if answer is None or not answer.ok:
-            return False
-        self._context.observe("Pod", answer.body)
-        return True
+        return await self._patch(pod, node)
 
     async def take_back(self) -> None:
         """Remove the nominations of waiting pods for which no room is kept any more."""
@@ -111,19 +107,26 @@ class NominationWriter:
             node = pod.nominated_node_name
             if node not in nodes or self._state.reservation(uid) is not None:
                 continue  # the nomination was not observed yet, or the pod is about to be bound
-            if not self._context.may_write(self._timeout):
-                return
             nodes.discard(node)  # before the request, as the pod may be nominated to the node again meanwhile
             # The version makes the patch fail if the pod was nominated anew meanwhile.
-            metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
-            answer = await self._patch(pod, metadata, None)
-            if answer is not None and answer.ok:
-                self._context.observe("Pod", answer.body)
-            else:
+            if not await self._patch(pod, None, pod.resource_version):
                 nodes.add(node)
 
-    async def _patch(self, pod: Pod, metadata: Mapping[str, str], node: str | None) -> ApiResponse | None:
-        """Write the nominated node of a pod if its metadata matches; return the answer, None if none came."""
-        body = {"metadata": metadata, "status": {"nominatedNodeName": node}}
-        path = pod_path(pod.namespace, pod.name, "status")
-        return await self._context.request("PATCH", path, body, self._timeout, MERGE_PATCH)
+    async def _patch(self, pod: Pod, node: str | None, version: int | None = None) -> bool:
+        """Write the nominated node of a pod, and observe the answer; return whether it was written.
+
+        Parameters
+        ----------
+        version
+            The resource version of the pod, in which alone it is written; None for any.
+        """
+        path, status = pod_path(pod.namespace, pod.name), {"nominatedNodeName": node}
+        try:
+            answer = await self._patcher.patch(path, pod.uid, status, MERGE_PATCH, version=version)
+        except ApiUnreachableError as error:
+            log.warning("pod %s: %s", pod.key, error)
+            return False
+        if answer is None or not answer.ok:
+            return False
+        self._context.observe("Pod", answer.body)
+        return True

@@ -62,7 +62,7 @@ class PolicyStatusWriter:
         self._interval = interval
         self._timeout = timeout
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
-        self._patcher = StatusPatcher(context.api, context.clock, context.may_write, timeout)
+        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
         self.writes = 0
 
     async def run(self) -> None:

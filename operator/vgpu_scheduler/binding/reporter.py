@@ -24,6 +24,7 @@ from vgpu_scheduler.apiclient import (
     guarded,
     pod_path,
 )
+from vgpu_scheduler.binding.leased_writes import LeasedWriter
 from vgpu_scheduler.binding.reports import ConditionText, Event, EventSeries, Occurrences, Regarding, WaitingPods
 from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import (
@@ -111,7 +112,7 @@ class Reporter:
         self._source = source
         self._clock = clock
         self._observes_generation = observes_generation
-        self._patcher = StatusPatcher(api, clock, lambda _: leads(), _TIMEOUT)
+        self._patcher = StatusPatcher(LeasedWriter(api, lambda _: leads()), clock, _TIMEOUT)
         self._waiting = WaitingPods()
         self._series = EventSeries()
         self._said: BoundedCache[tuple[str, str], str] = BoundedCache(_SAID_BYTES)
@@ -170,7 +171,7 @@ class Reporter:
             self._tell(pod, report)
 
     async def nominated(
-        self, pod: Pod, report: ConditionText, node: str, is_allowed: Callable[[], bool]
+        self, pod: Pod, report: ConditionText, node: str, seconds: float, is_allowed: Callable[[], bool]
     ) -> ApiResponse | None:
         """Write a pod's condition and nominated node in one request; return the answer, None if there is none.
 
@@ -178,6 +179,8 @@ class Reporter:
 
         Parameters
         ----------
+        seconds
+            The time limit, after which the API server itself gives up.
         is_allowed
             Tells whether the write is still allowed; asked right before it, after waiting for other writes to the pod.
         """
@@ -193,7 +196,7 @@ class Reporter:
                     if is_news:
                         self._waiting.was_lost(pod.uid, self._clock.monotonic())  # so that it is still news
                     return None
-                response = await self._patch_condition(about, report, {"nominatedNodeName": node})
+                response = await self._patch_condition(about, report, {"nominatedNodeName": node}, seconds)
         except ApiUnreachableError:
             return None
         if is_news:
@@ -308,21 +311,22 @@ class Reporter:
         async with self._lock(pod.uid):
             # Skip an outdated condition: a newer one may be queued, or the pod may be about to be bound.
             if self._waiting.written(pod.uid, report):
-                await self._patch_condition(pod, report, {})
+                await self._patch_condition(pod, report, {}, _TIMEOUT)
 
     def _lock(self, uid: str) -> asyncio.Lock:
         """Return the lock for writes to the status of a pod: of two at a time the older one might arrive last."""
         return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _patch_condition(
-        self, pod: _Addressed, report: ConditionText, more: Mapping[str, str]
+        self, pod: _Addressed, report: ConditionText, more: Mapping[str, str], seconds: float
     ) -> ApiResponse | None:
         """Write a condition and other status fields while this replica leads; the caller holds the lock of the pod."""
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0
         status = {"conditions": [not_scheduled_condition(report.reason, report.message, changed, generation)], **more}
         try:
-            response = await self._patcher.patch(pod_path(pod.namespace, pod.name), pod.uid, status)
+            path = pod_path(pod.namespace, pod.name)
+            response = await self._patcher.patch(path, pod.uid, status, seconds=seconds)
         except ApiUnreachableError:
             self._waiting.was_lost(pod.uid, self._clock.monotonic())
             raise

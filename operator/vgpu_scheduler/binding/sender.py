@@ -103,7 +103,7 @@ class Sender:
         self, method: str, path: str, body: object, content_type: str = "application/json", *, dry_run: bool = False
     ) -> tuple[ApiResponse | None, BindResult]:
         """Send a write that cannot be carried out after the lease ends; classify its answer like that of a Binding."""
-        response = await self.context.request_within_lease(
+        response = await self.context.writer.request_within_lease(
             method, path, body, self.timeout, content_type, dry_run=dry_run
         )
         if response is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiClient, ApiResponse, Clock
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, Clock
+from vgpu_scheduler.binding.leased_writes import LeasedWriter
 from vgpu_scheduler.model import BoundedCache
 
 _RECENT = 60.0
@@ -21,26 +22,30 @@ class StatusPatcher:
 
     Parameters
     ----------
-    api
-        The API server.
+    writer
+        Sends the patches.
     clock
         For the times of the writes.
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before each write.
     timeout
-        Seconds that the API server may take for an answer.
+        Seconds that the API server may take for a patch.
     """
 
-    def __init__(self, api: ApiClient, clock: Clock, may_write: Callable[[float], bool], timeout: float) -> None:
-        self._api = api
+    def __init__(self, writer: LeasedWriter, clock: Clock, timeout: float) -> None:
+        self._writer = writer
         self._clock = clock
-        self._may_write = may_write
         self._timeout = timeout
         self._patched: BoundedCache[str, float] = BoundedCache(_MOST_BYTES)
         """When each object was last patched (monotonic seconds), by UID."""
 
     async def patch(
-        self, path: str, uid: str, status: Mapping[str, Any], content_type: str = STRATEGIC_PATCH
+        self,
+        path: str,
+        uid: str,
+        status: Mapping[str, Any],
+        content_type: str = STRATEGIC_PATCH,
+        *,
+        version: int | None = None,
+        seconds: float | None = None,
     ) -> ApiResponse | None:
         """Patch the status of the object at a path, and return the answer; None if the lease may be lost.
 
@@ -48,18 +53,26 @@ class StatusPatcher:
         ----------
         uid
             The UID of the object; a later object of the same name refuses the patch.
+        version
+            The resource version of the object, in which alone it takes the patch; None for any.
+        seconds
+            The time limit of this patch; None for that of all patches.
 
         Raises
         ------
         ApiUnreachableError
             If the API server does not answer.
         """
-        if not self._may_write(self._timeout):
-            return None
-        body = {"metadata": {"uid": uid}, "status": status}
-        response = await self._api.request(
-            "PATCH", f"{path}/status", body, content_type=content_type, timeout=self._timeout
+        metadata = {"uid": uid, **({} if version is None else {"resourceVersion": str(version)})}
+        response = await self._writer.request_within_lease(
+            "PATCH",
+            f"{path}/status",
+            {"metadata": metadata, "status": status},
+            self._timeout if seconds is None else seconds,
+            content_type,
         )
+        if response is None:
+            return None
         if response.ok:
             self._patched.put(uid, self._clock.monotonic(), _TIME)
         return response

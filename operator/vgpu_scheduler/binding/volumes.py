@@ -202,7 +202,7 @@ class VolumeBinder:
     async def _send(self, write: _Write) -> float | None:
         """Send a patch that fails if the object has changed; return the seconds until a retry, None on success."""
         try:
-            response = await self._context.request_within_lease(
+            response = await self._context.writer.request_within_lease(
                 "PATCH", write.path, write.body, self._timeout, MERGE_PATCH
             )
         except ApiUnreachableError as error:

@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.lock_owners import owner_of, review_locks, taker_of
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, TakenLock, find_lock
 from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_in_vain, offered_without_cards
-from vgpu_scheduler.engine.observing import Resync
+from vgpu_scheduler.engine.observing import Relist
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -74,8 +74,8 @@ __all__ = [
     "QueueName",
     "QuotaLimits",
     "QuotaReport",
+    "Relist",
     "Requeue",
-    "Resync",
     "SchedulingAlgorithm",
     "SchedulingQueue",
     "StaleGroup",

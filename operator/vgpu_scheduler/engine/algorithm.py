@@ -14,8 +14,8 @@ from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass, Schedulabl
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kubelet_rejections import replaced_with
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
+from vgpu_scheduler.engine.node_fit import NodeFit, metadata_problem, pods_on_unknown_cards
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, own_priority, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -64,20 +64,20 @@ class SchedulingAlgorithm:
     def __init__(
         self,
         classes: EquivalenceClasses,
-        closed_nodes: ClosedNodes | None = None,
-        storage: StorageAccess | None = None,
+        closed_nodes: ClosedNodes,
+        storage: StorageAccess,
+        priority: Callable[[Pod], int],
         prices: PriceLearner | None = None,
-        priority: Callable[[Pod], int] = own_priority,
     ) -> None:
         self.priority = priority
         self.state = classes.state
         self.classes = classes
-        self.on_node = OnNode(classes, closed_nodes, priority)
+        self.node_fit = NodeFit(classes, closed_nodes, priority)
         self._dialects = classes.dialects
         self._storage = storage
         self._prices = prices
         self._preferences = Preferences(self.state)
-        self.nominated = NominatedPods(self.state, self.on_node, priority)
+        self.nominated = NominatedPods(self.state, self.node_fit, priority)
 
     def decide(
         self,
@@ -179,7 +179,7 @@ class SchedulingAlgorithm:
     ) -> Decision | None:
         """Place a pod on the node with the best score; None if it fits on no node."""
         part, policy = pod_class.node, pod_class.claimed.policy
-        rows = self.on_node.open_to(pod_class, pod, filtered.candidates)
+        rows = self.node_fit.open_to(pod_class, pod, filtered.candidates)
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, policy.device_weight)
@@ -194,13 +194,13 @@ class SchedulingAlgorithm:
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
             return self._refused(pod, policy, problem)  # nodes cannot be ranked for this pod
-        placement = self.on_node.placement(pod, pod_class, best)
+        placement = self.node_fit.placement(pod, pod_class, best)
         scored_rows = filtered.candidates if explain else np.array([best], dtype=np.int64)
         scores = self._scores(part, scored_rows, ranked)
         decision = self._placed(pod, pod_class, placement, scores, feasible)
         if not explain:
             return decision
-        closed = self.on_node.closed_to(pod_class, pod)
+        closed = self.node_fit.closed_to(pod_class, pod)
         return replace(decision, verdicts=verdicts(part, filtered, closed, self.state.nodes))
 
     def filter(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None = None) -> Filtered:
@@ -257,7 +257,7 @@ class SchedulingAlgorithm:
 
     def _on_kept_room(self, pod: Pod, pod_class: SchedulableClass, node: str, room: Sequence[str]) -> Decision | None:
         """Place a pod on a node, using the room kept for the pods in ``room``; None if it does not fit."""
-        placement = self.on_node.fits_once_gone(pod, node, (), room)
+        placement = self.node_fit.fits_once_gone(pod, node, (), room)
         if placement is None:
             return None
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
@@ -301,9 +301,7 @@ class SchedulingAlgorithm:
     ) -> Decision:
         policy = pod_class.claimed.policy
         annotations = self._dialects.encoded(placement, pod)
-        problem = metadata_problem(pod, annotations)
-        if not problem and self._storage is not None:
-            problem = self._storage.denial(placement.volumes)
+        problem = metadata_problem(pod, annotations) or self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
         return Decision(
@@ -350,7 +348,7 @@ class SchedulingAlgorithm:
 
     def _unschedulable(self, pod: Pod, pod_class: SchedulableClass, filtered: Filtered, *, explain: bool) -> Decision:
         rows, part = filtered.rows, pod_class.node
-        closed = self.on_node.closed_to(pod_class, pod)
+        closed = self.node_fit.closed_to(pod_class, pod)
         counted = count_rejections(part, filtered, closed, self.state.nodes)
         counts, events = counted.reasons, counted.events
         pre_filter_reason = filtered.pre_filter_reason
@@ -361,7 +359,7 @@ class SchedulingAlgorithm:
             message=unschedulable_message(
                 int(rows.shape[0]), counts, pre_filter_reason.text if pre_filter_reason else ""
             )
-            + pods_on_unknown_cards(self.on_node, pod, part, filtered.candidates),
+            + pods_on_unknown_cards(self.node_fit, pod, part, filtered.candidates),
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=verdicts(part, filtered, closed, self.state.nodes) if explain else {},

@@ -134,14 +134,15 @@ class AssumedPlacements:
         pod, reservation, decided = found
         if reservation.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
             return None
-        unchanged = self._policy_tracker.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
+        is_same_policy = self._policy_tracker.policy_unchanged_since_decision(pod)
+        unchanged = is_same_policy and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
                 cluster = self._algorithm.classes.cluster_part(pod)
                 if cluster is None:
                     self._note(pod, reservation)
                     return decided
-                if self._algorithm.on_node.may_stay(pod, cluster, decided):
+                if self._algorithm.node_fit.may_stay(pod, cluster, decided):
                     return decided
             return self._refitted(pod, reservation, decided)
 
@@ -217,7 +218,7 @@ class AssumedPlacements:
     def _refitted(self, pod: Pod, reservation: Reservation, decided: Placement) -> Placement | None:
         """Choose the cards of a pod anew on its node, and assume the result; None if the pod does not fit there."""
         self._policy_tracker.decided(pod)
-        fits = self._algorithm.on_node.refit_assumed(pod, reservation)
+        fits = self._algorithm.node_fit.refit_assumed(pod, reservation)
         if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
         fits = replace(fits, volumes=decided.volumes)

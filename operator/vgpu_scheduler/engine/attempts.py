@@ -105,7 +105,7 @@ class Attempts:
         group = self._groups.status_of(pod)
         return group is None or not self._group_attempts.constraints(group.only(pod))
 
-    def ask(self, pod: Pod, *, explain: bool = True) -> Decision:
+    def dry_run(self, pod: Pod, *, explain: bool = True) -> Decision:
         """Return the decision that an attempt would make now, without preemption, and undo its reservations.
 
         For a pod beyond what its group needs, that is the decision once the group is placed.

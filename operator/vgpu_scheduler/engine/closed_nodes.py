@@ -17,8 +17,8 @@ from vgpu_scheduler.dialects import LockValue, NodeLock
 from vgpu_scheduler.engine.closures import (
     ClosedByLock,
     ClosedByUnservedPods,
+    ClosedFor,
     ClosureCause,
-    KeptAway,
     NodeClosure,
     StandingClosure,
 )
@@ -28,7 +28,7 @@ from vgpu_scheduler.engine.unserved_pods import UnservedPods
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.state import State
 
-_StandingClosures = dict[NodeLock | KeptAway, StandingClosure]
+_StandingClosures = dict[NodeLock | ClosedFor, StandingClosure]
 """Why a node is closed, by which pods are kept away."""
 
 
@@ -177,9 +177,9 @@ class ClosedNodes:
 
 def _first(closures: _StandingClosures, lock: NodeLock | None, *, serialized: bool) -> StandingClosure | None:
     """Return what closes a node to pods with cards that need a lock (None: that need none)."""
-    closure = closures.get(KeptAway.WITH_CARDS)
+    closure = closures.get(ClosedFor.WITH_CARDS)
     if closure is None and serialized:
-        closure = closures.get(KeptAway.SERVED_IN_TURN) or (closures.get(lock) if lock else None)
+        closure = closures.get(ClosedFor.SERVED_IN_TURN) or (closures.get(lock) if lock else None)
     return closure
 
 

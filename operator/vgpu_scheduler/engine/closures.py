@@ -39,8 +39,8 @@ _TEXTS = {
 }
 
 
-class KeptAway(Enum):
-    """Which pods are kept away from a closed node, other than those that need a certain lock."""
+class ClosedFor(Enum):
+    """For which pods a node is closed, if not only for those that need one lock."""
 
     WITH_CARDS = "all that ask for cards"
     SERVED_IN_TURN = "all that device plugins serve one after the other"
@@ -67,9 +67,9 @@ class ClosedByPod:
     uid: str
 
     @property
-    def keeps_away(self) -> KeptAway:
+    def keeps_away(self) -> ClosedFor:
         """Which pods are kept away."""
-        return KeptAway.SERVED_IN_TURN
+        return ClosedFor.SERVED_IN_TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class ClosedByUnreadablePod:
         return ClosureCause.POD_UNREADABLE
 
     @property
-    def keeps_away(self) -> KeptAway:
+    def keeps_away(self) -> ClosedFor:
         """Which pods are kept away."""
-        return KeptAway.WITH_CARDS
+        return ClosedFor.WITH_CARDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,13 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue_admission import QueueAdmission
 from vgpu_scheduler.engine.queued_pods import Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
-from vgpu_scheduler.engine.unscheduled_pods import UnscheduledPods
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Uses
@@ -95,7 +95,7 @@ class Engine:
         self.storage = StorageAccess(pending_events)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quota_limits)
         self.algorithm = SchedulingAlgorithm(
-            classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority
+            classes, self.closed_nodes, self.storage, self.groups.priority, PriceLearner(classes)
         )
         self.policy_tracker = PolicyTracker(classes)
         self._requeuer = Requeuer(
@@ -105,8 +105,8 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.algorithm, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.algorithm, self.queue, policies, evaluator, enabled=options.preemption)
-        self.unscheduled_pods = UnscheduledPods(self.state, self.queue, self.storage, self.preemptions)
-        needs_scheduling = self.unscheduled_pods.needs_scheduling
+        self.queue_admission = QueueAdmission(self.state, self.queue, self.storage, self.preemptions)
+        needs_scheduling = self.queue_admission.needs_scheduling
         self.attempts = Attempts(
             self.algorithm,
             self.queue,
@@ -125,22 +125,22 @@ class Engine:
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
         """The observed kinds of objects, by name."""
-        self.lists = ConsistentLists(self.kinds, self.unscheduled_pods.resolve_all)
+        self.lists = ConsistentLists(self.kinds, self.queue_admission.final_states_known)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod that a stream or an API answer showed; older versions are ignored."""
-        if self.unscheduled_pods.is_outdated(pod):
+        if self.queue_admission.is_outdated(pod):
             return ()
-        self.unscheduled_pods.resolve(pod.uid)
+        self.queue_admission.final_state_known(pod.uid)
         before = self.state.pod(pod.uid)
         if not self._counts(pod):
             if before is not None and pod.resource_version > self.state.pod_version(pod.uid):
                 self.remove_pod(pod.uid, now, pod.resource_version)
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
-            self.seen_unchanged(pod.uid, now)  # resyncs and several streams show the same version
+            self.seen_unchanged(pod.uid, now)  # relists and several streams show the same version
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces where it will bind the pod, and relies on that: the pod counts as bound there.
@@ -168,7 +168,7 @@ class Engine:
         problems: list[Problem] = []
         if pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.kubelet_rejections.observe(before, pod, self.state.node(pod.node_name), now)
-            self.unscheduled_pods.observe(pod, before, now)
+            self.queue_admission.observe(pod, before, now)
         self._requeuer.requeue(event, now)
         unreadable = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if unreadable:
@@ -191,14 +191,14 @@ class Engine:
         """Note that a pod is unchanged; enqueue one of ours that is in no queue, or it would be stranded."""
         pod = self.state.pod(uid)
         if pod is not None and pod.scheduler_name in self.scheduler_names:
-            self.unscheduled_pods.observe(pod, pod, now)
+            self.queue_admission.observe(pod, pod, now)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod matters: one of ours, of `coexist_with`, or one that is bound or nominated."""
         somewhere = bool(pod.node_name or pod.nominated_node_name)
         return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
-    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
+    def bound_pods_synced_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
         """Note that all pods bound up to a resource version have been shown; return the UIDs of pods that are gone.
 
         Parameters
@@ -206,16 +206,16 @@ class Engine:
         unreadable
             ``namespace/name`` of shown pods that could not be read: a pod of that name may be bound.
         """
-        gone = self.unscheduled_pods.gone_as_of(version, unreadable)
+        gone = self.queue_admission.gone_as_of(version, unreadable)
         for uid, left_at in gone:
             self.remove_pod(uid, now, left_at)
         return [uid for uid, _ in gone]
 
     def remove_pod(self, uid: str, now: float, version: int | None = None) -> None:
         """Note that a pod is deleted or no longer counts, as of a resource version."""
-        self.unscheduled_pods.resolve(uid)
+        self.queue_admission.final_state_known(uid)
         self.groups.forget(uid)
-        self.unscheduled_pods.forget(uid)
+        self.queue_admission.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
@@ -270,8 +270,8 @@ class Engine:
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
-        """Attempt the next pod of the queue and return its first decision; see :meth:`attempt_group`."""
-        decisions = self.attempt_group(now, explain=explain)
+        """Attempt the next pod of the queue and return its first decision; see :meth:`schedule_next`."""
+        decisions = self.schedule_next(now, explain=explain)
         return decisions[0] if decisions else None
 
     def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
@@ -280,8 +280,8 @@ class Engine:
         said = (read.reason,) if isinstance(read, RefusedClass) else read.warnings
         return (*said, *self.usage_warnings.of_pod(pod))
 
-    def attempt_group(
-        self, now: float, *, explain: bool = False, most_looks: float = float("inf")
+    def schedule_next(
+        self, now: float, *, explain: bool = False, most_partial_attempts: float = float("inf")
     ) -> tuple[Decision, ...]:
         """Decide the next pod of the queue together with its group; placements are assumed at once.
 
@@ -289,17 +289,17 @@ class Engine:
         ----------
         explain
             Include the scores and verdicts of all nodes.
-        most_looks
+        most_partial_attempts
             Return after this many pods that no changed node helps, so that the caller can do something else.
 
         Returns
         -------
         tuple of Decision
-            One per pod of the group; empty when no pod is active, or when ``most_looks`` is reached.
+            One per pod of the group; empty when no pod is active, or when ``most_partial_attempts`` is reached.
         """
         self._requeuer.process_cluster_events(now)
-        looks = 0
-        while looks < most_looks and (uid := self.queue.pop(now)) is not None:
+        partial_attempts = 0
+        while partial_attempts < most_partial_attempts and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
@@ -312,7 +312,7 @@ class Engine:
             if decisions:
                 self.group_conditions.tried(decisions)
                 return decisions
-            looks += 1
+            partial_attempts += 1
         return ()
 
     def _attempt_failed(self, error: Exception, now: float) -> tuple[Decision, ...]:
@@ -337,7 +337,7 @@ class Engine:
         self.state.confirm(uid)
         self.groups.bound(uid)
         self.state.settled(uid)
-        self.unscheduled_pods.forget(uid)
+        self.queue_admission.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.bound(uid)
@@ -360,9 +360,9 @@ class Engine:
         self.assumed.forget(uid)
         self.groups.unreserved(uid)
         self._requeuer.requeue(event, now)
-        self.unscheduled_pods.requeue(uid, now, requeue, at_least)
+        self.queue_admission.requeue(uid, now, requeue, at_least)
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _is_ours_to_schedule(self, pod: Pod) -> bool:
-        return pod.scheduler_name in self.scheduler_names and self.unscheduled_pods.needs_scheduling(pod)
+        return pod.scheduler_name in self.scheduler_names and self.queue_admission.needs_scheduling(pod)

@@ -98,7 +98,7 @@ class GroupProgress:
         return found
 
     def stale_groups(self, now: float) -> list[StaleGroup]:
-        """Return the groups that have run with too few pods for too long, as of the last call of :meth:`look`."""
+        """Return the groups that have run with too few pods for too long, as of the last call of :meth:`update`."""
         found = [stale for key in self._short if (stale := self.stale_group(key, now)) is not None]
         self._stale = frozenset(stale.key for stale in found)
         return found

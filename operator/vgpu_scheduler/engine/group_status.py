@@ -56,7 +56,10 @@ class GroupStatus:
     followed_by: int = 0
 
     def only(self, pod: Pod) -> GroupStatus:
-        """Return the status for one pod that is placed alone, near pods placed before it and after it."""
+        """Return this group reduced to one pod.
+
+        For groups whose pods are scheduled one by one but share topology constraints.
+        """
         return replace(self, minimum=self.placed + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
     @property

@@ -130,7 +130,7 @@ def _inventories(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
         known = store.get(found.name)
         if known is not None and 0 < found.resource_version == known.resource_version:
-            return ()  # resyncs show everything again
+            return ()  # relists show everything again
         return engine.observe_inventory(found.name, found.content, now) if store.put(found.name, found) else ()
 
     def remove(found: NodeInventory, version: int, now: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
-from vgpu_scheduler.engine.on_node import OnNode, own_priority
+from vgpu_scheduler.engine.node_fit import NodeFit
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ClusterEvent
@@ -29,15 +29,15 @@ class NominatedPods:
     ----------
     state
         The cluster's state.
-    on_node
+    node_fit
         Tells what a nominated pod would hold. If it has to wait for cards, only its requests count.
     priority
-        Returns the priority that ranks a pod; by default its own.
+        Returns the priority that ranks a pod: its group's, or its own.
     """
 
-    def __init__(self, state: State, on_node: OnNode, priority: Callable[[Pod], int] = own_priority) -> None:
+    def __init__(self, state: State, node_fit: NodeFit, priority: Callable[[Pod], int]) -> None:
         self._state = state
-        self._on_node = on_node
+        self._node_fit = node_fit
         self._priority = priority
 
     def reject(self, pod: Pod, node: NodePart, cluster: ClusterPart | None, found: Filtered) -> None:
@@ -81,7 +81,7 @@ class NominatedPods:
         nominated: list[Reservation] = []
         for other in others:
             with self._state.counting_across_nodes(added=tuple(nominated)):
-                reservation = self._on_node.would_reserve(other, name, [*added, *nominated], without)
+                reservation = self._node_fit.would_reserve(other, name, [*added, *nominated], without)
             nominated.append(reservation)
         with self._state.counting_across_nodes(added=nominated):
             in_use = self._state.node_usage_if.on(row, without, [*added, *nominated])

@@ -50,7 +50,7 @@ class ObservedKind(Generic[_Value]):
     seen_unchanged: Callable[[Any, float], None] = lambda _key, _now: None
 
 
-class Resync(Generic[_Value]):
+class Relist(Generic[_Value]):
     """A consistent list of one kind that is taken in piece by piece; at its end it tells which objects are gone.
 
     Parameters
@@ -132,7 +132,7 @@ class ConsistentLists:
         """Return the version of the last list of a kind; 0 if there was none."""
         return self._listed.get(kind, 0)
 
-    def resync(self, kind: str, version: int | None, since: int | None = None) -> Resync[Any] | None:
+    def relist(self, kind: str, version: int | None, since: int | None = None) -> Relist[Any] | None:
         """Begin to take in a list of a kind; None if a newer list was taken in since this one was requested.
 
         Parameters
@@ -152,11 +152,11 @@ class ConsistentLists:
         if since < listed and (version is None or since <= version < listed):
             return None
         if version is None:
-            return Resync(self._kinds[kind], 0, restored=True)
+            return Relist(self._kinds[kind], 0, restored=True)
         restored = version < since
         self._listed[kind] = version
         if restored:
             self.epoch += 1
             self._store_restored()
             self._kinds[kind].forget_versions()
-        return Resync(self._kinds[kind], version, restored=restored)
+        return Relist(self._kinds[kind], version, restored=restored)

@@ -77,7 +77,7 @@ class PodGroupReader:
     def membership(self, pod: Pod) -> Membership | None:
         """Return a pod's membership of its group; None if the pod is placed alone, as nobody can complete the group."""
         membership = self._group_of.get(pod.uid)
-        return None if membership is None or self._nobody_completes(membership, pod) else membership
+        return None if membership is None or self._size_is_unknowable(membership, pod) else membership
 
     def priority(self, pod: Pod) -> int:
         """Return the priority that ranks a pod: that of its group's object, else the lowest one of its pods.
@@ -101,7 +101,7 @@ class PodGroupReader:
     def warning(self, pod: Pod) -> str:
         """Warn that a pod's group has no effect, as nobody can complete it; empty for any other pod, known or not."""
         membership = membership_of(pod)
-        if membership is None or not self._nobody_completes(membership, pod):
+        if membership is None or not self._size_is_unknowable(membership, pod):
             return ""
         alone = "pods of this group are placed one by one, so that some may run while others wait"
         named = f"{membership.said_by} names a PodGroup, a kind that"
@@ -231,8 +231,8 @@ class PodGroupReader:
             return 0
         return self._policies.resolve(pod).groups.minimum or 0
 
-    def _nobody_completes(self, membership: Membership, pod: Pod) -> bool:
-        """Tell whether a group's size could only come from an object of a kind that the API server does not serve."""
+    def _size_is_unknowable(self, membership: Membership, pod: Pod) -> bool:
+        """Tell whether only a PodGroup could set the size, and its CRD is not installed."""
         source = _SOURCES[membership.key.source]
         if membership.minimum is not None or source.needs_object or self._minimum_by_policy(pod, membership, None):
             return False

@@ -67,7 +67,7 @@ class PodGroups(PodGroupReader):
             self._count_priority(membership.key, members.pop(pod.uid, None), -1)
             self._count_priority(membership.key, pod.priority, 1)
             members[pod.uid] = pod.priority
-        if not self._nobody_completes(membership, pod):
+        if not self._size_is_unknowable(membership, pod):
             self._order(membership.key, pod.uid)
         if self._stays_placed(pod):
             self.bound(pod.uid)

@@ -249,7 +249,7 @@ class PolicyTracker:
         self._classes.note(pod)
         self._decided_under[pod.uid] = self._basis_of(pod)
 
-    def as_decided(self, pod: Pod) -> bool:
+    def policy_unchanged_since_decision(self, pod: Pod) -> bool:
         """Tell whether the same policy is in effect for a pod as when it was decided."""
         return self._basis_of(pod) == self._decided_under.get(pod.uid)
 

@@ -74,17 +74,17 @@ class QuotaLimits:
     usage_warnings
         Finds suspicious names.
     pending_events
-        Records the namespaces whose limits changed; without it they are not recorded.
+        Records the namespaces whose limits changed.
     """
 
     def __init__(
         self,
         dialects: Dialects,
-        usage_warnings: UsageWarnings | None = None,
-        pending_events: PendingEvents | None = None,
+        usage_warnings: UsageWarnings,
+        pending_events: PendingEvents,
     ) -> None:
-        self._pending_events = PendingEvents() if pending_events is None else pending_events
-        self._suspicions = usage_warnings or UsageWarnings(dialects)
+        self._pending_events = pending_events
+        self._suspicions = usage_warnings
         self._resources = dialects.quota_resources
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
@@ -99,7 +99,7 @@ class QuotaLimits:
         """Take in a quota; return its problems: limits that cannot be read, and suspicious names."""
         known = self._store.get(quota_key(quota))
         if known is not None and 0 < quota.resource_version == known.resource_version:
-            return ()  # resyncs show everything again
+            return ()  # relists show everything again
         if not self._store.put(quota_key(quota), quota):
             return ()
         self._names.setdefault(quota.namespace, set()).add(quota.name)

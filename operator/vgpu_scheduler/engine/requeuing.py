@@ -86,7 +86,7 @@ class Requeuer:
             if found.victims:  # pods that found no victims may find some now
                 woken = self._queue.unschedulable(ClusterEvent.BUDGET)
                 self._queue.wake_equivalent(woken, now, QueueEvent.POLICY_UPDATE)
-            self._wake_for_quota(found.quotas | self._quotas.limited(found.returned), now)
+            self._wake_for_quota(found.quotas | self._quotas.limited(found.quota_freed), now)
             for uid, event in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent(event))
             self.requeue(found.events, now)
@@ -108,7 +108,7 @@ class Requeuer:
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
             about = pod is not None and (namespaces is None or pod.namespace in namespaces)
-            if pod is not None and about and not self._policy_tracker.as_decided(pod):
+            if pod is not None and about and not self._policy_tracker.policy_unchanged_since_decision(pod):
                 changed.append(uid)
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
@@ -139,7 +139,7 @@ class Requeuer:
 
     def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
         """Return the nodes that may help a pod since it was rejected; None if all nodes have to be tried."""
-        if self._state.nominations or not self._policy_tracker.as_decided(pod):
+        if self._state.nominations or not self._policy_tracker.policy_unchanged_since_decision(pod):
             return None
         rows = self._state.nodes.changed_since(last_attempt.nodes_version)
         return rows if rows.size <= _MOST_LOOKED_AT else None

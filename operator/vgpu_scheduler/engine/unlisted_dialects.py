@@ -28,10 +28,6 @@ class UnlistedDialects:
         self._unlisted = tuple(unlisted)
         self._names = {name: dialect.name for dialect in unlisted for name in _own_names(dialect, everyone)}
 
-    def of_resource(self, name: str) -> str:
-        """Return the unlisted dialect that alone knows a resource name; empty if there is none."""
-        return self._names.get(name, "")
-
     def of_requests(self, names: Iterable[str]) -> Mapping[str, list[str]]:
         """Return the resource names that only unlisted dialects know, by dialect."""
         found: dict[str, list[str]] = {}

@@ -158,7 +158,7 @@ def _why_not(pod: Pod, present: CurrentCluster, empty: Engine) -> str:
         return f"pods of its group {group} do not exist yet, and when they will be created is not known"
     if empty.groups.key_of(pod.uid) is not None or pod.spec.required_pod_affinity:
         return ""  # it may need running pods, so the draws have to tell
-    would_fit = empty.attempts.ask(pod, explain=False).outcome is Outcome.PLACED
+    would_fit = empty.attempts.dry_run(pod, explain=False).outcome is Outcome.PLACED
     return "" if would_fit else "it would fit nowhere, even if no pod ran"
 
 

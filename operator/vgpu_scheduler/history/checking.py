@@ -188,7 +188,7 @@ class _Checking:
         """Try active pods until a given one is decided; undo the placements of the others."""
         found: Decision | None = None
         too_early: list[str] = []
-        while found is None and (decisions := self._engine.attempt_group(now)):
+        while found is None and (decisions := self._engine.schedule_next(now)):
             placed = {each.uid: each for each in decisions if each.outcome is Outcome.PLACED}
             found = next((each for each in decisions if each.uid == uid), None)
             if found is None:

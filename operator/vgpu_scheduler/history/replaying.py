@@ -227,7 +227,7 @@ class _Replay:
 
     def _decide(self, now: float) -> float:
         """Try all active pods; return when the next one becomes active, infinity if none will."""
-        while decisions := self._engine.attempt_group(now):
+        while decisions := self._engine.schedule_next(now):
             self._work += 1
             for decision in decisions:
                 self._carry_out(decision, now)

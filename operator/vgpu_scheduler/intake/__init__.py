@@ -15,7 +15,7 @@ from vgpu_scheduler.intake.kinds import (
     PODS,
     POLICIES,
     QUOTAS,
-    RESYNCED_KINDS,
+    RELISTED_KINDS,
     SELECTING,
     STORAGE,
     VOLUME_CLAIMS,
@@ -26,7 +26,7 @@ from vgpu_scheduler.intake.kinds import (
     inventory_kind,
     pod_selections,
 )
-from vgpu_scheduler.intake.lister import Listing, get_one, list_all, list_changed, list_pods
+from vgpu_scheduler.intake.listing import Listing, get_one, list_all, list_changed, list_pods
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
@@ -41,7 +41,7 @@ __all__ = [
     "POD_GROUPS",
     "POLICIES",
     "QUOTAS",
-    "RESYNCED_KINDS",
+    "RELISTED_KINDS",
     "SELECTING",
     "STORAGE",
     "VOLUMES",

@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, errors_logged, wait_for_event
 from vgpu_scheduler.intake.kinds import PODS
-from vgpu_scheduler.intake.lister import get_one
+from vgpu_scheduler.intake.listing import get_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError
 
@@ -72,8 +72,8 @@ class FinalStateReader:
             If the API server does not answer.
         """
         engine, now = self._observer.engine, self._observer.monotonic()
-        due = {pod.uid: pod for pod in engine.unscheduled_pods.unresolved(now - self._grace)}
-        due |= {pod.uid: pod for pod in engine.unscheduled_pods.unresolved(now) if self._is_unsent(pod.uid)}
+        due = {pod.uid: pod for pod in engine.queue_admission.unresolved(now - self._grace)}
+        due |= {pod.uid: pod for pod in engine.queue_admission.unresolved(now) if self._is_unsent(pod.uid)}
         for pod in due.values():
             try:
                 found = await get_one(self._api, PODS, pod.namespace, pod.name)

@@ -62,7 +62,7 @@ class Absence(Enum):
 
     @property
     def stops_all(self) -> bool:
-        """Whether resyncs wait for the list of the kind."""
+        """Whether relists wait for the list of the kind."""
         return self in {Absence.ALL_WAIT, Absence.ALL_WAIT_IF_DEFINED}
 
 
@@ -160,7 +160,7 @@ POD_GROUPS: tuple[Kind[PodGroup], ...] = tuple(
 )
 """The kinds of objects that describe groups of pods."""
 
-RESYNCED_KINDS: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
+RELISTED_KINDS: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are processed: policies, namespaces and quotas come before the
 pods to decide, and pods before the nodes whose locks name them."""
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Resync
+from vgpu_scheduler.engine import Engine, ObservationSignals, Problem, Relist
 from vgpu_scheduler.intake.kinds import NODES, Kind
-from vgpu_scheduler.intake.lister import Listing, decode_as
+from vgpu_scheduler.intake.listing import Listing, decode_as
 from vgpu_scheduler.kube import (
     DecodeError,
     Encoded,
@@ -168,13 +168,13 @@ class Observer:
         The pod was bound or deleted, or no longer qualifies; the stream of bound pods tells which. The object that
         the watch shows is from before the change.
         """
-        self.engine.unscheduled_pods.leave_selection(pod.uid, pod.resource_version, self.monotonic())
+        self.engine.queue_admission.leave_selection(pod.uid, pod.resource_version, self.monotonic())
         self.signals.selection_left(pod.uid)
         self.signals.decide_again()  # the next pod of its unschedulable class may be tried now
 
-    def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
+    def bound_pods_synced_to(self, version: int, unreadable: Collection[str] = ()) -> None:
         """Observe that the stream of bound pods is complete up to a version; see the engine's method."""
-        gone = self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
+        gone = self.engine.bound_pods_synced_to(version, self.monotonic(), unreadable)
         if self.listener is not None:
             for uid in gone:
                 self.listener.pod_gone(uid)
@@ -195,13 +195,13 @@ class Observer:
                 await asyncio.sleep(0)
         self.stats.undecodable += len(listing.unreadable)
 
-    async def resync(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Resync a kind with a consistent list of all its objects, unless a newer list was processed before."""
-        resync: Resync[_Value] | None = self.engine.lists.resync(kind.name, listing.version, listing.since)
-        if resync is None:
+    async def relist(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
+        """Relist a kind with a consistent list of all its objects, unless a newer list was processed before."""
+        relist: Relist[_Value] | None = self.engine.lists.relist(kind.name, listing.version, listing.since)
+        if relist is None:
             return
         for number, identity in enumerate(listing.unchanged, 1):
-            resync.seen_unchanged(identity, self.monotonic())
+            relist.seen_unchanged(identity, self.monotonic())
             if kind.name == NODES.name:
                 self.signals.node_changed(
                     identity.name
@@ -209,15 +209,15 @@ class Observer:
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for identity in listing.present:
-            resync.note(identity)
+            relist.note(identity)
         for number, found in enumerate(listing.objects, 1):
-            self._take(kind, found, resync.take)
+            self._take(kind, found, relist.take)
             if self.listener is not None:
                 self.listener.seen(kind.name, found)
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
-        for found in resync.missing(listing.unreadable):
-            self._take(kind, found, resync.remove)
+        for found in relist.missing(listing.unreadable):
+            self._take(kind, found, relist.remove)
             if self.listener is not None:
                 self.listener.object_gone(kind.name, found)
             self.stats.missed_deletions += 1
@@ -228,7 +228,7 @@ class Observer:
         self.stats.observed[kind.name] += 1
         try:
             problems = take(found, self.monotonic())
-        except Exception as error:  # one object must not end a watch or a resync
+        except Exception as error:  # one object must not end a watch or a relist
             title = self.engine.kinds[kind.name].title(found)
             log.exception("%s %s could not be processed", kind.name, title)
             namespace, _, name = title.rpartition("/")

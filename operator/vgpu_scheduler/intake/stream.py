@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
-from vgpu_scheduler.intake.lister import decode_as, list_all
+from vgpu_scheduler.intake.listing import decode_as, list_all
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Pod, Versioned, decode_event, decode_identity
 
@@ -67,7 +67,7 @@ class ObjectStream(Generic[_Value]):
         self._selection = selection
         self._unreadable: set[str] = set()
         """``namespace/name`` of the pods that could not be decoded and may be bound. It contains an empty string if a
-        name could not be decoded either; then only resyncs tell which pods are gone."""
+        name could not be decoded either; then only relists tell which pods are gone."""
         self._observer = observer
         self._left = None if selection is None or selection.bound else observer.left_selection
         self._lost_track = lost_track
@@ -116,8 +116,8 @@ class ObjectStream(Generic[_Value]):
         selection = self._selection
         if selection is None:
             listing = await list_all(self._api, self.kind, self._observer.engine.lists.listed(self.kind.name))
-            await self._observer.resync(self.kind, listing)
-        else:  # only a resync tells what became of the pods that left the selection
+            await self._observer.relist(self.kind, listing)
+        else:  # only a relist tells what became of the pods that left the selection
             listing = await list_all(self._api, self.kind, fields=selection.fields)
             await self._observer.observe_all(self.kind, listing)
             self._unreadable = set(listing.unreadable)
@@ -172,7 +172,7 @@ class ObjectStream(Generic[_Value]):
     def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
         """Decode an object unless its version is known already from an answer to a write or from a list.
 
-        With a selection every object is decoded and observed: :meth:`Observer.bound_shown_up_to` relies on all bound
+        With a selection every object is decoded and observed: :meth:`Observer.bound_pods_synced_to` relies on all bound
         pods having been observed.
         """
         if self._selection is None:
@@ -185,4 +185,4 @@ class ObjectStream(Generic[_Value]):
     def _show_up_to(self, version: str) -> None:
         """Report up to which version all bound pods were observed, unless one of them may have been left out."""
         if self._selection is not None and self._selection.bound and "" not in self._unreadable:
-            self._observer.bound_shown_up_to(int(version), self._unreadable)
+            self._observer.bound_pods_synced_to(int(version), self._unreadable)

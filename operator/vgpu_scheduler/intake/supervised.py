@@ -2,7 +2,7 @@
 
 It uses only ``on.event`` handlers: kopf's other handlers write annotations and finalizers to the watched objects, and
 these belong to users. Some watch errors end kopf (an HTTP 410, a broken line, errors inside the stream), and kopf never
-reports what was deleted while it was not watching. The supervisor therefore restarts kopf and requests a resync.
+reports what was deleted while it was not watching. The supervisor therefore restarts kopf and requests a relist.
 Several operators run in one process: each has its own registry, login and settings, and is prevented from cancelling
 tasks that it did not start.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.intake.kinds import Kind
-from vgpu_scheduler.intake.lister import decode_as
+from vgpu_scheduler.intake.listing import decode_as
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError, ObjectIdentity, Versioned, decode_identity
 

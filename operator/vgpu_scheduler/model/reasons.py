@@ -182,8 +182,8 @@ class PendingEvents:
         Changes that do not concern a particular pod or namespace.
     quotas
         The namespaces whose quotas have changed.
-    returned
-        The namespaces whose pods gave devices back, which helps if they have a quota.
+    quota_freed
+        Namespaces whose device usage fell; their pods that wait for quota are woken.
     policies
         The namespaces whose pods may have a new effective policy.
     every_policy
@@ -196,7 +196,7 @@ class PendingEvents:
 
     events: ClusterEvent = ClusterEvent.NONE
     quotas: set[str] = field(default_factory=set)
-    returned: set[str] = field(default_factory=set)
+    quota_freed: set[str] = field(default_factory=set)
     policies: set[str] = field(default_factory=set)
     every_policy: bool = False
     victims: bool = False
@@ -204,14 +204,14 @@ class PendingEvents:
 
     def __bool__(self) -> bool:
         """Tell whether anything has changed."""
-        about_some = self.quotas or self.returned or self.policies or self.pods
+        about_some = self.quotas or self.quota_freed or self.policies or self.pods
         return bool(self.events or about_some or self.every_policy or self.victims)
 
     def take(self) -> PendingEvents:
         """Return what was collected, and start with an empty set."""
         taken = PendingEvents(
-            self.events, self.quotas, self.returned, self.policies, self.every_policy, self.victims, self.pods
+            self.events, self.quotas, self.quota_freed, self.policies, self.every_policy, self.victims, self.pods
         )
         self.events, self.every_policy, self.victims = ClusterEvent.NONE, False, False
-        self.quotas, self.returned, self.policies, self.pods = set(), set(), set(), {}
+        self.quotas, self.quota_freed, self.policies, self.pods = set(), set(), set(), {}
         return taken

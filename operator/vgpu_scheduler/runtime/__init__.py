@@ -1,4 +1,4 @@
-"""The running operator: the loop, leader election, start-up, resyncs and shutdown.
+"""The running operator: the loop, leader election, start-up, relists and shutdown.
 
 Exports are imported at first use, so that commands that only read settings or device configurations start without
 kopf.

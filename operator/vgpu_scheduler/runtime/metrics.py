@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.runtime.recorder_files import RecorderStats
-from vgpu_scheduler.runtime.resync import Resyncer
+from vgpu_scheduler.runtime.relist import Relister
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
@@ -91,11 +91,11 @@ def add_requests(metrics: Metrics, api: ApiClient) -> None:
     metrics.add(catalogue.API_REQUESTS, requests)
 
 
-def add_resyncs(metrics: Metrics, resyncer: Resyncer) -> None:
+def add_relists(metrics: Metrics, relister: Relister) -> None:
     """Register which kinds cannot be listed."""
 
     def unlisted() -> _Values:
-        for kind, failure in sorted(resyncer.failures.items()):
+        for kind, failure in sorted(relister.failures.items()):
             yield {"kind": kind.lower(), "code": failure.code}, 1.0
 
     metrics.add(catalogue.UNLISTED_KINDS, unlisted)
@@ -133,7 +133,7 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for place, count in queue.counts().items():
             if place is not QueueName.IN_FLIGHT:
                 yield {"queue": place.value}, count
-        yield {"queue": "gated"}, engine.unscheduled_pods.gated
+        yield {"queue": "gated"}, engine.queue_admission.gated
 
     def incoming() -> _Values:
         for (place, event), count in queue.incoming.items():

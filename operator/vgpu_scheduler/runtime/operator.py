@@ -20,8 +20,8 @@ from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.recorder import make_recorder
+from vgpu_scheduler.runtime.relist import drift, ledger
 from vgpu_scheduler.runtime.replica import Replica
-from vgpu_scheduler.runtime.resync import drift, ledger
 from vgpu_scheduler.runtime.tracing import pod_traces
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings, parse_address

@@ -1,7 +1,7 @@
 """One replica of the operator: starts and stops, in order, everything that talks to the API server.
 
-The start-up order is: a first resync, watches that resume from it, the Lease, a second resync, then decisions. The
-second resync runs after the Lease is won, so that every pod that the last leader bound is known before the first
+The start-up order is: a first relist, watches that resume from it, the Lease, a second relist, then decisions. The
+second relist runs after the Lease is won, so that every pod that the last leader bound is known before the first
 decision.
 """
 
@@ -32,7 +32,7 @@ from vgpu_scheduler.intake import (
     NODES,
     POD_GROUPS,
     PODS,
-    RESYNCED_KINDS,
+    RELISTED_KINDS,
     SELECTING,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -51,11 +51,11 @@ from vgpu_scheduler.runtime.admission import admission_server
 from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests, add_resyncs
+from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_relists, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.recorder import HistoryRecorder
 from vgpu_scheduler.runtime.recording import NO_RECORDER, Recorder
-from vgpu_scheduler.runtime.resync import Resyncer
+from vgpu_scheduler.runtime.relist import Relister
 from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics
@@ -69,7 +69,7 @@ _GRACE = 5.0
 """Seconds that binds in flight get to finish at shutdown."""
 PATIENCE: Final = 180.0
 """Seconds for which a new leader tries to list a kind, before it gives the Lease up and the process ends. It competes
-for the Lease again only after a first resync, so two replicas cannot pass it to and fro while neither can list."""
+for the Lease again only after a first relist, so two replicas cannot pass it to and fro while neither can list."""
 _WRITTEN_WITHIN = 1.0
 """Seconds that the Lease is held at shutdown until the last rows of the history are written."""
 _METER_PACE = 5.0
@@ -165,9 +165,9 @@ class Replica:
         budgets = (BUDGETS,) if engine.preemption else ()
         self._by_settings: list[Kind[Any]] = [*inventories, *selecting, *budgets]
         """The kinds that some settings need."""
-        self._resyncer = Resyncer(api, engine, self._observer, settings.sweep_interval, self._resynced)
+        self._relister = Relister(api, engine, self._observer, settings.sweep_interval, self._relisted)
         engine.storage.mark_unsynced()
-        self._storage = StorageStreams(api, self._observer, self._resyncer.request_resync)
+        self._storage = StorageStreams(api, self._observer, self._relister.request_relist)
         self._evictor = Evictor(context, timeout, self._binder.leave)
         tracker = engine.policy_tracker
         self._policy_status = PolicyStatusWriter(
@@ -197,7 +197,7 @@ class Replica:
         add_usage(metrics, self._meter, monotonic)
         add_preemption(metrics, engine, self._evictor)
         add_requests(metrics, self._api)
-        add_resyncs(metrics, self._resyncer)
+        add_relists(metrics, self._relister)
 
     async def run(self) -> None:
         """Work until the Lease is lost or the task is cancelled, and tidy up."""
@@ -205,7 +205,7 @@ class Replica:
         watchers: list[asyncio.Task[None]] = []
         leader: list[asyncio.Task[None]] = []
         try:
-            await self._resyncer.resync()
+            await self._relister.relist()
             self._stage = _Stage.READY
             settle_memory()
             watchers = start(self._watchers())
@@ -229,13 +229,13 @@ class Replica:
         """Observe an object that the API server returned in an answer."""
         self._observer.observe_answer(_ANSWERED[kind], answer)
 
-    def _resynced(self) -> tuple[Kind[Any], ...]:
-        return (*POD_GROUPS, *self._storage.kinds, *self._by_settings, *RESYNCED_KINDS)
+    def _relisted(self) -> tuple[Kind[Any], ...]:
+        return (*POD_GROUPS, *self._storage.kinds, *self._by_settings, *RELISTED_KINDS)
 
     @property
     def missing(self) -> str:
         """Why the replica is not ready; empty once it is. A new leader is not ready while it waits for a list."""
-        stage, problem = self._stage, self._resyncer.problem
+        stage, problem = self._stage, self._relister.problem
         if stage is _Stage.READY or (stage is _Stage.TAKING_OVER and not problem):
             return ""
         return f"{stage.value}: {problem}" if problem else stage.value
@@ -246,19 +246,19 @@ class Replica:
 
     async def _lead(self) -> None:
         """Decide while the Lease is held."""
-        # Standby and leader both resync from now on, because either may miss deletions.
-        await until_first_ends(("resyncs", self._resyncer.run()), ("leader", self._hold_and_decide()))
+        # Standby and leader both relist from now on, because either may miss deletions.
+        await until_first_ends(("resyncs", self._relister.run()), ("leader", self._hold_and_decide()))
 
     async def _hold_and_decide(self) -> None:
         """Wait for the Lease, then decide until it is lost."""
         await self._elector.acquire()
-        # Renew from the moment the Lease is acquired: the resync takes as long as the API server needs.
+        # Renew from the moment the Lease is acquired: the relist takes as long as the API server needs.
         await until_first_ends(("lease", self._elector.renew_until_lost()), ("decisions", self._decide()))
 
     async def _decide(self) -> None:
-        """Resync to learn what the last leader bound, then decide."""
+        """Relist to learn what the last leader bound, then decide."""
         self._stage = _Stage.TAKING_OVER
-        await self._resyncer.resync(unknown=False, patience=PATIENCE)
+        await self._relister.relist(unknown=False, patience=PATIENCE)
         self._stage = _Stage.READY
         await self._binder.look_at_closed_nodes()
         await self._resume_preemptions()
@@ -293,7 +293,7 @@ class Replica:
             await self._evictor.take_over()
 
     def _watchers(self) -> list[Named]:
-        credentials, observer, lost_track = self._api.credentials, self._observer, self._resyncer.request_resync
+        credentials, observer, lost_track = self._api.credentials, self._observer, self._relister.request_relist
         found: list[Named] = []
         admission = admission_server(
             self._settings, credentials, self._engine, self._metrics, self._take_signals, observer.stats.restarted

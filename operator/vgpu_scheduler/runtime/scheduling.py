@@ -104,7 +104,7 @@ class SchedulingLoop:
             began = self._clock.monotonic()
             if began > first + _MOST_SECONDS:
                 break
-            decisions = self._engine.attempt_group(began, explain=explain, most_looks=_MOST_LOOKS)
+            decisions = self._engine.schedule_next(began, explain=explain, most_partial_attempts=_MOST_LOOKS)
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)

@@ -31,7 +31,7 @@ def place_of(world: World, pod: Pod) -> Place | None:
 
 def choose(world: World, pod: Pod) -> Choice:
     """Return this scheduler's decision about a pod in the present cluster, without reserving anything."""
-    decision = world.engine.attempts.ask(created(world, pod, pod.uid), explain=False)
+    decision = world.engine.attempts.dry_run(created(world, pod, pod.uid), explain=False)
     placement = decision.placement
     return Choice(None, decision.message) if placement is None else Choice(_place(placement))
 

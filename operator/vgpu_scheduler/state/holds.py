@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, ClusterEvent, PendingEvents, Usage, Uses
-from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ class KeptRoom:
 
     Parameters
     ----------
-    indexes
-        The indexes in which kept room is charged.
+    books
+        The books in which kept room is charged.
     reservations
         The reservations, by UID.
     pending_events
@@ -238,14 +238,14 @@ class KeptRoom:
 
     def __init__(
         self,
-        indexes: Indexes,
+        books: UsageBooks,
         reservations: Mapping[str, Reservation],
         pending_events: PendingEvents,
         charge_devices: Callable[[int, Reservation, int], None],
         pod_of: Callable[[str], Pod],
     ) -> None:
         self.holds = Holds()
-        self._indexes = indexes
+        self._books = books
         self._reservations = reservations
         self._pending_events = pending_events
         self._charge_devices = charge_devices
@@ -272,23 +272,23 @@ class KeptRoom:
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
-            self._pending_events.returned.add(kept.namespace)
+            self._pending_events.quota_freed.add(kept.namespace)
         return ClusterEvent.ASSIGNED_POD_DELETE | (
             ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE
         )
 
     def count_as_peer(self, uid: str, sign: int) -> None:
         """Make the cards that are kept for a pod count as held by it for its peers (``sign`` = 1), or not (-1)."""
-        hold, peers = self.holds.get(uid), self._indexes.peers
+        hold, peers = self.holds.get(uid), self._books.peers
         if hold is None or not peers:
             return
         if sign > 0:
             peers.keep(self._pod_of(uid), hold.reservation)
         else:
             peers.give_up(uid)
-        row = self._indexes.nodes.row(hold.node)
+        row = self._books.nodes.row(hold.node)
         if row is not None:
-            self._indexes.nodes.touch(row)
+            self._books.nodes.touch(row)
 
     def follow(self, uid: str) -> None:
         """Update the room that a pod is a victim for, after the pod's own reservation changed."""
@@ -334,7 +334,7 @@ class KeptRoom:
 
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""
-        at, row = self._indexes, self._indexes.nodes.row(kept.node)
+        at, row = self._books, self._books.nodes.row(kept.node)
         at.quota_usage.charge(kept.namespace, kept.counted_uses, sign, kept.node)
         if row is not None:
             at.nodes.charge(row, kept.requests, kept.pods, kept.ports, sign)

@@ -11,14 +11,14 @@ from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Device, PendingEvents, Uses
 from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
-from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.non_zero_requests import NonZeroRequests
 from vgpu_scheduler.state.peers import PeerCards, Peers
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
-from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
+from vgpu_scheduler.state.reservations import DecisionInputs, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +74,31 @@ class StateReader:
 
     Parameters
     ----------
-    indexes
-        The indexes in which every reservation is booked.
+    books
+        The books in which every reservation is booked.
     """
 
-    def __init__(self, indexes: Indexes) -> None:
-        self._indexes = indexes
+    def __init__(self, books: UsageBooks) -> None:
+        self._books = books
         self.pending_events = PendingEvents()
         """Which waiting pods changes may help; a rebuild has its own."""
-        self.nodes = indexes.nodes
-        self.matrices = indexes.matrices
+        self.nodes = books.nodes
+        self.matrices = books.matrices
         """A device matrix per dialect over the same node rows, because dialects count in different units."""
-        self.quota_usage = indexes.quota_usage
-        self.interpod = indexes.interpod
-        self.volumes = indexes.volumes
-        self.node_usage_if = HypotheticalUsage(indexes.nodes, indexes.matrices)
+        self.quota_usage = books.quota_usage
+        self.interpod = books.interpod
+        self.volumes = books.volumes
+        self.node_usage_if = HypotheticalUsage(books.nodes, books.matrices)
         """Computes hypothetical usage of a node; each answer is valid until the next call."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
         self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._ledger = ReservationLedger(self._indexes, self._known_pod, self.pending_events)
+        self._ledger = ReservationLedger(self._books, self._known_pod, self.pending_events)
         self.unrequested = NonZeroRequests(self.nodes, self._ledger, self._known_pod)
         """Per node, kube-scheduler's default requests for the containers that request nothing."""
-        self._assumptions = Assumptions(self.nodes, self.matrices)
+        self._decision_inputs = DecisionInputs(self.nodes, self.matrices)
         self.nominations = Nominations()
         self.selecting = SelectingObjects()
         """Services and controllers; shared with rebuilds, because no reservation depends on them."""
@@ -119,12 +119,12 @@ class StateReader:
         """Return the cards of a dialect's vendors that some peers hold; the result stays up to date."""
         holding = ((self._known_pod(reservation.uid), reservation) for reservation in self._ledger)
         waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
-        index = self._indexes.peers
+        index = self._books.peers
         return PeerCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
     def ignoring_peers(self) -> AbstractContextManager[None]:
         """Ignore the cards of peers inside the ``with`` block, as if they held none."""
-        return self._indexes.peers.ignored()
+        return self._books.peers.ignored()
 
     @property
     def devices(self) -> DeviceMatrix:
@@ -252,7 +252,7 @@ class StateReader:
         their health), and nothing on the node is over capacity, ports included. Pods assumed since then do not matter:
         their decisions took this reservation into account.
         """
-        return self._assumptions.holds(self._ledger[uid], pod)
+        return self._decision_inputs.holds(self._ledger[uid], pod)
 
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
         """Release the reservations of some pods inside the ``with`` block; pods without one are allowed."""

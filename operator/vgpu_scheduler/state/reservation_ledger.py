@@ -9,8 +9,8 @@ from dataclasses import replace
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, PendingEvents
 from vgpu_scheduler.state.holds import KeptRoom
-from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.usage_books import UsageBooks
 
 _NONE: dict[str, int] = {}
 
@@ -20,16 +20,16 @@ class ReservationLedger:
 
     Parameters
     ----------
-    indexes
-        The indexes in which every reservation is booked.
+    books
+        The books in which every reservation is booked.
     pod_of
         Returns a pod with a reservation by its UID.
     pending_events
         Collects the namespaces in which devices were given back for good.
     """
 
-    def __init__(self, indexes: Indexes, pod_of: Callable[[str], Pod], pending_events: PendingEvents) -> None:
-        self._indexes = indexes
+    def __init__(self, books: UsageBooks, pod_of: Callable[[str], Pod], pending_events: PendingEvents) -> None:
+        self._books = books
         self._pod_of = pod_of
         self._pending_events = pending_events
         self._reservations: dict[str, Reservation] = {}
@@ -37,7 +37,7 @@ class ReservationLedger:
         self._starting: dict[str, dict[str, int]] = {}
         """By node, the pods no longer assumed and not yet started, with the number of their last change, ascending."""
         self._changes = 0
-        self.room = KeptRoom(indexes, self._reservations, pending_events, self._charge_devices, pod_of)
+        self.room = KeptRoom(books, self._reservations, pending_events, self._charge_devices, pod_of)
         self.closing: dict[str, None] = {}
         """The UIDs of the pods whose cards are unknown."""
 
@@ -100,7 +100,7 @@ class ReservationLedger:
 
     def _book(self, reservation: Reservation, sign: int) -> ClusterEvent:
         """Charge a reservation in every index (``sign`` = 1), or give it back (-1); return the cluster event."""
-        at = self._indexes
+        at = self._books
         at.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
         row = at.nodes.row(reservation.node)
         event = self._count(reservation) if sign > 0 else self._uncount(reservation)
@@ -114,13 +114,13 @@ class ReservationLedger:
         """Release the reservation of a pod, if any; return the cluster event."""
         if uid not in self._reservations:
             return ClusterEvent.NONE
-        volumes = ClusterEvent.STORAGE if self._indexes.volumes.uses_any(uid) else ClusterEvent.NONE
+        volumes = ClusterEvent.STORAGE if self._books.volumes.uses_any(uid) else ClusterEvent.NONE
         reservation = self._reservations[uid]
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
-            self._pending_events.returned.add(reservation.namespace)
-        if self._indexes.nodes.row(reservation.node) is None:
+            self._pending_events.quota_freed.add(reservation.namespace)
+        if self._books.nodes.row(reservation.node) is None:
             return volumes
         return (
             volumes
@@ -138,15 +138,15 @@ class ReservationLedger:
 
     def note_holder(self, reservation: Reservation) -> None:
         """Note a change of a pod that matters to preemption, although its charges are the same."""
-        row = self._indexes.nodes.row(reservation.node)
+        row = self._books.nodes.row(reservation.node)
         if row is not None:
-            self._indexes.nodes.note_holders(row)
+            self._books.nodes.note_holders(row)
 
     def recount(self, reservation: Reservation) -> ClusterEvent:
         """Recount a pod whose labels, terms or volumes changed; return the cluster event."""
-        pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
-        event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
-        interpod = self._indexes.interpod
+        pod, row = self._pod_of(reservation.uid), self._books.nodes.row(reservation.node)
+        event = self._books.volumes.add(pod, reservation.node, reservation.volumes)
+        interpod = self._books.interpod
         moved = (interpod.remove(reservation.namespace, reservation.uid, row), interpod.add(pod, reservation.node, row))
         return event | (ClusterEvent.ASSIGNED_POD_CHANGE if any(moved) else ClusterEvent.NONE)
 
@@ -199,7 +199,7 @@ class ReservationLedger:
                 self._recount_elsewhere(reservation, 1)
 
     def _recount_elsewhere(self, reservation: Reservation, sign: int) -> None:
-        self._indexes.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
+        self._books.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
         if reservation.phase is Phase.KEPT:  # terms and volumes count only pods that are there
             self.room.count_as_peer(reservation.uid, sign)
             return
@@ -210,43 +210,41 @@ class ReservationLedger:
 
     def _count(self, reservation: Reservation) -> ClusterEvent:
         """Count a pod in the cross-node indexes: peers, volumes, inter-pod terms."""
-        pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
-        if self._indexes.peers:
-            self._indexes.peers.add(pod, reservation)
-        event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
+        pod, row = self._pod_of(reservation.uid), self._books.nodes.row(reservation.node)
+        if self._books.peers:
+            self._books.peers.add(pod, reservation)
+        event = self._books.volumes.add(pod, reservation.node, reservation.volumes)
         return event | (
             ClusterEvent.ASSIGNED_POD_CHANGE
-            if self._indexes.interpod.add(pod, reservation.node, row)
+            if self._books.interpod.add(pod, reservation.node, row)
             else ClusterEvent.NONE
         )
 
     def _uncount(self, reservation: Reservation) -> ClusterEvent:
-        row = self._indexes.nodes.row(reservation.node)
-        if self._indexes.peers:
-            self._indexes.peers.remove(self._pod_of(reservation.uid))
-        event = self._indexes.volumes.remove(reservation.uid)
-        gone = self._indexes.interpod.remove(reservation.namespace, reservation.uid, row)
+        row = self._books.nodes.row(reservation.node)
+        if self._books.peers:
+            self._books.peers.remove(self._pod_of(reservation.uid))
+        event = self._books.volumes.remove(reservation.uid)
+        gone = self._books.interpod.remove(reservation.namespace, reservation.uid, row)
         return event | (ClusterEvent.ASSIGNED_POD_CHANGE if gone else ClusterEvent.NONE)
 
     def carried_out(self, reservation: Reservation) -> ClusterEvent:
         """Replace a reservation by one with the same charges whose volume plan has been carried out."""
         self.restate(reservation)
-        return ClusterEvent.STORAGE | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
+        return ClusterEvent.STORAGE | self._books.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
     def use_volumes(self, node: str) -> bool:
         """Tell whether a pod on a node uses claims or disks."""
-        return any(self._indexes.volumes.uses_any(reservation.uid) for reservation in self.on(node))
+        return any(self._books.volumes.uses_any(reservation.uid) for reservation in self.on(node))
 
     def node_came(self, node: str, row: int) -> None:
         """Book the reservations on a node that was added, except their devices, which are listed next."""
         for reservation in self.on(node):
-            self._indexes.nodes.charge(row, reservation.requests, ports=reservation.ports)
+            self._books.nodes.charge(row, reservation.requests, ports=reservation.ports)
         for kept in self.room.on(node):
-            self._indexes.nodes.charge(row, kept.requests, kept.pods, kept.ports)
-        self._indexes.volumes.node_came(node, row)
-        self._indexes.interpod.node_came(
-            row, ((reservation.namespace, reservation.uid) for reservation in self.on(node))
-        )
+            self._books.nodes.charge(row, kept.requests, kept.pods, kept.ports)
+        self._books.volumes.node_came(node, row)
+        self._books.interpod.node_came(row, ((reservation.namespace, reservation.uid) for reservation in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book the reservations on a node's new list of devices."""
@@ -289,6 +287,6 @@ class ReservationLedger:
 
     def _charge(self, dialect: str, row: int, reservation: Reservation, sign: int) -> None:
         """Charge a reservation on the devices of one dialect (``sign`` = 1), or give it back (-1)."""
-        matrix = self._indexes.matrices[dialect]
+        matrix = self._books.matrices[dialect]
         for device, amounts in reservation.charges_on(dialect, matrix, row):
             matrix.charge(device, amounts, sign)

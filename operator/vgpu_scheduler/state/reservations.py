@@ -186,7 +186,7 @@ _Basis = tuple[PodSpec, Mapping[str, str], int, int]
 """The inputs of a decision: pod spec, annotations, static version of the node row, number of the node's device list."""
 
 
-class Assumptions:
+class DecisionInputs:
     """The pods with an assumed placement, each with the inputs of its decision.
 
     Parameters

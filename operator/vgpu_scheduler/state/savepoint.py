@@ -17,7 +17,7 @@ class Savepoint:
     def __init__(self, state: State) -> None:
         self._state = state
         self._holds = {hold.uid: hold for hold in state.holds}
-        self._returned = frozenset(state.pending_events.returned)
+        self._quota_freed = frozenset(state.pending_events.quota_freed)
 
     def restore(self) -> None:
         """Restore the kept room; placements that were assumed since must have been undone."""
@@ -28,4 +28,4 @@ class Savepoint:
         for uid, hold in self._holds.items():
             if state.holds.get(uid) is None:
                 state.keep(hold)
-        state.pending_events.returned.intersection_update(self._returned)
+        state.pending_events.quota_freed.intersection_update(self._quota_freed)

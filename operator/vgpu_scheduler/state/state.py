@@ -15,13 +15,13 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import RoomReservation
-from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reader import KnownPod, StateReader, UsedAmounts, differences
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.usage_books import UsageBooks
 from vgpu_scheduler.state.volumes import Volumes
 
 Registered = Mapping[str, Sequence[Device]]
@@ -45,7 +45,7 @@ class State(StateReader):
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         matrices = {name: DeviceMatrix(size) for name, size in dimensions.items()}
-        super().__init__(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts(), Volumes()))
+        super().__init__(UsageBooks(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts(), Volumes()))
 
     # Nodes -----------------------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class State(StateReader):
         for matrix in self.matrices.values():
             matrix.clear(row)
         self.interpod.node_went(row)
-        self._assumptions.node_went(name)
+        self._decision_inputs.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
         return ClusterEvent.ASSIGNED_POD_CHANGE | (
@@ -124,7 +124,7 @@ class State(StateReader):
                 self._hold_bound(
                     known.pod, self.as_listed(node, known.uses), reservation if reservation.widened else None
                 )
-        self._assumptions.devices_listed(node)
+        self._decision_inputs.devices_listed(node)
         self.nodes.touch(row)
         return True
 
@@ -157,7 +157,7 @@ class State(StateReader):
             self._ledger.note_holder(reservation)
         if reservation and known and known.counts_otherwise(pod):
             event |= self._ledger.recount(reservation)
-        if reservation and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, reservation):
+        if reservation and known and self._books.peers and self._books.peers.change(known.pod, pod, reservation):
             event |= self._peers_changed(reservation.node)
         if pod.terminal or pod.node_name:
             event |= self._ledger.room.give_up(pod.uid)
@@ -195,7 +195,7 @@ class State(StateReader):
             uses = wider
         fresh = Reservation.of(pod, pod.node_name, Phase.BOUND, uses, pod.used_requests, widened=widened)
         if reservation and reservation.charges_the_same(fresh):
-            self._assumptions.drop(pod.uid)
+            self._decision_inputs.drop(pod.uid)
             if reservation.volumes:
                 return self._ledger.carried_out(fresh)
             self._ledger.restate(fresh)
@@ -245,7 +245,7 @@ class State(StateReader):
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
         given_up = self._ledger.room.give_up(uid) | self.nominations.placed(uid)
-        self._assumptions.note(known.pod, placement.node)
+        self._decision_inputs.note(known.pod, placement.node)
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation.of(known.pod, placement.node, Phase.ASSUMED, uses, requests, placement)
         return given_up | self._ledger.book(reservation)
@@ -276,14 +276,14 @@ class State(StateReader):
         """Note that the API server confirmed the Binding of an assumed pod; only an observation can release it now."""
         reservation = self._ledger.get(uid)
         if reservation and reservation.phase in _DECIDED:
-            self._assumptions.drop(uid)
+            self._decision_inputs.drop(uid)
             self._ledger.restate(replace(reservation, phase=Phase.CONFIRMED))
 
     def mark_in_doubt(self, uid: str) -> None:
         """Note that no write for an assumed pod is in flight any more, and that its outcome is unknown."""
         reservation = self._ledger.get(uid)
         if reservation and reservation.phase is Phase.ASSUMED:
-            self._assumptions.drop(uid)
+            self._decision_inputs.drop(uid)
             self._ledger.restate(replace(reservation, phase=Phase.IN_DOUBT))
         self.settled(uid)
 
@@ -297,13 +297,13 @@ class State(StateReader):
     def undo(self, uid: str) -> None:
         """Take an assumption back within the decision that made it: versions rise, but no waiting pod is woken."""
         assert self._ledger[uid].phase is Phase.ASSUMED, f"pod {self._ledger[uid].pod} is bound"
-        self._assumptions.drop(uid)
+        self._decision_inputs.drop(uid)
         self._ledger.take_off(uid)
         self._in_flight.discard(uid)
 
     def mark_rechecked(self, uid: str) -> None:
         """Note that an assumed placement was checked again and is valid for the pod and the node as they are now."""
-        self._assumptions.note(self._pods[uid].pod, self._ledger[uid].node)
+        self._decision_inputs.note(self._pods[uid].pod, self._ledger[uid].node)
 
     def settled(self, uid: str) -> None:
         """Note that no write for this pod is in flight any more."""
@@ -327,7 +327,7 @@ class State(StateReader):
         self._ledger.doubt_confirmations()
 
     def _release(self, uid: str) -> ClusterEvent:
-        self._assumptions.drop(uid)
+        self._decision_inputs.drop(uid)
         return self._ledger.release(uid)
 
     # The whole -------------------------------------------------------------------------------------------------------

@@ -81,17 +81,6 @@ def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
     return {kind: _hint(kind, fields_of(value, HINT_ANNOTATION, quoted(kind))) for kind, value in by_type.items()}
 
 
-def required_scope(annotations: Mapping[str, str]) -> int:
-    """Return the level of the scope that all GPUs of a pod must be in, or ``BY_SCORE`` for no requirement.
-
-    Raises
-    ------
-    ClaimError
-        See :func:`read_hints`.
-    """
-    return read_hints(annotations).get(GPU, NO_HINT).scope
-
-
 def takes_gpus_whole(claim: Claim) -> bool:
     """Tell whether a claim on GPUs takes them whole."""
     return claim.amounts[RATIO] >= WHOLE

@@ -133,7 +133,7 @@ class EarlierNominations:
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
         """Return the preemption of a group's pod on its nominated node; None if it gets no room there."""
         node, ending = pod.nominated_node_name, self._ending(pod)
-        placement = self._algorithm.on_node.fits_once_gone(self._counted(pod), node, ())
+        placement = self._algorithm.node_fit.fits_once_gone(self._counted(pod), node, ())
         if placement is not None:
             return Preemption(node, placement, ())
         return self._evaluator.search_on(pod, node, now, ending, priority).preemption

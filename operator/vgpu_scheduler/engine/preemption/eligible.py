@@ -26,10 +26,10 @@ class VictimVerdict(NamedTuple):
     may_end
         Whether it may be one now.
     may_at
-        When it may be one that may not be yet: it is excluded, or has not run for as long as its policy says. In
-        seconds since 1970; infinite if nothing says so.
+        The earliest time at which the pod may be a victim: the end of its exclusion or of its policy's minRuntime. Unix
+        seconds; infinity if never.
     is_excluded
-        Whether it has turned out to be none for a time.
+        Whether an earlier eviction was refused, so that the pod is excluded for some minutes.
     """
 
     may_end: bool
@@ -42,12 +42,12 @@ _MAY_NOT: Final = VictimVerdict(may_end=False)
 
 
 @dataclass(slots=True)
-class AskedVictims:
+class RecordingVictimFilter:
     """Asks a filter about pods, and sums up what it says of those that may not be victims yet.
 
     Attributes
     ----------
-    judge
+    filter
         The filter.
     first_at
         When the first of the pods that may not be a victim yet may be one; in seconds since 1970, infinite if there is
@@ -56,13 +56,13 @@ class AskedVictims:
         Whether any has turned out to be no victim for a time.
     """
 
-    judge: Callable[[Pod], VictimVerdict]
+    filter: Callable[[Pod], VictimVerdict]
     first_at: float = math.inf
     any_excluded: bool = False
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be a victim."""
-        verdict = self.judge(pod)
+        verdict = self.filter(pod)
         if not verdict.may_end:
             self.first_at = min(self.first_at, verdict.may_at)
             self.any_excluded |= verdict.is_excluded

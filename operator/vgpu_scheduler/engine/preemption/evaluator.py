@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
-from vgpu_scheduler.engine.preemption.eligible import AskedVictims, EvictionLimits, VictimFilter
+from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, RecordingVictimFilter, VictimFilter
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
@@ -181,10 +181,10 @@ class Evaluator:
             The priority of its group, if the pod is placed with its group.
         """
         pod_class = self._algorithm.classes.of(pod)
-        if isinstance(pod_class, RefusedClass) or node in self._algorithm.on_node.closed_to(pod_class, pod):
+        if isinstance(pod_class, RefusedClass) or node in self._algorithm.node_fit.closed_to(pod_class, pod):
             return PreemptionResult()
         judge = self._victim_filter(pod_class.claimed.policy.preemption, now)
-        search = self._victim_search(pod_class, now, AskedVictims(judge))
+        search = self._victim_search(pod_class, now, RecordingVictimFilter(judge))
         preemptor = self._preemptor(pod, pod_class, priority)
         found = search.best_with_terminating_pods(preemptor, node, ending)
         if not isinstance(found, Victims):
@@ -240,7 +240,7 @@ class Evaluator:
         refused = self._ineligible(pod, found) if planned is None else None
         if refused is not None:
             return refused
-        may_end = AskedVictims(self._victim_filter(pod_class.claimed.policy.preemption, now))
+        may_end = RecordingVictimFilter(self._victim_filter(pod_class.claimed.policy.preemption, now))
         leaving = () if planned is None else planned.leaving
         search = self._victim_search(pod_class, now, may_end, leaving)
         preemptor = self._preemptor(pod, pod_class, None if planned is None else planned.priority)
@@ -261,7 +261,7 @@ class Evaluator:
 
     def cheapest(self, search: VictimSearch, preemptor: Preemptor, found: Filtered) -> CheapestVictims:
         """Return the victims of least cost for a pod that fits nowhere, on nodes that are open to it."""
-        closed = self._algorithm.on_node.closed_to(preemptor.pod_class, preemptor.pod)
+        closed = self._algorithm.node_fit.closed_to(preemptor.pod_class, preemptor.pod)
         return search.best(preemptor, found, closed, self.order)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
@@ -304,7 +304,7 @@ class Evaluator:
     def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
         """Return the preemption that places a pod once the given victims are gone."""
         there = [reservation for each in best.pods if (reservation := self._state.reservation(each.uid)) is not None]
-        placement = self._algorithm.on_node.fits_once_gone(preemptor.pod, best.node, there)
+        placement = self._algorithm.node_fit.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(
                 reason=f"the allocation of the pod on node {best.node} cannot be written to its annotations."

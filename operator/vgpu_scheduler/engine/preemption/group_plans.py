@@ -250,7 +250,7 @@ class _Planning:
     def _where_it_is(self, member: Member) -> Placement | None:
         """Return a new placement of a pod on its node; None if it does not fit."""
         ranked = msgspec.structs.replace(member.pod, priority=self._priority)
-        return self._algorithm.on_node.fits_once_gone(ranked, member.placement.node, ())
+        return self._algorithm.node_fit.fits_once_gone(ranked, member.placement.node, ())
 
     def _return(self, members: Sequence[Member]) -> None:
         for each in members:

@@ -16,11 +16,10 @@ from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
-from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
+from vgpu_scheduler.engine.preemption.result import PreemptionResult, when_preempting, when_refused
 from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Preemption, TopologyConstraint
-from vgpu_scheduler.predicates import with_preemption
 
 _MOST_DOMAINS: Final = 4
 """Maximum number of domains in which victims are searched for."""
@@ -65,27 +64,18 @@ class GroupPreemptions:
             return decisions
         uids = {pod.uid for pod in group.waiting}
         if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.gang_waits(uids, group.needed):
-            return tuple(replace(each, equivalence=None) for each in _with_reason(decisions, TERMINATING))
+            return tuple(when_preempting(each, reason=TERMINATING) for each in decisions)
         for uid in uids:
             self._preemptions.stop(uid)
         if outcomes != {Outcome.UNSCHEDULABLE} or not self.may_preempt(group):
             return decisions
         found = self.search(group, now)
         if isinstance(found, PreemptionResult):
-            # Which pods run on a node, and for how long, is not part of its version.
-            return tuple(
-                replace(
-                    each,
-                    helped_by=each.helped_by | found.helped_by,
-                    equivalence=found.equivalence(each.equivalence),
-                    retry_at=earliest(each.retry_at, found.retry_at),
-                )
-                for each in _with_reason(decisions, found.reason)
-            )
+            return tuple(when_refused(each, found) for each in decisions)
         preemptions = self._of_members(found)
         self._preemptions.begin_gang(found, preemptions, self._priority(group.waiting[0]), now)
         theirs = {member.pod.uid: each for member, each in zip(found.members, preemptions, strict=True)}
-        return tuple(replace(each, preemption=theirs.get(each.uid), equivalence=None) for each in decisions)
+        return tuple(when_preempting(each, theirs.get(each.uid)) for each in decisions)
 
     def may_preempt(self, group: GroupStatus) -> bool:
         """Tell whether policies let all pods of a group preempt others."""
@@ -145,10 +135,3 @@ def plan_in_a_domain(
             return found
         refusals.append(replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
     return refusals[0].among(refusals) if refusals else PreemptionResult()
-
-
-def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, ...]:
-    """Add the reason why preemption does not help to the messages of decisions."""
-    if not reason:
-        return tuple(decisions)
-    return tuple(replace(each, message=with_preemption(each.message, reason)) for each in decisions)

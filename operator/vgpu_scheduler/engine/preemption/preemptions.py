@@ -10,13 +10,13 @@ from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
+from vgpu_scheduler.engine.preemption.result import when_preempting, when_refused
 from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
-from vgpu_scheduler.predicates import with_preemption
 from vgpu_scheduler.state import Phase, Reservation, RoomReservation, Savepoint
 
 
@@ -129,23 +129,13 @@ class Preemptions:
             self.stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
-            message = with_preemption(decision.message, TERMINATING)
-            return replace(decision, message=message, equivalence=None, node_local=False)
+            return when_preempting(decision, reason=TERMINATING)
         self.stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
-            message = with_preemption(decision.message, answer.reason) if answer.reason else decision.message
-            # Which pods run on a node, and for how long, is not part of its version.
-            return replace(
-                decision,
-                message=message,
-                helped_by=decision.helped_by | answer.helped_by,
-                equivalence=answer.equivalence(decision.equivalence),
-                node_local=False,
-                retry_at=answer.retry_at,
-            )
+            return when_refused(decision, answer)
         self.begin(pod, answer.preemption, now)
-        return replace(decision, preemption=answer.preemption, equivalence=None, node_local=False)
+        return when_preempting(decision, answer.preemption)
 
     def stop(self, uid: str) -> None:
         """End the preemption for a pod and give up its room; room that is kept without evictions stays."""

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.preemption.candidates import Candidates
-from vgpu_scheduler.model import ClusterEvent, Preemption
+from vgpu_scheduler.model import ClusterEvent, Decision, Preemption
+from vgpu_scheduler.predicates import with_preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,36 @@ class PreemptionResult:
             helped_by |= each.helped_by
         retry_at = earliest(self.retry_at, *(each.retry_at for each in others))
         return replace(self, helped_by=helped_by, retry_at=retry_at)
+
+
+def when_refused(decision: Decision, result: PreemptionResult) -> Decision:
+    """Return a decision of a pod that cannot preempt others, with the reason and with what may change that."""
+    return replace(
+        decision,
+        message=_with_reason(decision, result.reason),
+        helped_by=decision.helped_by | result.helped_by,
+        equivalence=result.equivalence(decision.equivalence),
+        node_local=False,  # which pods run on a node, and for how long, is not part of its version
+        retry_at=earliest(decision.retry_at, result.retry_at),
+    )
+
+
+def when_preempting(decision: Decision, preemption: Preemption | None = None, reason: str = "") -> Decision:
+    """Return a decision of a pod that preempts others, alone or with its group; it says nothing about other pods.
+
+    Parameters
+    ----------
+    preemption
+        What begins; None if nothing begins for this pod.
+    reason
+        What is waited for.
+    """
+    message = _with_reason(decision, reason)
+    return replace(decision, message=message, preemption=preemption, equivalence=None, node_local=False)
+
+
+def _with_reason(decision: Decision, reason: str) -> str:
+    return with_preemption(decision.message, reason) if reason else decision.message
 
 
 def earliest(*moments: float | None) -> float | None:

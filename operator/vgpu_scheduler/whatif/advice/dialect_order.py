@@ -67,4 +67,4 @@ def _algorithm(world: World, order: Dialects) -> SchedulingAlgorithm:
     """Return an algorithm that reads pods by the dialects in another order, on the same cluster."""
     engine = world.engine
     classes = EquivalenceClasses(engine.state, order, engine.policies, engine.quota_limits)
-    return SchedulingAlgorithm(classes, engine.closed_nodes, engine.storage, priority=engine.groups.priority)
+    return SchedulingAlgorithm(classes, engine.closed_nodes, engine.storage, engine.groups.priority)

@@ -63,7 +63,7 @@ class _WaitingInGroup(HypotheticalPod):
         if not self._left:
             return ""
         self._left -= 1
-        decision = self.world.engine.attempts.ask(ours, explain=False)
+        decision = self.world.engine.attempts.dry_run(ours, explain=False)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 

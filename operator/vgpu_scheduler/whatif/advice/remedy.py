@@ -371,7 +371,7 @@ class HypotheticalPod:
 
     def fits_now_on(self, node: str) -> bool:
         """Tell whether the pod fits on a node in all its forms, with all other pods where they are."""
-        fits = (self.algorithm.on_node.fits_without(form, node, ()) is not None for form in self._forms)
+        fits = (self.algorithm.node_fit.fits_without(form, node, ()) is not None for form in self._forms)
         return bool(self._forms) and all(fits)
 
     def _first_node(self, forms: Sequence[Pod]) -> str:

@@ -170,7 +170,7 @@ class Moves:
             if len(tried) == _MOST_OTHERS:
                 break
             tried.add(alike)
-            decision = self._world.engine.attempts.ask(created(self._world, pod, pod.uid), explain=False)
+            decision = self._world.engine.attempts.dry_run(created(self._world, pod, pod.uid), explain=False)
             if decision.placement is not None:
                 return spots_of(decision.placement)
         return ()

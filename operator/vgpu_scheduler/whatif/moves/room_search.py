@@ -269,7 +269,7 @@ class RoomSearch:
 
     def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[TargetPlacement, ...]:
         """Place the pending pod on a node, and the victims elsewhere; return nothing if one fits nowhere."""
-        placement = self._algorithm.on_node.fits_without(self._pod, node, ())
+        placement = self._algorithm.node_fit.fits_without(self._pod, node, ())
         assert placement is not None
         goals = [TargetPlacement(self._pod, placement)]
         largest_first = sorted(victims, key=lambda occupant: (-sum(occupant.held.values()), occupant.pod.key))
@@ -309,7 +309,7 @@ class RoomSearch:
     def _fits_without(self, pod: Pod, node: str, without: Collection[Occupant]) -> bool:
         there = [each.pod.uid for each in without if each.pod.node_name == node]
         with self._state.without(each.pod.uid for each in without if each.pod.node_name != node):
-            return self._algorithm.on_node.fits_without(pod, node, there) is not None
+            return self._algorithm.node_fit.fits_without(pod, node, there) is not None
 
     def _fits_beside(self, pod: Pod, node: str, occupant: Occupant) -> bool:
         """Tell whether a pod fits on a node beside an occupant whose reservation is suspended."""
@@ -328,7 +328,7 @@ class RoomSearch:
         def search(cordoned: frozenset[Spot]) -> None:
             tried.add(cordoned)
             self._ask(pod)
-            placement = self._algorithm.on_node.fits_without(pod, node, ())
+            placement = self._algorithm.node_fit.fits_without(pod, node, ())
             if placement is None:
                 return
             spots = TargetPlacement(pod, placement).spots

@@ -165,7 +165,7 @@ def simulate(
             engine.groups.forget(ours.uid)
     answers: list[PodResult] = []
     preempting: dict[str, Preemption] = {}
-    while decided := engine.attempt_group(now, explain=explained):
+    while decided := engine.schedule_next(now, explain=explained):
         asked = [each for each in decided if each.uid in waiting]  # the rest are other members of their groups
         makes_room = preempt and any(each.preemption is not None for each in asked)
         for decision in asked:
@@ -294,7 +294,7 @@ def _after(world: World, pod: Pod, decision: Decision) -> str:
 def ask(world: World, pod: Pod) -> PodResult:
     """Decide a pod, with its group, as if it had just been created; place nothing."""
     ours = created(world, pod, pod.uid)
-    return _answer(world, pod, world.engine.attempts.ask(ours))
+    return _answer(world, pod, world.engine.attempts.dry_run(ours))
 
 
 def created(world: World, pod: Pod, uid: str) -> Pod:

@@ -1,4 +1,4 @@
-"""Resync: bring the state in line with consistent lists, at the start, on request, and periodically."""
+"""Relist: bring the state in line with consistent lists, at the start, on request, and periodically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import NO_ANSWER, ApiClient, ApiError, ApiUnreachableError, Backoff, wait_for_event
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import PODS, RESYNCED_KINDS, Kind, Listing, Observer, list_all, list_changed, list_pods
+from vgpu_scheduler.intake import PODS, RELISTED_KINDS, Kind, Listing, Observer, list_all, list_changed, list_pods
 from vgpu_scheduler.kube import DecodeError, ObjectIdentity
 from vgpu_scheduler.runtime.collecting import release_memory
 from vgpu_scheduler.state import State, UsedAmounts
@@ -19,7 +19,7 @@ from vgpu_scheduler.state import State, UsedAmounts
 log = logging.getLogger(__name__)
 
 _DELAY = 1.0
-"""Seconds between a request for a resync and the resync, so that many requests lead to one resync."""
+"""Seconds between a request for a relist and the relist, so that many requests lead to one relist."""
 _LONGEST_PAUSE = 30.0
 """Longest pause in seconds between two tries to list a kind."""
 _USED_WITHIN = 60.0
@@ -29,7 +29,7 @@ _NODES_AT_ONCE = 200
 
 
 class UnlistedKindError(Exception):
-    """A kind could not be listed for as long as a resync was to try."""
+    """A kind could not be listed for as long as a relist was to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,17 @@ class ListFailure:
         return f"{self.path} cannot be listed: {self.message}"
 
 
-class Resyncer:
-    """Resyncs all kinds of objects that are observed.
+class Relister:
+    """Relists all kinds of objects that are observed.
 
     Parameters
     ----------
     api, engine, observer
         The components it works with.
     interval
-        Seconds between two periodic resyncs. An audit of the ledger follows each of them.
+        Seconds between two periodic relists. An audit of the ledger follows each of them.
     kinds
-        Returns the kinds to resync. Those for which not all pods wait are processed before the others, if they can be
+        Returns the kinds to relist. Those for which not all pods wait are processed before the others, if they can be
         listed; otherwise in this order.
     """
 
@@ -80,7 +80,7 @@ class Resyncer:
         engine: Engine,
         observer: Observer,
         interval: float,
-        kinds: Callable[[], Sequence[Kind[Any]]] = lambda: RESYNCED_KINDS,
+        kinds: Callable[[], Sequence[Kind[Any]]] = lambda: RELISTED_KINDS,
     ) -> None:
         self._api = api
         self._engine = engine
@@ -89,26 +89,26 @@ class Resyncer:
         self._kinds = kinds
         self._wanted = asyncio.Event()
         self._failures: dict[str, ListFailure] = {}
-        """By the name of the kind, which may not be resynced any more."""
+        """By the name of the kind, which may not be relisted any more."""
 
     @property
     def failures(self) -> dict[str, ListFailure]:
-        """The kinds to resync that could not be listed last time, by name."""
+        """The kinds to relist that could not be listed last time, by name."""
         names = (kind.name for kind in self._kinds())
         return {name: self._failures[name] for name in names if name in self._failures}
 
     @property
     def problem(self) -> str:
-        """Which kind resyncs wait for, and why; empty if they wait for none."""
+        """Which kind relists wait for, and why; empty if they wait for none."""
         awaited = (kind.name for kind in self._kinds() if kind.absence.stops_all)
         return next((str(self._failures[name]) for name in awaited if name in self._failures), "")
 
-    def request_resync(self) -> None:
-        """Request a resync, because deletions may have been missed."""
+    def request_relist(self) -> None:
+        """Request a relist, because deletions may have been missed."""
         self._wanted.set()
 
-    async def resync(self, *, unknown: bool = True, patience: float = math.inf) -> None:
-        """Resync all kinds, and retry until the API server has listed them.
+    async def relist(self, *, unknown: bool = True, patience: float = math.inf) -> None:
+        """Relist all kinds, and retry until the API server has listed them.
 
         Parameters
         ----------
@@ -125,16 +125,16 @@ class Resyncer:
         RuntimeError
             If the API server's store was restored from a backup: watches deliver nothing until it catches up.
         """
-        self._failures = self.failures  # without those of kinds that are not resynced any more
+        self._failures = self.failures  # without those of kinds that are not relisted any more
         awaited = [kind for kind in self._kinds() if kind.absence.stops_all]
         listings = [await self._list_until_listed(kind, patience, unknown=unknown) for kind in awaited]
         for kind, listing in await self._list_others():
-            await self._observer.resync(kind, listing)
+            await self._observer.relist(kind, listing)
         for kind, (listing, listed_at) in zip(awaited, listings, strict=True):
             current = listing
             if self._observer.monotonic() - listed_at > _USED_WITHIN:  # another kind could not be listed for long
                 current, _ = await self._list_until_listed(kind, patience, unknown=unknown)
-            await self._observer.resync(kind, current)
+            await self._observer.relist(kind, current)
         if self._engine.lists.epoch:
             raise RuntimeError("the API server's store was restored from an older copy: restarting")
 
@@ -177,7 +177,7 @@ class Resyncer:
         return await list_changed(self._api, kind, known, since)
 
     async def _list_others(self) -> list[tuple[Kind[Any], Listing[Any]]]:
-        """List the kinds for which resyncs do not wait, as far as they can be listed now."""
+        """List the kinds for which relists do not wait, as far as they can be listed now."""
         found = []
         for kind in (kind for kind in self._kinds() if not kind.absence.stops_all):
             try:
@@ -188,14 +188,14 @@ class Resyncer:
         return found
 
     async def run(self) -> None:
-        """Resync until cancelled."""
+        """Relist until cancelled."""
         while True:
             await wait_for_event(self._wanted, self._interval)
             if self._wanted.is_set():
                 await asyncio.sleep(_DELAY)
             audit = not self._wanted.is_set()
             self._wanted.clear()
-            await self.resync()
+            await self.relist()
             release_memory()
             if audit:
                 await self.audit()

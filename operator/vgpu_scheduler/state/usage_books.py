@@ -1,4 +1,4 @@
-"""The indexes in which reservations are booked."""
+"""The books in which the usage of reservations is kept."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vgpu_scheduler.state.volumes import Volumes
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes:
-    """The indexes in which reservations are booked; the usage in them is derived from the reservations alone.
+class UsageBooks:
+    """The books in which the usage of reservations is kept; it is derived from the reservations alone.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from vgpu_scheduler.predicates import gated, needs_scheduling
 from vgpu_scheduler.state import Phase, State
 
 
-class UnscheduledPods:
+class QueueAdmission:
     """Adds pods to the scheduling queue when they have to be placed, and removes them when they need not be any more.
 
     Parameters
@@ -102,11 +102,11 @@ class UnscheduledPods:
         """Tell whether this version of a pod is from before it left its selection."""
         return pod.resource_version < self._final_states.version(pod.uid)
 
-    def resolve(self, uid: str) -> None:
+    def final_state_known(self, uid: str) -> None:
         """Note that it is known what became of a pod."""
         self._final_states.resolve(uid)
 
-    def resolve_all(self) -> None:
+    def final_states_known(self) -> None:
         """Note that it is known what became of all pods, as after a list of all of them."""
         self._final_states.clear()
 

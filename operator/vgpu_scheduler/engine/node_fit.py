@@ -19,12 +19,7 @@ from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import InUse, Phase, Reservation
 
 
-def own_priority(pod: Pod) -> int:
-    """Return the pod's own priority, without regard to its group."""
-    return pod.priority
-
-
-class OnNode:
+class NodeFit:
     """Checks one node for a pod.
 
     Parameters
@@ -32,16 +27,16 @@ class OnNode:
     classes
         Reads what pods claim, and has the state.
     closed_nodes
-        The closed nodes; without it, no node is closed.
+        The closed nodes.
     priority
-        Returns the priority that ranks a pod; by default its own.
+        Returns the priority that ranks a pod: its group's, or its own.
     """
 
     def __init__(
         self,
         classes: EquivalenceClasses,
-        closed_nodes: ClosedNodes | None = None,
-        priority: Callable[[Pod], int] = own_priority,
+        closed_nodes: ClosedNodes,
+        priority: Callable[[Pod], int],
     ) -> None:
         self.state = classes.state
         self._classes = classes
@@ -209,7 +204,7 @@ _MOST_SUSPECTS: Final = 16
 _NAMED: Final = 3
 
 
-def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
+def pods_on_unknown_cards(node_fit: NodeFit, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
     """Name pods on closed cards without which a pod would fit, in a sentence; empty if there are none.
 
     Parameters
@@ -219,15 +214,15 @@ def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArr
     rows
         The nodes that pass all filters but the card filter.
     """
-    closing = on_node.state.closing_cards() if part.allocator is not None else []
+    closing = node_fit.state.closing_cards() if part.allocator is not None else []
     if not closing:
         return ""
-    full = {on_node.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
+    full = {node_fit.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
     suspects = [reservation for reservation in closing if reservation.node in full][:_MOST_SUSPECTS]
     guilty = [
         reservation
         for reservation in suspects
-        if on_node.fits_without(pod, reservation.node, [reservation.uid]) is not None
+        if node_fit.fits_without(pod, reservation.node, [reservation.uid]) is not None
     ][:_NAMED]
     named = ", ".join(f"{reservation.pod} on node {reservation.node}" for reservation in guilty)
     return f" Cards are closed because it is not known which of them these pods use: {named}." if named else ""

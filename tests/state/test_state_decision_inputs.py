@@ -22,11 +22,11 @@ def engine() -> Engine:
 
 
 def bases(engine: Engine) -> set[str]:
-    return set(engine.state._assumptions._bases)
+    return set(engine.state._decision_inputs._bases)
 
 
 def listed(engine: Engine) -> set[str]:
-    return set(engine.state._assumptions._device_lists)
+    return set(engine.state._decision_inputs._device_lists)
 
 
 def test_a_node_that_goes_leaves_nothing_behind(engine: Engine) -> None:
