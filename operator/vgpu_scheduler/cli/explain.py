@@ -10,7 +10,14 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, print_claim_warnings, print_pod_warnings, wrapped
+from vgpu_scheduler.cli.cluster.messages import (
+    fail,
+    on_terminal,
+    print_claim_warnings,
+    print_pod_warnings,
+    warn,
+    wrapped,
+)
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
@@ -88,6 +95,8 @@ def _explain(
         except MissingRightsError as error:
             if key and output == NAME:
                 raise
+            if node:
+                warn(f"--node {node}: not taken into account, since the nodes cannot be read")
             _explain_alone(cluster, selected, error, output, asked_forecast=forecast is not None)
             return
     _explain_with_world(world, view, selected, node, forecast, cluster, output)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+import click
 import msgspec
 
 from vgpu_scheduler.apiclient import collection_path, pod_path
@@ -33,6 +34,7 @@ from vgpu_scheduler.reading import (
     left_to_whom,
     named_anew,
     record_of,
+    settings_notes,
     why_no_more,
 )
 from vgpu_scheduler.whatif import (
@@ -179,6 +181,8 @@ def explain_from_conditions(
     placed = [_bound(key, found, error) for key, found in zip(keys, pods, strict=True)]
     if all(placed):
         return [each for each in placed if each]
+    for line in settings_notes(error.scheduler):
+        click.echo(line, err=True)
     reading = _read(cluster, namespace, error, of_all=len(pods) > 1)
     return [each or _explain_waiting(key, found, reading) for each, key, found in zip(placed, keys, pods, strict=True)]
 
@@ -197,13 +201,25 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"waitsForTurn": turn} if turn else {}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
-    ours = is_ours(pod.scheduler_name, error.scheduler.settings)
+    ours = _may_be_ours(pod, condition, error)
     scheduler = {"named": pod.scheduler_name, "ours": ours}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
     concerned = whom_requests_concern(reading.world, pod) if advised.remedies else ""
     plain |= {"group": concerned} if concerned else {}
-    lines = [*_waiting(key, pod, now, advised, error, concerned), "", f"The explanation ends here: {missing}."]
+    about = _waiting(key, pod, now, advised, error, concerned, ours=ours)
+    lines = [*about, "", f"The explanation ends here: {missing}."]
     return PodExplanation(plain, lines, _status(pod, now, advised, ours=ours))
+
+
+def _may_be_ours(pod: Pod, condition: Object, error: MissingRightsError) -> bool:
+    """Tell whether this scheduler may place a pod: its settings name that scheduler, or are not known.
+
+    Where the settings are assumed, a pod that some scheduler has tried may name this one by a name of the real ones.
+    """
+    named, scheduler = pod.scheduler_name, error.scheduler
+    if is_ours(named, scheduler.settings):
+        return True
+    return bool(scheduler.is_assumed and condition.get("message") and named_anew(named, scheduler.settings))
 
 
 def _status(pod: Pod, condition: Object, advised: ConditionRemedies, *, ours: bool) -> int:
@@ -244,7 +260,8 @@ def _advised(reading: _Reading, found: Object, condition: Object, event: str) ->
     """Return the remedies for a waiting pod."""
     world, error, message = reading.world, reading.error, str(condition.get("message", ""))
     pod = world.pod(found)
-    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
+    ours = _may_be_ours(pod, scheduled_condition(found), error)
+    anew = "" if ours else named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     turn = [_WAIT] if condition.get("reason") == EventReason.WAITING_FOR_NODE else []
     first = [*map(do, [*([anew] if anew else []), *turn, *of_group]), *_of_other_member(reading, condition)]
@@ -344,12 +361,18 @@ def _disruption(found: Object) -> str:
 
 
 def _waiting(
-    key: str, pod: Pod, condition: Object, advised: ConditionRemedies, error: MissingRightsError, concerned: str
+    key: str,
+    pod: Pod,
+    condition: Object,
+    advised: ConditionRemedies,
+    error: MissingRightsError,
+    concerned: str,
+    *,
+    ours: bool,
 ) -> Iterator[str]:
     """Yield the lines about a waiting pod; ``concerned`` says for which other pods the remedies hold, too."""
     settings = error.scheduler.settings
     yield f"{key} waits."
-    ours = is_ours(pod.scheduler_name, settings)
     if not ours:
         yield f"  {left_to_whom(pod.scheduler_name, settings)}."
     if condition.get("message"):

@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace, world_of_namespace
 from vgpu_scheduler.cli.explain_from_pod import did_you_mean_object
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, page_for, simulate_from_page
@@ -143,7 +143,7 @@ def run(
         try:
             world, view, policies = _changed_world(cluster, scenario)
         except MissingRightsError as error:
-            _answer_without_nodes(cluster, scenario, error, output)
+            _answer_without_nodes(cluster, scenario, error, output, explained=explained)
     if scenario.count:
         _answer_how_many(world, view, policies, scenario, output)
     else:
@@ -267,15 +267,18 @@ def _warn_of_groups(pods: Sequence[Pod]) -> None:
 
 
 def _answer_without_nodes(
-    cluster: ClusterOptions, scenario: _Scenario, error: MissingRightsError, output: str
+    cluster: ClusterOptions, scenario: _Scenario, error: MissingRightsError, output: str, *, explained: bool
 ) -> NoReturn:
     """Print what is known about pods to a user with rights in one namespace only, and which rights are missing."""
     if cluster.files or scenario.namespaces.every:
         raise error
-    written, found = _written(scenario), []
+    _warn_of_unused_options(scenario, explained=explained)
+    written, found, unread = _written(scenario), [], ""
     homes = {*namespaces_of(written), *([scenario.home] if scenario.pending else [])}
     for home in sorted(homes or {scenario.home}):
-        world, view = open_namespace(cluster, home, ())
+        world, view = _namespace_without_unknown_usage(cluster, home)
+        if home == scenario.home and not view.has_read("Pod"):
+            unread = f"the pods of namespace {home} cannot be listed: whether some wait is not known"
         for path in scenario.policies:
             world.add(read_policies(path, scenario.home))
         waiting = _asked(scenario, written).waiting(world) if home == scenario.home else []
@@ -289,16 +292,43 @@ def _answer_without_nodes(
         if scenario.count:
             _warn_of_groups(new)
         found += known_of_all(world, view, waiting, new, here, scenario.count)
+    if not found and scenario.pods and not scenario.pending:
+        raise nothing_to_place(world, _where(scenario))
     show_known(found, output)
+    if unread and scenario.pending:
+        warn(unread)
     if scenario.forecast:
         warn(f"--forecast: {UNSEEN.text()}")
-    if not found and output in FOR_PEOPLE:
+    if not found and not unread and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario, cluster))
     meant = did_you_mean_namespace(scenario.namespaces.name, cluster)
     fail(
         f"{error}: placements cannot be computed{meant or '.'} The ClusterRole vgpu-scheduler-doctor (manifests/doctor)"
         " has the right"
     )
+
+
+def _warn_of_unused_options(scenario: _Scenario, *, explained: bool) -> None:
+    """Warn about options that change nothing without nodes."""
+    given = {
+        "--add-node": scenario.added,
+        "--without": scenario.without,
+        "--preempt": scenario.preempt,
+        "--explain": explained,
+    }
+    if unused := [name for name, value in given.items() if value]:
+        warn(f"{', '.join(unused)}: not taken into account, since the nodes cannot be read")
+
+
+def _namespace_without_unknown_usage(cluster: ClusterOptions, namespace: str) -> tuple[World, ClusterView]:
+    """Open a namespace, without its quotas if its pods may not be listed: nobody knows then what they use."""
+    world, view = open_namespace(cluster, namespace, ())
+    quotas = [obj for obj in view.objects if obj.get("kind") == "ResourceQuota"]
+    if view.has_read("Pod") or not quotas:
+        return world, view
+    warn(f"the quotas of namespace {namespace} are left out: what its pods use takes the right to list pods")
+    without = replace(view, objects=[obj for obj in view.objects if obj.get("kind") != "ResourceQuota"])
+    return world_of_namespace(without, ()), without
 
 
 def _count(text: str | None) -> int:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         read_scheduler,
         with_kind,
     )
-    from vgpu_scheduler.reading.warnings import creation_warnings, pod_warnings, view_warnings
+    from vgpu_scheduler.reading.warnings import creation_warnings, pod_warnings, settings_notes, view_warnings
     from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
 
 __all__ = [
@@ -132,6 +132,7 @@ __all__ = [
     "read_text",
     "record_of",
     "settings_from_file",
+    "settings_notes",
     "version_problem",
     "view_warnings",
     "waits_for_volumes",

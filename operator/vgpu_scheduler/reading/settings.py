@@ -58,6 +58,11 @@ class SchedulerSettings:
     options: EngineOptions
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_assumed(self) -> bool:
+        """Whether no settings could be found, so that these are the defaults."""
+        return self.source == DEFAULTS
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsObjects:

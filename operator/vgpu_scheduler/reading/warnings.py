@@ -9,7 +9,7 @@ from vgpu_scheduler.engine import nodes_of_unlisted_dialects, offered_in_vain
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
-from vgpu_scheduler.reading.settings import DEFAULTS
+from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
@@ -43,15 +43,20 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that no pod uses cards"
     yield from _unlisted_dialects(world)
     yield from _unregistered_cards(world)
-    if view.scheduler.problem:
-        yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
-    yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))
-    variables = known_variables(view.scheduler.environment)
+    yield from settings_notes(view.scheduler)
+
+
+def settings_notes(scheduler: SchedulerSettings) -> Iterator[str]:
+    """Yield a line about settings that could not be read or are assumed, and about what the environment sets."""
+    if scheduler.problem:
+        yield f"warning: the settings of the cluster cannot be read: {scheduler.problem}"
+    yield from (f"warning: {text}" for text in unknown_variables(scheduler.environment))
+    variables = known_variables(scheduler.environment)
     also = f", with {', '.join(variables)} of the environment" if variables else ""
-    if view.scheduler.source == DEFAULTS:
+    if scheduler.is_assumed:
         yield f"settings: assumed (the defaults{also}; use --config for others)"
     elif also:
-        yield f"settings: {view.scheduler.source}{also}"
+        yield f"settings: {scheduler.source}{also}"
 
 
 def _unlisted_dialects(world: World) -> Iterator[str]:

@@ -99,10 +99,15 @@ def open_namespace(
         If objects of a required kind may not be listed there.
     """
     view = read_namespace(options, namespace, kinds)
+    return world_of_namespace(view, required), view
+
+
+def world_of_namespace(view: ClusterView, required: Collection[str]) -> World:
+    """Make a world of one namespace; that its pods' nodes are missing is no problem if nodes may not be read."""
     world = make_world(view, required)
     if "Node" in view.missing:
         world.problems = [problem for problem in world.problems if not problem.missing_node]
-    return world, view
+    return world
 
 
 def make_world(
