@@ -10,6 +10,7 @@ import pytest
 import yaml
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.tenant_view import NAMESPACE, decided
+from tests.kube import storage_objects as storage
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 EVERYTHING = frozenset(KINDS.values())
@@ -107,3 +108,17 @@ def test_options_that_change_nothing_without_nodes_are_named(team: Api) -> None:
     assert told in result.stderr.splitlines()
     explained = run("explain", "p", "-n", NAMESPACE, "--node", "b")
     assert "warning: --node b: not taken into account, since the nodes cannot be read" in explained.stderr.splitlines()
+
+
+def test_a_claim_that_the_scheduler_does_not_object_to_is_no_reason_to_wait(team: Api) -> None:
+    """Its class, which may not be read, waits for the first consumer."""
+    waiting = next(each for each in team.objects if each["metadata"]["name"] == "p")
+    claim = {"kind": "PersistentVolumeClaim", **storage.claim("data", NAMESPACE)}
+    waiting["spec"]["volumes"] = [storage.claim_volume("data")]
+    team.objects.append(claim)
+    team.refused = EVERYTHING
+    asked = ("simulate", "--pending", "-n", NAMESPACE)
+    assert "PersistentVolumeClaim data" not in run(*asked).stdout
+    assert "PersistentVolumeClaim data" not in run("explain", "p", "-n", NAMESPACE).stdout
+    waiting["status"] = {"phase": "Pending"}
+    assert "PersistentVolumeClaim data" in run(*asked).stdout

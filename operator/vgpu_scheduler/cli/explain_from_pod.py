@@ -21,7 +21,6 @@ from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason, closest, did_you_mean
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.predicates import gated, is_about_claims, without_preemption
-from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
@@ -300,7 +299,7 @@ def _remedies(
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    may_be_claims = not message or UNBOUND_IMMEDIATE.text in message or is_about_claims(message)
+    may_be_claims = not message or is_about_claims(message)
     of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
+
 _SAID: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _ABOUT: Final = 'persistentvolumeclaim "'
 """A substring of all these messages."""
@@ -42,5 +44,5 @@ def deleted_claim(name: str) -> str:
 
 
 def is_about_claims(message: str) -> bool:
-    """Tell whether a message is about a claim of the pod."""
-    return _ABOUT in message
+    """Tell whether a message is about a claim of the pod: one that is missing, going, or unbound without its pod."""
+    return _ABOUT in message or UNBOUND_IMMEDIATE.text in message

@@ -8,6 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import is_about_claims
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
@@ -19,10 +20,17 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what to do about problems that keep a pod from being placed on any node."""
+    """Yield what to do about problems that keep a pod from being placed on any node.
+
+    If the scheduler has tried the pod and says nothing of its claims, they do not keep it waiting: a claim whose class
+    waits for its first consumer is bound only once the pod has a node.
+    """
     yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
     yield from map(say, gate_remedies(pod))
-    yield from seen.claim_problems(world.written(pod), [pod.uid] if pod.uid in world.pending else ())
+    waits = pod.uid in world.pending
+    message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""
+    if not message or is_about_claims(message):
+        yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else ())
 
 
 def quotas_in_the_way(
