@@ -260,6 +260,16 @@ class QuotaLimits:
         """Return an amount of reports in the unit in which a quota limits the resource, rounded up."""
         return -(-amount // self._resources[resource].resource.unit)
 
+    def limits_of(self, namespace: str, resource: str) -> dict[str, int]:
+        """Return what each quota of a namespace that limits a resource allows, by name, in the unit of reports."""
+        limited, found = self._resources[resource].resource, {}
+        for called in sorted(self._names.get(namespace, ())):
+            quota = self._store.get((namespace, called))
+            text = None if quota is None else quota.hard.get(_PREFIX + resource)
+            if text is not None:
+                found[called] = _limit(text, limited) or 0
+        return found
+
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of the vendor that a resource is about.
 

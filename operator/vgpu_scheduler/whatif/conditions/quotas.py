@@ -49,6 +49,7 @@ class QuotaStatus(NamedTuple):
 
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
+_IN_EACH: Final = " in each quota that leaves too little"
 
 
 class QuotasOfPod:
@@ -270,7 +271,7 @@ def _all_raised(
 
 
 def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than: Container[str]) -> str:
-    """Describe the limit to which a quota must be raised, or "more than" it if the pod may need more than is known.
+    """Describe the limit to which quotas must be raised, or "more than" it if the pod may need more than is known.
 
     Amounts are in the unit in which the quota is written.
 
@@ -282,16 +283,38 @@ def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than:
         The resources of which these may take more.
     """
     report, wanted = status.report, status.wanted + taken
-    limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
+    used, to = (quotas.written(report.resource, each) for each in (report.used, wanted))
+    may_be_more = status.depends or status.may_be_given or report.resource in more_than
+    limit, where = _limits_below(quotas, report, None if may_be_more else wanted)
     if status.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {limit}, {used} are used)"
+        return f"limits.{report.resource} raised (of {limit}, {used} are used){where}"
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
-        return f"limits.{report.resource} raised to {to} or more ({given})"
-    if not status.depends and report.resource not in more_than:
-        return f"limits.{report.resource} raised to {to} (it is {limit})"
+        return f"limits.{report.resource} raised to {to} or more ({given}){where}"
+    if not may_be_more:
+        return f"limits.{report.resource} raised to {to} (it is {limit}){where}"
     by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
-    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit})"
+    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit}){where}"
+
+
+def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) -> tuple[str, str]:
+    """Return the limits that are to be raised, and in which quotas if that is known in general only.
+
+    The smallest limit counts, so each quota with a smaller limit than the wanted one has to be raised. An event tells
+    the smallest limit, and not how many quotas there are.
+
+    Parameters
+    ----------
+    wanted
+        The limit that suffices; None if that is not known: any quota may have to be raised then.
+    """
+    known = quotas.limits_of(report.namespace, report.resource)
+    if not known:
+        return str(quotas.written(report.resource, report.limit)), _IN_EACH
+    below = sorted((limit, name) for name, limit in known.items() if wanted is None or limit < wanted)
+    if len(known) == 1 or not below:
+        return str(quotas.written(report.resource, report.limit)), ""
+    return " and ".join(f"{quotas.written(report.resource, limit)} in ResourceQuota {n}" for limit, n in below), ""
 
 
 def _is_compute(asked: PodRequest, resource: str) -> bool:

@@ -1,0 +1,67 @@
+"""What a tenant is told of a pod that waits is enough where it is done, whatever else the tenant cannot see."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.cli.live_cluster import Api
+from tests.cli.tenant_view import decided, told
+from tests.cli.test_cli_tenant_advice import asking
+from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.whatif.test_whatif_remedies import MEMORY, node
+
+Object = dict[str, Any]
+
+IN_QUOTA = re.compile(r"(\d+) in ResourceQuota (\w+)")
+
+
+def named(name: str, **hard: int) -> Object:
+    """Return a quota of the namespace with a name."""
+    made = quota(**hard)
+    made["metadata"] = {"name": name, "namespace": "team", "uid": name}
+    return made
+
+
+# Several quotas of one resource --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "to_raise"),
+    [
+        ({"big": 10000, "small": 9500}, {"big", "small"}),
+        ({"big": 12000, "small": 9500}, {"small"}),
+        ({"a": 10999, "b": 9500, "c": 11000}, {"a", "b"}),
+    ],
+)
+def test_each_quota_of_a_resource_that_must_be_raised_is_named(
+    api: Api, limits: dict[str, int], to_raise: set[str]
+) -> None:
+    quotas = [named(name, gpumem=limit) for name, limit in limits.items()]
+    api.objects[:] = [node("a", 2), *quotas, held(9000), asking(gpu=1, gpumem=2000)]
+    assert not decided(api, "p")
+    (raised,) = [text for text in told(api, "p") if text.startswith("have ")]
+    assert raised.startswith(f"have limits.{MEMORY} raised to 11000 (it is ")
+    assert {name: int(limit) for limit, name in IN_QUOTA.findall(raised)} == {name: limits[name] for name in to_raise}
+    for each in quotas:
+        if each["metadata"]["name"] in to_raise:
+            each["spec"]["hard"][f"limits.{MEMORY}"] = "11000"
+    assert decided(api, "p") == "a"
+
+
+def test_that_other_quotas_may_leave_too_little_is_said_where_only_the_event_tells_of_them(api: Api) -> None:
+    api.objects[:] = [node("a", 2), named("big", gpumem=10000), named("small", gpumem=9500), held(9000)]
+    api.objects.append(asking(gpu=1, gpumem=2000))
+    assert not decided(api, "p")
+    api.refused_everywhere = frozenset({"ResourceQuota"})
+    (raised,) = [text for text in told(api, "p") if text.startswith("have ")]
+    to = f"have limits.{MEMORY} raised to 11000 (it is 9500) in each quota that leaves too little"
+    assert raised == f"{to}, or end pods of the namespace"
+
+
+def test_each_quota_is_named_where_the_card_decides_how_much_is_needed(api: Api) -> None:
+    api.objects[:] = [node("a", 2), named("big", gpumem=10000), named("small", gpumem=9500), held(9000), asking(gpu=1)]
+    assert not decided(api, "p")
+    (raised,) = [text for text in told(api, "p") if text.startswith("have ")]
+    assert dict(IN_QUOTA.findall(raised)) == {"9500": "small", "10000": "big"}
