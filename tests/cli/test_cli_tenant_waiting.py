@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.live_cluster import Api
-from tests.cli.tenant_view import decided, told
+from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_advice import asking
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.whatif.test_whatif_remedies import MEMORY, node
@@ -65,3 +65,25 @@ def test_each_quota_is_named_where_the_card_decides_how_much_is_needed(api: Api)
     assert not decided(api, "p")
     (raised,) = [text for text in told(api, "p") if text.startswith("have ")]
     assert dict(IN_QUOTA.findall(raised)) == {"9500": "small", "10000": "big"}
+
+
+# Quotas, and nodes without room --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("events_alone", [False, True])
+def test_what_a_quota_leaves_is_the_most_where_no_node_has_room(api: Api, *, events_alone: bool) -> None:
+    """The condition says that no node would fit with a larger quota, and not how much a node has left."""
+    api.objects[:] = [node("a", 1), quota(gpumem=20000), held(9000), asking(gpu=1, gpumem=12000)]
+    assert not decided(api, "p")
+    api.refused_everywhere = frozenset({"ResourceQuota"}) if events_alone else frozenset()
+    (less,) = told(api, "p")
+    assert less.startswith(f"ask 11000 of {MEMORY} instead of 12000 in container main, 1000 less (")
+    assert less.endswith("at most: some node must have that much free, too)")
+
+
+def test_what_a_quota_leaves_is_enough_where_a_node_has_room(api: Api) -> None:
+    api.objects[:] = [node("a", 2), quota(gpumem=20000), held(9000), asking(gpu=1, gpumem=12000)]
+    assert not decided(api, "p")
+    less, _ = told(api, "p")
+    assert "some node" not in less
+    assert done(api, "p", less) == "a"

@@ -40,15 +40,19 @@ class QuotaStatus(NamedTuple):
     limits
         All known quotas of the namespace, including those that the pod keeps now: smaller requests have to keep them,
         too.
+    fits_nowhere
+        Whether no node would fit the pod with larger quotas, either.
     """
 
     reports: Sequence[QuotaReport] | None = None
     other_members: OtherMembers | None = None
     earlier: EarlierPods = NOBODY_EARLIER
     limits: Sequence[QuotaReport] = ()
+    fits_nowhere: bool = False
 
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
+_ON_A_NODE: Final = "some node must have that much free, too"
 _IN_EACH: Final = " in each quota that leaves too little"
 
 
@@ -82,7 +86,8 @@ class QuotasOfPod:
         leave_something = all(each.remaining > 0 for each in self._exceeded) and not takes_pieces_alone(asked)
         self._needs = [_need_of_quota(asked, each) for each in self._exceeded] if leave_something else []
         by_asking_less = tuple(met_together(asked, self._needs))
-        self._less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
+        less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
+        self._less = tuple(map(_at_most, less)) if status.fits_nowhere else less
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
@@ -241,6 +246,13 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Reso
         number = other_members.number + 1
         which = f"the {number} pods of group {other_members.group} that are placed at once"
         yield do(f"have {which} ask for {sums} at most together")
+
+
+def _at_most(less: Advice) -> Advice:
+    """Explain that what quotas leave may still be more than any node has free."""
+    *others, last = less
+    too = _ON_A_NODE if last.steps is None else f"at most: {_ON_A_NODE}"
+    return (*others, replace(last, why="; ".join(filter(None, (last.why, too)))))
 
 
 def _all_raised(

@@ -170,7 +170,8 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other_member is None else None
-    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other_member is None)
+    status = quota_status._replace(fits_nowhere=of_quota and reason == ConditionReason.UNSCHEDULABLE)
+    quotas = _quotas_of(asked, status, event, kept=of_quota and other_member is None)
     condition = _Condition(
         pod=pod,
         message=message,
