@@ -10,7 +10,7 @@ from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_advice import asking
 from tests.cli.test_cli_tenant_quotas import held, quota
-from tests.whatif.test_whatif_remedies import MEMORY, node
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 
 Object = dict[str, Any]
 
@@ -87,3 +87,36 @@ def test_what_a_quota_leaves_is_enough_where_a_node_has_room(api: Api) -> None:
     less, _ = told(api, "p")
     assert "some node" not in less
     assert done(api, "p", less) == "a"
+
+
+# Shares in use -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_shares_that_nodes_lack_may_be_in_use(api: Api, count: int) -> None:
+    """The condition does not tell whether nodes have too few of them, or other pods use them."""
+    of_team = []
+    for number in range(10):
+        made = running(f"r{number}", "a", "GPU-a-0", 100)
+        made["metadata"]["namespace"] = "team"
+        of_team.append(made)
+    api.objects[:] = [node("a", 1), *of_team, asking(gpu=count, gpumem=1000)]
+    assert not decided(api, "p")
+    less, wait = told(api, "p")
+    assert "which cards there are" in less if count == 1 else less.startswith(f"ask for less than {count} of {GPU} ")
+    assert less.endswith(f"nodes have none or too few of {GPU} left")
+    assert wait == f"wait until other pods end, or end pods of your own: they may use all that nodes have of {GPU}"
+    if count == 1:
+        api.objects.remove(of_team[0])
+        assert decided(api, "p") == "a"
+
+
+def test_what_all_nodes_lack_beside_shares_is_still_needed(api: Api) -> None:
+    asked = asking(gpu=1, gpumem=1000)
+    asked["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "900"
+    message = f"0/3 nodes are available: 3 Insufficient cpu, 3 Insufficient {GPU}."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    api.objects[:] = [{**asked, "status": {"phase": "Pending", "conditions": [condition]}}]
+    *_, wait = told(api, "p")
+    assert wait.startswith("wait until other pods end, or end pods of your own: ")
+    assert "; and ask for less than 900 of cpu in container main" in wait
