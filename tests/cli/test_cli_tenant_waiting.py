@@ -10,7 +10,7 @@ from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_advice import asking
 from tests.cli.test_cli_tenant_quotas import held, quota
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, running
 
 Object = dict[str, Any]
 
@@ -120,3 +120,20 @@ def test_what_all_nodes_lack_beside_shares_is_still_needed(api: Api) -> None:
     *_, wait = told(api, "p")
     assert wait.startswith("wait until other pods end, or end pods of your own: ")
     assert "; and ask for less than 900 of cpu in container main" in wait
+
+
+# Quotas that cannot be seen ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [0, 60])
+def test_compute_is_to_be_named_only_where_a_policy_gives_some(api: Api, given: int) -> None:
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "d", "namespace": "team", "uid": "d"}}
+    policies = [{**policy, "spec": {"defaults": {"cores": given}}}] if given else []
+    api.objects[:] = [node("a", 2), *policies, quota(gpumem=10000), held(9000), asking(gpu=1, gpumem=2000)]
+    assert not decided(api, "p")
+    api.refused_everywhere = frozenset({"Event", "ResourceQuota"})
+    less, *of_compute, raised = told(api, "p")
+    assert less == f"ask for less than 2000 of {MEMORY} in container main"
+    assert bool(of_compute) is bool(given)
+    assert all(text.startswith(f"ask for some of {CORES} ") for text in of_compute)
+    assert raised.startswith("have the quota of the namespace raised, or end pods of it")

@@ -337,6 +337,9 @@ def _less_than_quota(
 ) -> Iterator[Advice]:
     """Yield proposals to ask for less of resources that may have a quota, whose limits are unknown.
 
+    An unspecified amount is proposed only if it counts: memory does as the whole card, compute only if a policy or a
+    setting gives the pod some.
+
     Parameters
     ----------
     of_pieces
@@ -347,8 +350,18 @@ def _less_than_quota(
     amounts = [each for each in asked.amounts if not of_pieces or is_more_than_a_piece(asked, each)]
     for amount in amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
+            if amount.unsaid:
+                is_proposed = of_unsaid and part.resource in named and _counts(asked, part.resource)
+            else:
+                is_proposed = part.resource in named | shares
+            if is_proposed:
                 yield (ask_for_less(amount, part, why),)
+
+
+def _counts(asked: PodRequest, resource: str) -> bool:
+    """Tell whether a pod counts in a quota of a resource."""
+    quotas = asked.world.engine.quota_limits
+    return quotas.asked(resource, asked.claims) > 0 or quotas.depends_on_card(resource, asked.claims)
 
 
 def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
