@@ -276,7 +276,9 @@ def test_a_quota_that_leaves_nothing_is_named_beside_what_else_keeps_a_pod_away(
     alone, reason = World(EngineOptions([make_dialect("hami")])), decision.condition_reason
     read = alone.pod(world.written(waiting))
     told = remedies_from_condition(alone, read, decision.message, event, reason=reason).remedies
-    raised = f"have limits.{name} raised to {used[name] + asks[name]} (it is {limit}) in each quota that leaves too little"
+    raised = (
+        f"have limits.{name} raised to {used[name] + asks[name]} (it is {limit}) in each quota that leaves too little"
+    )
     raised += ", or end pods of the namespace"
     assert told
     assert all(text.startswith("ask for less than ") and text.endswith(f" and {raised}") for text in told), told

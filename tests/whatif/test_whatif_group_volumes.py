@@ -1,4 +1,4 @@
-"""What is said of a group of which pods miss their claims: as for a pod alone, for whichever pod of it is asked about."""
+"""What is said of a group of which pods miss their claims: as of a pod alone, whichever of its pods is asked about."""
 
 from __future__ import annotations
 

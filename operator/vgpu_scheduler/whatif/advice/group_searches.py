@@ -123,7 +123,11 @@ def _provide_volumes(waiting: _WaitingInGroup, needed: int) -> Iterator[Remedy]:
     more = len(pods) - MOST_OF_A_KIND
     for number, (text, names) in enumerate(islice(pods.items(), MOST_OF_A_KIND), 1):
         whose = "" if names == [own.name] else f" ({'pod' if len(names) == 1 else 'pods'} {few(names, 'of its group')})"
-        rest = f"; and likewise {counted(more, 'more claim')} of its group" if number == MOST_OF_A_KIND and more > 0 else ""
+        rest = (
+            f"; and likewise {counted(more, 'more claim')} of its group"
+            if number == MOST_OF_A_KIND and more > 0
+            else ""
+        )
         yield Remedy(RemedyType.PROVIDE_VOLUME, do(f"{text}{whose}{rest}"), "")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import WHOLE, PodClaims, counted
-from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
@@ -22,6 +21,7 @@ from vgpu_scheduler.whatif.conditions.pieces import (
     smallest_pieces_of,
     takes_pieces_alone,
 )
+from vgpu_scheduler.whatif.conditions.quota_statuses import ResourceStatus, is_compute, statuses_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 
@@ -74,8 +74,8 @@ class QuotasOfPod:
     def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
         self._asked, self._status, self._given = asked, status, given
         self.reports = tuple(status.reports or ())
-        statuses = list(_statuses_of(asked, self.reports, status.other_members, given=given))
-        limits = list(_statuses_of(asked, status.limits, status.other_members, given=given))
+        statuses = list(statuses_of(asked, self.reports, status.other_members, given=given))
+        limits = list(statuses_of(asked, status.limits, status.other_members, given=given))
         is_certain = any(each.is_exceeded for each in statuses)
         self._statuses = [replace(each, unsure=is_certain and each.may_be_exceeded) for each in statuses]
         self._exceeded = [each for each in self._statuses if each.is_exceeded]
@@ -127,10 +127,10 @@ class QuotasOfPod:
             each.remaining >= least for each in compute
         )
 
-    def _by_the_piece(self, status: _ResourceStatus) -> bool:
+    def _by_the_piece(self, status: ResourceStatus) -> bool:
         """Tell whether a quota of compute has no room for whole cards: a piece may count for more than it leaves."""
         most = number_of_cards(self._asked.claims) * WHOLE
-        return _is_compute(self._asked, status.report.resource) and status.remaining < most
+        return is_compute(self._asked, status.report.resource) and status.remaining < most
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return the advice for another version of the pod."""
@@ -167,75 +167,7 @@ class QuotasOfPod:
         yield from ways if self._needs else self.raised_beside(ways)
 
 
-@dataclass(frozen=True, slots=True)
-class _ResourceStatus:
-    """The quota status of one resource that a pod needs.
-
-    Attributes
-    ----------
-    asked, others
-        What the pod adds to the quota, and what the members placed at once with it add.
-    depends
-        Whether it may add more, depending on the card.
-    unsure
-        Whether this quota may not be in the way, since another one certainly is.
-    may_be_given
-        Whether the pod may add more because of policies that the reader cannot see.
-    """
-
-    report: QuotaReport
-    asked: int
-    others: int
-    depends: bool
-    unsure: bool = False
-    may_be_given: bool = False
-
-    @property
-    def is_exceeded(self) -> bool:
-        """Whether the pod certainly exceeds the quota."""
-        return self.remaining < self.asked
-
-    @property
-    def may_be_exceeded(self) -> bool:
-        """Whether the pod exceeds the quota on some cards, as far as is known."""
-        return self.depends and not self.is_exceeded
-
-    @property
-    def remaining(self) -> int:
-        """What the quota leaves to the pod."""
-        return self.report.limit - self.report.used - self.others
-
-    @property
-    def wanted(self) -> int:
-        """The limit that would suffice without pods ahead in the queue."""
-        return self.report.used + self.asked + self.others
-
-
-def _statuses_of(
-    asked: PodRequest, reports: Iterable[QuotaReport], other_members: OtherMembers | None, *, given: bool
-) -> Iterator[_ResourceStatus]:
-    """Yield the status of each quota that the pod, or the members placed at once with it, add to.
-
-    Parameters
-    ----------
-    given
-        Whether a policy sets the amounts that the pod does not specify.
-    """
-    quotas, in_pieces = asked.world.engine.quota_limits, takes_pieces_alone(asked)
-    for report in reports:
-        resource = report.resource
-        others = other_members.asked.get(resource, 0) if other_members is not None else 0
-        if not others and not quotas.concerns(resource, asked.claims):
-            continue
-        counts, is_compute = quotas.asked(resource, asked.claims), _is_compute(asked, resource)
-        depends = quotas.depends_on_card(resource, asked.claims)
-        depends |= other_members is not None and resource in other_members.depends
-        may_be_given = is_compute and not counts and not depends and CLUSTER_KIND in asked.world.unread
-        depends |= (given and not counts) or (in_pieces and not is_compute)
-        yield _ResourceStatus(report, counts, others, depends, may_be_given=may_be_given)
-
-
-def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_ResourceStatus]) -> Iterator[Advice]:
+def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[ResourceStatus]) -> Iterator[Advice]:
     """Yield what all members placed at once may ask for together, since reducing one alone would not suffice."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if other_members is not None and remaining and min(remaining.values()) > 0:
@@ -256,7 +188,7 @@ def _at_most(less: Advice) -> Advice:
 
 
 def _all_raised(
-    quotas: QuotaLimits, statuses: Sequence[_ResourceStatus], exceeded: Sequence[_ResourceStatus], earlier: EarlierPods
+    quotas: QuotaLimits, statuses: Sequence[ResourceStatus], exceeded: Sequence[ResourceStatus], earlier: EarlierPods
 ) -> Advice:
     """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be."""
     if not exceeded:
@@ -282,7 +214,7 @@ def _all_raised(
     return do(f"have {raised}{first}, or end pods of the namespace")
 
 
-def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than: Container[str]) -> str:
+def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: Container[str]) -> str:
     """Describe the limit to which quotas must be raised, or "more than" it if the pod may need more than is known.
 
     Amounts are in the unit in which the quota is written.
@@ -329,19 +261,13 @@ def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) 
     return " and ".join(f"{quotas.written(report.resource, limit)} in ResourceQuota {n}" for limit, n in below), ""
 
 
-def _is_compute(asked: PodRequest, resource: str) -> bool:
-    """Tell whether a quota's resource is the compute of cards."""
-    named = [(each.inventory, each.allocation.quota_resources.get(resource)) for each in asked.owners]
-    return any(of is not None and of.dimension == inventory.cores for inventory, of in named)
-
-
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
     """Mark an unspecified amount of some resources as set by a policy; return other amounts as they are."""
     is_given = amount.unsaid and any(part.resource in resources for part in amount.parts)
     return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
 
 
-def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
+def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     """Return the condition to keep a quota that the pod keeps now, but might exceed with other requests."""
     quotas, report, need = asked.world.engine.quota_limits, status.report, _need_of_quota(asked, status)
 
@@ -352,7 +278,7 @@ def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
     return replace(need, fits=fits, otherwise=need.otherwise if status.remaining > 0 else raised)
 
 
-def _need_of_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
+def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
     now, remaining = status.asked, status.remaining
 
