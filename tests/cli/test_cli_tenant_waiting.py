@@ -137,3 +137,35 @@ def test_compute_is_to_be_named_only_where_a_policy_gives_some(api: Api, given: 
     assert bool(of_compute) is bool(given)
     assert all(text.startswith(f"ask for some of {CORES} ") for text in of_compute)
     assert raised.startswith("have the quota of the namespace raised, or end pods of it")
+
+
+# Pods that are ending ------------------------------------------------------------------------------------------------
+
+
+def ending(name: str, memory: int) -> Object:
+    made = running(name, "a", "GPU-a-0", memory)
+    made["metadata"] |= {"namespace": "team", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return made
+
+
+@pytest.mark.parametrize("seen", [frozenset(), frozenset({"ResourceQuota"})])
+def test_a_quota_that_an_ending_pod_holds_is_waited_for(api: Api, seen: frozenset[str]) -> None:
+    api.objects[:] = [node("a", 2), quota(gpumem=10000), ending("r", 9000), asking(gpu=1, gpumem=2000)]
+    assert not decided(api, "p")
+    api.refused_everywhere = seen
+    assert "wait until pod team/r has ended, which is ending already" in told(api, "p")
+    del api.objects[2]
+    assert decided(api, "p") == "a"
+
+
+def test_only_as_many_ending_pods_are_waited_for_as_are_needed(api: Api) -> None:
+    api.objects[:] = [node("a", 2), quota(gpumem=10000), ending("r", 1500), ending("s", 4500), ending("t", 4000)]
+    api.objects.append(asking(gpu=1, gpumem=8000))
+    assert not decided(api, "p")
+    assert "wait until pods team/s, team/t have ended, which are ending already" in told(api, "p")
+
+
+def test_nothing_is_said_of_ending_pods_that_hold_too_little(api: Api) -> None:
+    api.objects[:] = [node("a", 2), quota(gpumem=10000), held(6000), ending("r", 3000), asking(gpu=1, gpumem=5000)]
+    assert not decided(api, "p")
+    assert not any("wait until" in text for text in told(api, "p"))

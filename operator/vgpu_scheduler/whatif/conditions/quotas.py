@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import WHOLE, PodClaims, counted
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
+from vgpu_scheduler.whatif.conditions.ending_pods import wait_for_ending_pods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 from vgpu_scheduler.whatif.conditions.pieces import (
@@ -96,8 +97,30 @@ class QuotasOfPod:
 
     @property
     def alone(self) -> tuple[Advice, ...]:
-        """The largest amounts that the quotas leave together, and to what the quotas would have to be raised."""
-        return (*self._less, *([self._raised] if self._raised else ()))
+        """The largest amounts that the quotas leave, the pods whose end helps, and to what quotas must be raised."""
+        return (*self._less, *self._ending, *([self._raised] if self._raised else ()))
+
+    @cached_property
+    def _ending(self) -> tuple[Advice, ...]:
+        """The advice to wait for pods of the namespace that are ending, if that suffices."""
+        if not self._exceeded:
+            return ()
+        resources = [each.report.resource for each in self._statuses]
+        beside = {each.report.resource: each.asked + each.others for each in self._statuses}
+
+        def suffices(freed: Mapping[str, int]) -> bool:
+            left = {
+                each.report.resource: each.report.limit - each.report.used + freed[each.report.resource]
+                for each in self._statuses
+            }
+            _, taken = self._status.earlier.let_in(beside, left)
+            unknown = (each.report.resource for each in self._exceeded if each.may_be_exceeded)
+            return all(left[each] - taken[each] >= beside[each] for each in resources) and all(
+                freed[each] > 0 and left[each] - taken[each] > beside[each] for each in unknown
+            )
+
+        namespace = self._statuses[0].report.namespace
+        return tuple(wait_for_ending_pods(self._asked.world, namespace, resources, suffices))
 
     @property
     def less(self) -> tuple[Advice, ...]:
