@@ -9,6 +9,7 @@ from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for_less, do
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.objects.amounts import Amount
 
 _BY_THE_PIECE: Final = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
 
@@ -52,17 +53,17 @@ def less_than_quota(
     for amount in amounts:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if amount.unsaid:
-                is_proposed = of_unsaid and part.resource in named and _counts(asked, part.resource)
+                is_proposed = of_unsaid and part.resource in named and _counts(asked, amount, part.resource)
             else:
                 is_proposed = part.resource in named | shares
             if is_proposed:
                 yield (ask_for_less(amount, part, why),)
 
 
-def _counts(asked: PodRequest, resource: str) -> bool:
-    """Tell whether a pod counts in a quota of a resource."""
+def _counts(asked: PodRequest, amount: Amount, resource: str) -> bool:
+    """Tell whether a pod counts in a quota of a resource of which it does not say the amount."""
     quotas = asked.world.engine.quota_limits
-    return quotas.asked(resource, asked.claims) > 0 or quotas.depends_on_card(resource, asked.claims)
+    return amount.is_given or quotas.asked(resource, asked.claims) > 0 or quotas.depends_on_card(resource, asked.claims)
 
 
 def less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:

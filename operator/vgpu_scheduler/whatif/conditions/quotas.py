@@ -287,7 +287,7 @@ def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
     """Mark an unspecified amount of some resources as set by a policy; return other amounts as they are."""
     is_given = amount.unsaid and any(part.resource in resources for part in amount.parts)
-    return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
+    return replace(amount, unsaid="it asks for none, and is given some", is_given=True) if is_given else amount
 
 
 def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
