@@ -292,6 +292,31 @@ def test_explain_says_of_a_pod_that_ends_that_it_does(api: Api, refused: tuple[s
         assert moved.stderr.endswith("pod default/large has ended (Failed): it neither waits nor runs\n")
 
 
+@pytest.mark.parametrize("refused", [(), ("Node", "Pod")])
+@pytest.mark.parametrize(
+    ("reason", "message", "is_rejection"),
+    [
+        ("UnexpectedAdmissionError", "Pod was rejected: Allocate failed due to\nno free card", True),
+        ("OutOfnvidia.com/gpu", "", True),
+        ("Evicted", "The node was low on resource: memory.", False),
+        ("", "Stopped by somebody", False),
+    ],
+)
+def test_explain_says_why_a_pod_has_failed(
+    api: Api, refused: tuple[str, ...], reason: str, message: str, *, is_rejection: bool
+) -> None:
+    api.refused = frozenset(refused)
+    (large,) = (obj for obj in api.objects if obj["metadata"]["name"] == "large")
+    large["spec"]["nodeName"] = "a"
+    large["status"] = {"phase": "Failed", "reason": reason, "message": message}
+    told = run("explain", "large").stderr
+    says = ": ".join(filter(None, (reason, " ".join(message.split()))))
+    where = "; see RejectedByKubelet in the runbook" if is_rejection else ""
+    assert told.endswith(f"has ended (Failed): it neither waits nor runs; its status says {says}{where}\n")
+    large["status"]["message"] = "x" * 5000
+    assert len(run("explain", "large").stderr) < 2000
+
+
 def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
     api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]

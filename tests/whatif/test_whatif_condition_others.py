@@ -279,16 +279,17 @@ def test_as_few_cards_are_asked_as_can_be() -> None:
 
 def test_fewer_cards_are_asked_where_nodes_lack_several_of_their_resources() -> None:
     lacking = f"12 Insufficient {CORE}, 12 Insufficient {RATIO}"
-    (told,) = told_of(f"0/12 nodes are available: {lacking}.", {CORE: 300, RATIO: 300}, "koordinator")
+    told, wait = told_of(f"0/12 nodes are available: {lacking}.", {CORE: 300, RATIO: 300}, "koordinator")
     fewer = "ask for fewer than 3 cards in container main"
-    assert told == f"{fewer}: nodes have none or too few of {CORE} and {RATIO}"
+    assert told == f"{fewer}: nodes have none or too few of {CORE} and {RATIO} left"
+    assert wait.endswith(f": they may use all that nodes have of {CORE} and {RATIO}")
 
 
 def test_a_resource_that_nodes_may_not_have_at_all_is_left_out() -> None:
     percent = "volcano.sh/vgpu-memory-percentage"
     said = f"0/12 nodes are available: 12 Insufficient {percent}."
     (told,) = told_of(said, {NUMBER: 1, percent: 120}, "volcano")
-    less = "or ask for less than 120 of it: nodes have none or too few of it"
+    less = "or ask for less than 120 of it: nodes have none or too few of it left"
     assert told == f"leave out {percent} in container main, {less}"
 
 

@@ -90,6 +90,7 @@ def test_who_sees_no_nodes_is_not_told_to_leave_out_an_instance(count: int) -> N
 def test_nor_cards_by_another_name_of_other_plugins() -> None:
     world, waiting = world_of(node_offering({}, {}), pod("asked", {"gpu.intel.com/i915": 1}))
     said = "0/12 nodes are available: 12 Insufficient gpu.intel.com/i915."
-    (told,) = remedies_from_condition(world, waiting, said, "").remedies
+    told, wait = remedies_from_condition(world, waiting, said, "").remedies
     which = "ask an administrator of the nodes which cards there are"
-    assert told == f"{which}: nodes have none or too few of gpu.intel.com/i915"
+    assert told == f"{which}: nodes have none or too few of gpu.intel.com/i915 left"
+    assert wait.startswith("wait until other pods end, or end pods of your own: ")

@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.cli.explain_from_pod import did_you_mean_pod
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, names_model
-from vgpu_scheduler.reading import ClusterOptions, why_no_more
+from vgpu_scheduler.reading import ClusterOptions, why_no_more_in
 from vgpu_scheduler.whatif import MOST_MOVES, EvictionStep, Plan, RoomPlan, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.tables import few
@@ -154,7 +154,7 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     """Print the fewest moves after which a pod fits."""
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is None:
-        why = why_no_more(world.pods.get(key))
+        why = why_no_more_in(world, key)
         meant = did_you_mean_pod(key, [pod.key for pod in world.pending.values()])
         fail(f"pod {key} {why}" if why else f"there is no pod {key} that waits{meant}")
     if waiting.scheduler_name not in names:

@@ -44,7 +44,7 @@ from vgpu_scheduler.reading import (
     is_ours,
     namespaces_to_delete_pods_in,
     waits_for_volumes,
-    why_no_more,
+    why_no_more_in,
     with_forecast,
 )
 from vgpu_scheduler.whatif import World, make_dialect
@@ -171,7 +171,7 @@ def _pods_to_explain(world: World, selected: _SelectedPods, cluster: ClusterOpti
     if not pods:
         meant = did_you_mean_pod(selected.key, [each.key for each in known]) if selected.key else ""
         meant = meant or did_you_mean_namespace(selected.searched_namespace, cluster, world)
-        _fail_without_pods(selected, world.pods.get(selected.key), meant)
+        _fail_without_pods(selected, why_no_more_in(world, selected.key), meant)
     return pods
 
 
@@ -196,17 +196,17 @@ def _without_forecast(explanation: PodExplanation) -> PodExplanation:
     return explanation._replace(plain=plain, lines=[*explanation.lines, UNSEEN.text()])
 
 
-def _fail_without_pods(selected: _SelectedPods, known: Pod | None = None, meant: str = "") -> NoReturn:
+def _fail_without_pods(selected: _SelectedPods, why: str = "", meant: str = "") -> NoReturn:
     """End the command because there are no pods to explain.
 
     Parameters
     ----------
-    known
-        The pod of that name in any state; None if there is none.
+    why
+        A clause why the pod of that name neither waits nor runs; empty if there is none.
     meant
         A suggestion, as the end of a sentence.
     """
-    if why := why_no_more(known):
+    if why:
         fail(f"pod {selected.key} {why}")
     by_labels = f"pod in namespace {selected.namespace} with the labels of -l"
     fail(f"there is no {f'pod {selected.key}' if selected.key else by_labels} that waits or runs{meant}")

@@ -175,7 +175,7 @@ def explain_from_conditions(
     """Explain pods of a namespace from their own objects, for users who may see little else."""
     keys = [f"{namespace}/{found['metadata']['name']}" for found in pods]
     for key, found in zip(keys, pods, strict=True):
-        if why := why_no_more(World(error.scheduler.options).pod(found)):
+        if why := why_no_more(World(error.scheduler.options).pod(found), found):
             fail(f"pod {key} {why}")
     placed = [_bound(key, found, error) for key, found in zip(keys, pods, strict=True)]
     if all(placed):

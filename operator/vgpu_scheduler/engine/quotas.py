@@ -165,7 +165,7 @@ class QuotaLimits:
         limits = self._limits.get(namespace) if claims else None
         for name, limit in (limits or {}).items():
             asked = self.asked(name, claims)
-            if asked and self._used(state, namespace, name) + asked > limit:
+            if asked and self.used(state, namespace, name) + asked > limit:
                 return True
         return False
 
@@ -205,7 +205,7 @@ class QuotaLimits:
             resource, dialect, _ = self._resources[name]
             if resource.vendor not in vendors or dialect != dialect_of(claims):
                 continue
-            left = limit - self._used(state, namespace, name)
+            left = limit - self.used(state, namespace, name)
             least, most = self._bounds(claims, resource, state)
             if left < most:
                 left = min(max(left, -1), 0) if left < least else left
@@ -260,6 +260,16 @@ class QuotaLimits:
         """Return an amount of reports in the unit in which a quota limits the resource, rounded up."""
         return -(-amount // self._resources[resource].resource.unit)
 
+    def limits_of(self, namespace: str, resource: str) -> dict[str, int]:
+        """Return what each quota of a namespace that limits a resource allows, by name, in the unit of reports."""
+        limited, found = self._resources[resource].resource, {}
+        for called in sorted(self._names.get(namespace, ())):
+            quota = self._store.get((namespace, called))
+            text = None if quota is None else quota.hard.get(_PREFIX + resource)
+            if text is not None:
+                found[called] = _limit(text, limited) or 0
+        return found
+
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of the vendor that a resource is about.
 
@@ -296,10 +306,10 @@ class QuotaLimits:
             limit = limits.get(name)
             if limit is None:
                 continue
-            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit, self._resources[name].unit)
+            yield QuotaReport(namespace, name, self.used(state, namespace, name), limit, self._resources[name].unit)
 
-    def _used(self, state: State, namespace: str, name: str) -> int:
-        """Return how much of a resource a namespace uses, in the unit of its limits."""
+    def used(self, state: State, namespace: str, name: str) -> int:
+        """Return how much of a limited resource a namespace uses, in the unit of reports."""
         resource, dialect, _ = self._resources[name]
         vendor = (dialect, resource.vendor)
         if not resource.of_card:

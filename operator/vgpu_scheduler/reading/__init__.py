@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         explain_one,
         record_of,
         why_no_more,
+        why_no_more_in,
     )
     from vgpu_scheduler.reading.facts import (
         UnauthorizedError,
@@ -137,6 +138,7 @@ __all__ = [
     "view_warnings",
     "waits_for_volumes",
     "why_no_more",
+    "why_no_more_in",
     "with_forecast",
     "with_kind",
     "within",

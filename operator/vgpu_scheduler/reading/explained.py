@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import DECISION, counted
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.model import DECISION, MESSAGE, EventReason, counted, cut
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
@@ -166,13 +166,28 @@ def describe_terminating(pod: Pod) -> str:
     return "It is being deleted: its resources count as used until it has ended." if pod.deleting else ""
 
 
-def why_no_more(pod: Pod | None) -> str:
-    """Return a clause why an existing pod neither waits nor runs; empty if it does."""
-    if pod is None or (pod.node_name and not pod.terminal):
+def why_no_more(pod: Pod, written: Object) -> str:
+    """Return a clause why an existing pod neither waits nor runs, according to its object; empty if it does."""
+    if pod.node_name and not pod.terminal:
         return ""
     if pod.terminal:
-        return f"has ended ({pod.phase}): it neither waits nor runs"
+        return f"has ended ({pod.phase}): it neither waits nor runs{_last_words(pod, written)}"
     return "is being deleted and is bound to no node: it no longer waits" if pod.deleting else ""
+
+
+def why_no_more_in(world: World, key: str) -> str:
+    """Return :func:`why_no_more` of a pod of a world; empty if there is no such pod."""
+    pod = world.pods.get(key)
+    return "" if pod is None else why_no_more(pod, world.written(pod))
+
+
+def _last_words(pod: Pod, written: Object) -> str:
+    """Return what the status of an ended pod says, as the end of a sentence; empty if it gives no reason."""
+    status = written.get("status") or {}
+    said = (" ".join(str(status.get(field) or "").split()) for field in ("reason", "message"))
+    told = ": ".join(filter(None, said))
+    where = f"; see {EventReason.REJECTED_BY_KUBELET} in the runbook" if pod.rejection else ""
+    return f"; its status says {cut(told, MESSAGE)}{where}" if told else ""
 
 
 def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:

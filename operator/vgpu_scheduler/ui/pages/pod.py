@@ -17,7 +17,7 @@ from vgpu_scheduler.reading import (
     keep_room,
     left_to_whom,
     waits_for_volumes,
-    why_no_more,
+    why_no_more_in,
     with_forecast,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
@@ -139,7 +139,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str, visibility: V
         raise NotFoundError(f"there is no node {node}")
     pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
     if not pods:
-        raise _missing(key, visibility, world.pods.get(key))
+        raise _missing(key, visibility, why_no_more_in(world, key))
     cards = visibility.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
@@ -182,7 +182,7 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, visibil
     _check(key, visibility)
     known = world.pods.get(key)
     if known is None or known.uid not in {*world.pending, *world.bound}:
-        raise _missing(key, visibility, known)
+        raise _missing(key, visibility, why_no_more_in(world, key))
     if (node := query.get("node")) and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     changed = edited(world, world.written(known), query)
@@ -210,8 +210,8 @@ def _check(key: str, visibility: Visibility) -> None:
         raise _missing(key, visibility)
 
 
-def _missing(key: str, visibility: Visibility, known: Pod | None = None) -> NotFoundError:
-    if why := why_no_more(known):
+def _missing(key: str, visibility: Visibility, why: str = "") -> NotFoundError:
+    if why:
         return NotFoundError(f"pod {key} {why}")
     unseen = "" if visibility.is_whole else ", or you may not see it"
     return NotFoundError(f"there is no pod {key} that waits or runs{unseen}")

@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.advice.ending import end_one_pod
 from vgpu_scheduler.whatif.advice.group_corrections import members_corrected
@@ -23,9 +23,11 @@ from vgpu_scheduler.whatif.advice.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, HypotheticalPod, Remedy, RemedyType, do, each_once
 from vgpu_scheduler.whatif.advice.repairs import repair_nodes
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_nodes, helping, uncordon_cards
+from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.nodes import listed_cards
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
+from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_NODES: Final = 16
@@ -92,11 +94,41 @@ def _changes(world: World, pod: Pod, group: GroupStatus, before: Sequence[Pod]) 
     with members_corrected(world, group.waiting) as text:
         written = [world.pending.get(each.uid, each) for each in group.waiting]
         waiting = _WaitingInGroup(world, world.pending.get(pod.uid, pod), before, written)
+        volumes = list(_provide_volumes(waiting, group.needed))
         if text and (node := waiting.node()):
             return [Remedy(RemedyType.CORRECT, do(text), node)]
-        found = each_once(remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND))
+        helping_all = each_once(remedy for search in _SEARCHES for remedy in islice(search(waiting), MOST_OF_A_KIND))
+        found = [*volumes, *helping_all]
     first = Remedy(RemedyType.CORRECT, do(text), "")
     return [first, *(replace(each, actions=(*first.actions, *each.actions)) for each in found)] if text else found
+
+
+def _provide_volumes(waiting: _WaitingInGroup, needed: int) -> Iterator[Remedy]:
+    """Name the claims that keep the pod, or too many others of its group, from all nodes.
+
+    Parameters
+    ----------
+    needed
+        How many pods of the group are placed at once; others may miss their claims.
+    """
+    world, own = waiting.world, waiting.pod
+    seen = NamespaceObjects.in_world(world, own.namespace)
+    members = {each.uid: each for each in waiting.at_once}
+    problems = {uid: list(seen.claim_problems(world.written(each), {uid})) for uid, each in members.items()}
+    enough = sum(not texts for texts in problems.values()) >= needed
+    pods: dict[str, list[str]] = {}
+    for uid, texts in problems.items():
+        for text in () if enough and uid != own.uid else texts:
+            pods.setdefault(text, []).append(members[uid].name)
+    more = len(pods) - MOST_OF_A_KIND
+    for number, (text, names) in enumerate(islice(pods.items(), MOST_OF_A_KIND), 1):
+        whose = "" if names == [own.name] else f" ({'pod' if len(names) == 1 else 'pods'} {few(names, 'of its group')})"
+        rest = (
+            f"; and likewise {counted(more, 'more claim')} of its group"
+            if number == MOST_OF_A_KIND and more > 0
+            else ""
+        )
+        yield Remedy(RemedyType.PROVIDE_VOLUME, do(f"{text}{whose}{rest}"), "")
 
 
 def _uncordon_nodes(waiting: HypotheticalPod) -> Iterator[Remedy]:

@@ -175,7 +175,7 @@ def _most(claims: Sequence[Claim]) -> tuple[str, ...]:
 def _is_given(amount: Amount, card: CardRoom) -> Amount:
     """Return an unspecified amount with the compute that the pod is given instead; other amounts as they are."""
     some = f"{card.given} percent" if card.given_exactly else "some"
-    return replace(amount, unsaid=f"it asks for none, and is given {some}") if amount.unsaid else amount
+    return replace(amount, unsaid=f"it asks for none, and is given {some}", is_given=True) if amount.unsaid else amount
 
 
 def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:

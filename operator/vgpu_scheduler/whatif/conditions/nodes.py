@@ -30,6 +30,7 @@ _BEFORE_RESOURCES: Final = frozenset(
 )
 """Reasons that are given before resources are checked, or with them: they do not tell whether a node has enough."""
 _NONE: Final = "nodes have none or too few of"
+_IN_USE: Final = "wait until other pods end, or end pods of your own: they may use all that nodes have of {}"
 _MOST: Final = 4
 """The most combinations that are proposed if several resources have to be reduced together."""
 
@@ -73,7 +74,8 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
     """Yield proposals to ask for less of what nodes and cards lack; resources that all of them lack are combined.
 
     That some nodes lack the cards means nothing if others have them and reject the pod for another reason. No proposal
-    asks for no card at all, or for fewer cards of a dialect that is not in the settings.
+    asks for no card at all, or for fewer cards of a dialect that is not in the settings. Nodes lack cards, too, if
+    other pods use all that they have: then waiting helps instead.
 
     Parameters
     ----------
@@ -86,11 +88,22 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
         for part in amount.parts:
             for reason, action in _less_of(asked, amount, part, message, of_cards=of_cards):
                 by_reason.setdefault(reason, []).append(action)
-    needed = [actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)]
+    needed = {reason: actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)}
+    names = {f"{_INSUFFICIENT} {name}": name for name in _card_resources(asked)}
     if len(needed) > 1:
-        yield from islice((tuple(dict.fromkeys(actions)) for actions in product(*needed)), _MOST)
+        yield from islice((tuple(dict.fromkeys(actions)) for actions in product(*needed.values())), _MOST)
     else:
-        yield from ((action,) for actions in needed or by_reason.values() for action in actions)
+        yield from ((action,) for actions in tuple(needed.values()) or by_reason.values() for action in actions)
+    if lacking := [name for reason, name in names.items() if reason in (needed or by_reason)]:
+        others = (actions[0] for reason, actions in needed.items() if reason not in names)
+        yield (Action(_IN_USE.format(" and ".join(lacking))), *others)
+
+
+def _card_resources(asked: PodRequest) -> Iterator[str]:
+    """Yield the requested resources that are for cards."""
+    devices = card_names(asked.dialects)
+    resources = dict.fromkeys(part.resource for amount in asked.amounts for part in amount.parts)
+    yield from (name for name in resources if name in devices or is_of_other_plugins(name))
 
 
 def _less_of(
@@ -113,17 +126,17 @@ def _less_of_resource(asked: PodRequest, amount: Amount, part: ResourceStep, mes
     if "/" not in part.resource and amount.steps > 1:
         return ask_for_less(amount, part)
     less = f", or ask for less than {part.written} of it" if amount.steps > 1 else ""
-    return Action(f"leave out {part.resource} in container {amount.container}{less}: {_NONE} it")
+    return Action(f"leave out {part.resource} in container {amount.container}{less}: {_NONE} it left")
 
 
 def _less_of_card_resource(asked: PodRequest, amount: Amount, part: ResourceStep) -> Action | None:
     """Propose to ask for less of a resource for cards that no node has enough of; None if another amount covers it."""
     devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
     if piece := piece_of_unknown_cards(asked.world, asked.written, amount.container, part.resource):
-        return Action(f"{piece}: {_NONE} it")
+        return Action(f"{piece}: {_NONE} it left")
     if any(other.includes(amount) for other in asked.amounts):
         return None
-    none = f"{_NONE} {' and '.join(each.resource for each in amount.parts)}"
+    none = f"{_NONE} {' and '.join(each.resource for each in amount.parts)} left"
     if amount.steps == 1 or devices.get(part.resource) not in served or not asked.is_heeded(amount):
         return Action(f"ask an administrator of the nodes which cards there are: {none}")
     if len(amount.parts) > 1:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import WHOLE, PodClaims, counted
-from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
+from vgpu_scheduler.whatif.conditions.ending_pods import wait_for_ending_pods
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 from vgpu_scheduler.whatif.conditions.pieces import (
@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.conditions.pieces import (
     smallest_pieces_of,
     takes_pieces_alone,
 )
+from vgpu_scheduler.whatif.conditions.quota_statuses import ResourceStatus, is_compute, statuses_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 
@@ -40,15 +41,20 @@ class QuotaStatus(NamedTuple):
     limits
         All known quotas of the namespace, including those that the pod keeps now: smaller requests have to keep them,
         too.
+    fits_nowhere
+        Whether no node would fit the pod with larger quotas, either.
     """
 
     reports: Sequence[QuotaReport] | None = None
     other_members: OtherMembers | None = None
     earlier: EarlierPods = NOBODY_EARLIER
     limits: Sequence[QuotaReport] = ()
+    fits_nowhere: bool = False
 
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
+_ON_A_NODE: Final = "some node must have that much free, too"
+_IN_EACH: Final = " in each quota that leaves too little"
 
 
 class QuotasOfPod:
@@ -69,8 +75,8 @@ class QuotasOfPod:
     def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
         self._asked, self._status, self._given = asked, status, given
         self.reports = tuple(status.reports or ())
-        statuses = list(_statuses_of(asked, self.reports, status.other_members, given=given))
-        limits = list(_statuses_of(asked, status.limits, status.other_members, given=given))
+        statuses = list(statuses_of(asked, self.reports, status.other_members, given=given))
+        limits = list(statuses_of(asked, status.limits, status.other_members, given=given))
         is_certain = any(each.is_exceeded for each in statuses)
         self._statuses = [replace(each, unsure=is_certain and each.may_be_exceeded) for each in statuses]
         self._exceeded = [each for each in self._statuses if each.is_exceeded]
@@ -81,7 +87,8 @@ class QuotasOfPod:
         leave_something = all(each.remaining > 0 for each in self._exceeded) and not takes_pieces_alone(asked)
         self._needs = [_need_of_quota(asked, each) for each in self._exceeded] if leave_something else []
         by_asking_less = tuple(met_together(asked, self._needs))
-        self._less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
+        less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
+        self._less = tuple(map(_at_most, less)) if status.fits_nowhere else less
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
@@ -90,8 +97,30 @@ class QuotasOfPod:
 
     @property
     def alone(self) -> tuple[Advice, ...]:
-        """The largest amounts that the quotas leave together, and to what the quotas would have to be raised."""
-        return (*self._less, *([self._raised] if self._raised else ()))
+        """The largest amounts that the quotas leave, the pods whose end helps, and to what quotas must be raised."""
+        return (*self._less, *self._ending, *([self._raised] if self._raised else ()))
+
+    @cached_property
+    def _ending(self) -> tuple[Advice, ...]:
+        """The advice to wait for pods of the namespace that are ending, if that suffices."""
+        if not self._exceeded:
+            return ()
+        resources = [each.report.resource for each in self._statuses]
+        beside = {each.report.resource: each.asked + each.others for each in self._statuses}
+
+        def suffices(freed: Mapping[str, int]) -> bool:
+            left = {
+                each.report.resource: each.report.limit - each.report.used + freed[each.report.resource]
+                for each in self._statuses
+            }
+            _, taken = self._status.earlier.let_in(beside, left)
+            unknown = (each.report.resource for each in self._exceeded if each.may_be_exceeded)
+            return all(left[each] - taken[each] >= beside[each] for each in resources) and all(
+                freed[each] > 0 and left[each] - taken[each] > beside[each] for each in unknown
+            )
+
+        namespace = self._statuses[0].report.namespace
+        return tuple(wait_for_ending_pods(self._asked.world, namespace, resources, suffices))
 
     @property
     def less(self) -> tuple[Advice, ...]:
@@ -121,10 +150,10 @@ class QuotasOfPod:
             each.remaining >= least for each in compute
         )
 
-    def _by_the_piece(self, status: _ResourceStatus) -> bool:
+    def _by_the_piece(self, status: ResourceStatus) -> bool:
         """Tell whether a quota of compute has no room for whole cards: a piece may count for more than it leaves."""
         most = number_of_cards(self._asked.claims) * WHOLE
-        return _is_compute(self._asked, status.report.resource) and status.remaining < most
+        return is_compute(self._asked, status.report.resource) and status.remaining < most
 
     def if_written(self, written: Object) -> QuotasOfPod:
         """Return the advice for another version of the pod."""
@@ -161,75 +190,7 @@ class QuotasOfPod:
         yield from ways if self._needs else self.raised_beside(ways)
 
 
-@dataclass(frozen=True, slots=True)
-class _ResourceStatus:
-    """The quota status of one resource that a pod needs.
-
-    Attributes
-    ----------
-    asked, others
-        What the pod adds to the quota, and what the members placed at once with it add.
-    depends
-        Whether it may add more, depending on the card.
-    unsure
-        Whether this quota may not be in the way, since another one certainly is.
-    may_be_given
-        Whether the pod may add more because of policies that the reader cannot see.
-    """
-
-    report: QuotaReport
-    asked: int
-    others: int
-    depends: bool
-    unsure: bool = False
-    may_be_given: bool = False
-
-    @property
-    def is_exceeded(self) -> bool:
-        """Whether the pod certainly exceeds the quota."""
-        return self.remaining < self.asked
-
-    @property
-    def may_be_exceeded(self) -> bool:
-        """Whether the pod exceeds the quota on some cards, as far as is known."""
-        return self.depends and not self.is_exceeded
-
-    @property
-    def remaining(self) -> int:
-        """What the quota leaves to the pod."""
-        return self.report.limit - self.report.used - self.others
-
-    @property
-    def wanted(self) -> int:
-        """The limit that would suffice without pods ahead in the queue."""
-        return self.report.used + self.asked + self.others
-
-
-def _statuses_of(
-    asked: PodRequest, reports: Iterable[QuotaReport], other_members: OtherMembers | None, *, given: bool
-) -> Iterator[_ResourceStatus]:
-    """Yield the status of each quota that the pod, or the members placed at once with it, add to.
-
-    Parameters
-    ----------
-    given
-        Whether a policy sets the amounts that the pod does not specify.
-    """
-    quotas, in_pieces = asked.world.engine.quota_limits, takes_pieces_alone(asked)
-    for report in reports:
-        resource = report.resource
-        others = other_members.asked.get(resource, 0) if other_members is not None else 0
-        if not others and not quotas.concerns(resource, asked.claims):
-            continue
-        counts, is_compute = quotas.asked(resource, asked.claims), _is_compute(asked, resource)
-        depends = quotas.depends_on_card(resource, asked.claims)
-        depends |= other_members is not None and resource in other_members.depends
-        may_be_given = is_compute and not counts and not depends and CLUSTER_KIND in asked.world.unread
-        depends |= (given and not counts) or (in_pieces and not is_compute)
-        yield _ResourceStatus(report, counts, others, depends, may_be_given=may_be_given)
-
-
-def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_ResourceStatus]) -> Iterator[Advice]:
+def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[ResourceStatus]) -> Iterator[Advice]:
     """Yield what all members placed at once may ask for together, since reducing one alone would not suffice."""
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if other_members is not None and remaining and min(remaining.values()) > 0:
@@ -242,8 +203,15 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[_Reso
         yield do(f"have {which} ask for {sums} at most together")
 
 
+def _at_most(less: Advice) -> Advice:
+    """Explain that what quotas leave may still be more than any node has free."""
+    *others, last = less
+    too = _ON_A_NODE if last.steps is None else f"at most: {_ON_A_NODE}"
+    return (*others, replace(last, why="; ".join(filter(None, (last.why, too)))))
+
+
 def _all_raised(
-    quotas: QuotaLimits, statuses: Sequence[_ResourceStatus], exceeded: Sequence[_ResourceStatus], earlier: EarlierPods
+    quotas: QuotaLimits, statuses: Sequence[ResourceStatus], exceeded: Sequence[ResourceStatus], earlier: EarlierPods
 ) -> Advice:
     """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be."""
     if not exceeded:
@@ -269,8 +237,8 @@ def _all_raised(
     return do(f"have {raised}{first}, or end pods of the namespace")
 
 
-def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than: Container[str]) -> str:
-    """Describe the limit to which a quota must be raised, or "more than" it if the pod may need more than is known.
+def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: Container[str]) -> str:
+    """Describe the limit to which quotas must be raised, or "more than" it if the pod may need more than is known.
 
     Amounts are in the unit in which the quota is written.
 
@@ -282,31 +250,47 @@ def _raised(quotas: QuotaLimits, status: _ResourceStatus, taken: int, more_than:
         The resources of which these may take more.
     """
     report, wanted = status.report, status.wanted + taken
-    limit, used, to = (quotas.written(report.resource, each) for each in (report.limit, report.used, wanted))
+    used, to = (quotas.written(report.resource, each) for each in (report.used, wanted))
+    may_be_more = status.depends or status.may_be_given or report.resource in more_than
+    limit, where = _limits_below(quotas, report, None if may_be_more else wanted)
     if status.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {limit}, {used} are used)"
+        return f"limits.{report.resource} raised (of {limit}, {used} are used){where}"
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
-        return f"limits.{report.resource} raised to {to} or more ({given})"
-    if not status.depends and report.resource not in more_than:
-        return f"limits.{report.resource} raised to {to} (it is {limit})"
+        return f"limits.{report.resource} raised to {to} or more ({given}){where}"
+    if not may_be_more:
+        return f"limits.{report.resource} raised to {to} (it is {limit}){where}"
     by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
-    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit})"
+    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit}){where}"
 
 
-def _is_compute(asked: PodRequest, resource: str) -> bool:
-    """Tell whether a quota's resource is the compute of cards."""
-    named = [(each.inventory, each.allocation.quota_resources.get(resource)) for each in asked.owners]
-    return any(of is not None and of.dimension == inventory.cores for inventory, of in named)
+def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) -> tuple[str, str]:
+    """Return the limits that are to be raised, and in which quotas if that is known in general only.
+
+    The smallest limit counts, so each quota with a smaller limit than the wanted one has to be raised. An event tells
+    the smallest limit, and not how many quotas there are.
+
+    Parameters
+    ----------
+    wanted
+        The limit that suffices; None if that is not known: any quota may have to be raised then.
+    """
+    known = quotas.limits_of(report.namespace, report.resource)
+    if not known:
+        return str(quotas.written(report.resource, report.limit)), _IN_EACH
+    below = sorted((limit, name) for name, limit in known.items() if wanted is None or limit < wanted)
+    if len(known) == 1 or not below:
+        return str(quotas.written(report.resource, report.limit)), ""
+    return " and ".join(f"{quotas.written(report.resource, limit)} in ResourceQuota {n}" for limit, n in below), ""
 
 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
     """Mark an unspecified amount of some resources as set by a policy; return other amounts as they are."""
     is_given = amount.unsaid and any(part.resource in resources for part in amount.parts)
-    return replace(amount, unsaid="it asks for none, and is given some") if is_given else amount
+    return replace(amount, unsaid="it asks for none, and is given some", is_given=True) if is_given else amount
 
 
-def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
+def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     """Return the condition to keep a quota that the pod keeps now, but might exceed with other requests."""
     quotas, report, need = asked.world.engine.quota_limits, status.report, _need_of_quota(asked, status)
 
@@ -317,7 +301,7 @@ def _kept_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
     return replace(need, fits=fits, otherwise=need.otherwise if status.remaining > 0 else raised)
 
 
-def _need_of_quota(asked: PodRequest, status: _ResourceStatus) -> ClaimCondition:
+def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
     now, remaining = status.asked, status.remaining
 

@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
-from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for_less, do, parts_of, say
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
 from vgpu_scheduler.whatif.conditions.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -33,6 +33,7 @@ from vgpu_scheduler.whatif.conditions.cards import (
     smaller_card_requests,
 )
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.conditions.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, less_of_nodes
 from vgpu_scheduler.whatif.conditions.others import (
@@ -44,7 +45,7 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
-from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece, takes_pieces_alone
+from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
 from vgpu_scheduler.whatif.conditions.policy_limits import amounts_within_limits
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
@@ -84,7 +85,6 @@ _TOO_FEW_CARDS: Final = (
     CardReason.NumaNotFit,
 )
 _OF_OTHER: Final = "find out what keeps pod {} waiting: this one is placed only together with it"
-_BY_THE_PIECE: Final = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,8 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other_member is None else None
-    quotas = _quotas_of(asked, quota_status, event, kept=of_quota and other_member is None)
+    status = quota_status._replace(fits_nowhere=of_quota and reason == ConditionReason.UNSCHEDULABLE)
+    quotas = _quotas_of(asked, status, event, kept=of_quota and other_member is None)
     condition = _Condition(
         pod=pod,
         message=message,
@@ -237,12 +238,12 @@ def _about_quotas(condition: _Condition) -> Iterator[Advice]:
     if not condition.of_quota:
         return
     if condition.reason == ConditionReason.UNSCHEDULABLE:
-        yield from map(and_then, _beyond_quota(asked, quotas))
+        yield from map(and_then, beyond_quota(asked, quotas))
     elif condition.quota_unseen:
-        yield from map(and_then, _less_than_quota(asked))
+        yield from map(and_then, less_than_quota(asked))
         yield UNSEEN_QUOTA
     else:
-        of_pieces = tuple(_less_of_pieces(asked, quotas))
+        of_pieces = tuple(less_of_pieces(asked, quotas))
         yield from map(
             and_then, (of_pieces or quotas.alone) if takes_pieces_alone(asked) else quotas.alone or of_pieces
         )
@@ -309,53 +310,6 @@ def _asked_otherwise(
     yield from amounts_within_limits(asked, message, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
     yield from quotas.beside(_drop_constraints(asked, message))
-
-
-def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield remedies for a pod that no node would fit even with a larger quota: it has to ask for less.
-
-    If the quotas leave nothing, they have to be raised as well.
-    """
-    if quotas.less or not quotas.reports:
-        yield from quotas.less or _less_than_quota(asked)
-    else:
-        yield from tuple(quotas.raised_beside(_less_than_specified(asked))) or quotas.alone
-
-
-def _less_than_specified(asked: PodRequest) -> Iterator[Advice]:
-    """Yield proposals to ask for less of each specified card resource."""
-    known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
-    for amount in asked.amounts:
-        for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in known and part.written:
-                yield (ask_for_less(amount, part),)
-
-
-def _less_than_quota(
-    asked: PodRequest, *, of_unsaid: bool = True, of_pieces: bool = False, why: str = ""
-) -> Iterator[Advice]:
-    """Yield proposals to ask for less of resources that may have a quota, whose limits are unknown.
-
-    Parameters
-    ----------
-    of_pieces
-        Whole pieces count, so amounts of at most the smallest piece are not reduced.
-    """
-    named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
-    shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
-    amounts = [each for each in asked.amounts if not of_pieces or is_more_than_a_piece(asked, each)]
-    for amount in amounts:
-        for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
-            if part.resource in (named if amount.unsaid else named | shares) and (of_unsaid or not amount.unsaid):
-                yield (ask_for_less(amount, part, why),)
-
-
-def _less_of_pieces(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield remedies if quotas have room for the requests, but a whole piece of a card counts for more."""
-    if raised := quotas.raised_for_pieces:
-        if quotas.leave_pieces:
-            yield from _less_than_quota(asked, of_unsaid=False, of_pieces=True, why=_BY_THE_PIECE)
-        yield do(f"{raised}{_BY_THE_PIECE}")
 
 
 def gate_remedies(pod: Pod) -> Iterator[Advice]:

@@ -128,6 +128,8 @@ class Amount:
         What happens because the container does not say the amount; empty if it does.
     instead
         A resource that this one would replace in the container; None if it replaces none.
+    is_given
+        Whether the pod's condition shows that a policy sets the amount, which the container does not say.
     """
 
     field: str
@@ -137,6 +139,7 @@ class Amount:
     steps: int
     unsaid: str = ""
     instead: ResourceStep | None = None
+    is_given: bool = False
 
     def includes(self, other: Amount) -> bool:
         """Tell whether another amount of the same container covers only some of this one's resources."""
