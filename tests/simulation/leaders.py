@@ -38,7 +38,7 @@ class SimClient:
     ) -> ApiResponse:
         """Answer a request."""
         del content_type, timeout
-        if params is not None:
+        if params is not None and "fieldSelector" in params:
             node = params["fieldSelector"].removeprefix("spec.nodeName=")
             found = [pod.as_object() for pod in self.api.pods.values() if pod.node == node]
             return _answer(200, {"metadata": {"resourceVersion": str(self.api.version)}, "items": found})
