@@ -201,7 +201,7 @@ def test_what_runs_counts_for_volcanos_binpack() -> None:
         "expect": {"node": "b"},
     }
     assert failures(file) == []
-    file["running"] = [{"node": "b", "cards": {"card": "b-0", "memory": "79Gi"}}]
+    file["running"] = [{"node": "a", "cards": {"card": "a-0", "memory": "8Gi"}}]
     file["expect"] = {"node": "a"}
     assert failures(file) == []
 
