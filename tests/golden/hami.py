@@ -33,10 +33,10 @@ from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
-from vgpu_scheduler.model import OrderKind, Placement
+from vgpu_scheduler.model import OrderKind, PendingEvents, Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.scorers import ScoredPod
-from vgpu_scheduler.state import PendingEvents, State
+from vgpu_scheduler.state import State
 
 PROFILE = "hami-2.10"
 
