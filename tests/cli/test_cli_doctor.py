@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, found, healthy, policy, workload
-from tests.doctor.planted import PLANTED, Plant, stale_group
+from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, found, healthy, workload
+from tests.doctor.planted import PLANTED, Plant, group_under_namespace_labels
 from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
@@ -193,10 +193,8 @@ async def test_rights_that_nobody_may_tell_are_skipped() -> None:
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.kind)
 async def test_a_kind_that_may_not_be_seen_is_named(fact: ListedKind) -> None:
     objects = healthy()
-    if fact.kind == "Namespace":  # what labels they have matters to groups alone
-        stale_group(objects)
-        spec = {"namespaceSelector": {"matchLabels": {"tier": "batch"}}, "groups": {"staleAfter": "1h"}}
-        objects["ClusterVGPUPolicy"].append({**policy("batch"), "spec": spec})
+    if fact.kind == "Namespace":
+        group_under_namespace_labels(objects)
     _, report = await look(Server(objects, config_map(), refused=frozenset({fact.kind})))
     assert report.skipped
     assert all(fact.right in skipped.reason for skipped in report.skipped)

@@ -296,6 +296,13 @@ def stale_group(objects: Objects) -> None:
     objects["PodGroup.scheduling.x-k8s.io"] = [{"metadata": meta, "spec": {"minMember": 3}}]
 
 
+def group_under_namespace_labels(objects: Objects) -> None:
+    """Have the labels of namespaces matter: they decide which policy says when a group is stale."""
+    stale_group(objects)
+    spec = {"namespaceSelector": {"matchLabels": {"tier": "batch"}}, "groups": {"staleAfter": "1h"}}
+    objects["ClusterVGPUPolicy"].append({**policy("batch"), "spec": spec})
+
+
 def groups_not_evicted(objects: Objects) -> None:
     objects["ClusterVGPUPolicy"] = [{**policy("house"), "spec": {"groups": {"whenStale": "Evict"}}}]
 
