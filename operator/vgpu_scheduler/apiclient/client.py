@@ -13,7 +13,7 @@ import math
 import os
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -227,6 +227,8 @@ class ApiClient:
         The address of the server and how to authenticate.
     user_agent
         The user agent in audit logs.
+    observer
+        Called with the method and path of every request, for counters.
 
     Attributes
     ----------
@@ -234,8 +236,11 @@ class ApiClient:
         Number of requests by method (``WATCH`` for watches) and status code; ``<error>`` if no answer came.
     """
 
-    def __init__(self, credentials: Credentials, user_agent: str) -> None:
+    def __init__(
+        self, credentials: Credentials, user_agent: str, observer: Callable[[str, str], None] | None = None
+    ) -> None:
         self.credentials = credentials
+        self.observer = observer
         self.answers: Counter[tuple[str, str]] = Counter()
         self._server = credentials.server.rstrip("/")
         self._session = aiohttp.ClientSession(
@@ -281,6 +286,8 @@ class ApiClient:
         ApiUnreachableError
             If no complete answer came within ``timeout`` seconds.
         """
+        if self.observer:
+            self.observer(method, path)
         data = None if body is None else _encoded(body)
         headers = {"Accept": accept, **await self._headers()}
         if data is not None:
@@ -315,6 +322,8 @@ class ApiClient:
         ApiUnreachableError
             If the connection fails or nothing comes for ``idle_timeout`` seconds.
         """
+        if self.observer:
+            self.observer("WATCH", path)
         answered = False
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout)
         try:
