@@ -47,11 +47,7 @@ class Scene:
         return [(r.name, r.code) for r in sent if r.user == OPERATOR and r.subresource == "eviction"]
 
     async def answered(self, answers: list[tuple[str, int]]) -> None:
-        """Wait until these, and no others, are the answers; one that comes again at once counts once.
-
-        The API server tries for ten seconds to evict a pod that waits and has another UID, before it says so: the
-        operator does not wait for as long, and asks again.
-        """
+        """Wait until these, and no others, are the answers; one that comes again at once counts once."""
 
         async def same() -> bool:
             return [answer for answer, _ in groupby(self.answers())] == answers

@@ -41,18 +41,19 @@ async def victim_gone(stage: Stage, random: Random) -> None:
 
 
 @story(
-    "eviction: 409",
+    "eviction: 504, another pod has the name",
     "the victim is deleted and created again before its eviction comes",
     "the pod gets the room; the one that has the name by now is not evicted, and waits",
 )
 async def victim_made_anew(stage: Stage, random: Random) -> None:
+    """The API server tries for ten seconds to evict a pod of another UID, which is longer than the operator allows."""
     async with first_eviction_kept_back(stage) as (scene, victim, go_on):
         await stage.delete(victim, gracePeriodSeconds=0)
         await stage.come(tenant(victim, "low", 7000))
         stage.waiting.add(victim)
         go_on()
         await scene.high_is_bound()
-        await scene.answered([(victim, 409)])
+        await scene.answered([(victim, 504)])
         assert await scene.there() == {"high", *LOW}
         await stage.delete(victim, gracePeriodSeconds=0)
         stage.waiting.discard(victim)

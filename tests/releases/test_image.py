@@ -121,7 +121,7 @@ def test_the_version_and_the_settings_of_the_manifest_are_read(container: Contai
 def test_it_has_no_embedded_cluster_and_says_where_the_demo_is(container: Container) -> None:
     assert not any("devcluster" in str(path) for path in files(container.image))
     done = container.run("vgpu-scheduler", "demo", "--once")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "pip install vgpu-devcluster" in done.stderr
 
 
