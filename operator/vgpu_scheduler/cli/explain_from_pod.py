@@ -40,7 +40,7 @@ from vgpu_scheduler.whatif import (
     ConditionRemedies,
     NamespaceObjects,
     World,
-    WorldError,
+    InvalidObjectsError,
     counted_for_quotas,
     held_cards,
     left_to_cards,
@@ -245,7 +245,7 @@ def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *,
     were_read = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
-    except WorldError:  # an object that cannot be understood is no reason to say nothing
+    except InvalidObjectsError:  # an object that cannot be understood is no reason to say nothing
         world, seen = World(error.scheduler.options), NamespaceObjects()
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
@@ -299,8 +299,8 @@ def _remedies(
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    may_be_claims = not message or is_about_claims(message)
-    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid]))) if may_be_claims else []
+    unobjected = bool(message) and not is_about_claims(message)
+    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid], unobjected=unobjected)))
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStatus(reports, other_members, earlier, limits)

@@ -20,17 +20,13 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield what to do about problems that keep a pod from being placed on any node.
-
-    If the scheduler has tried the pod and says nothing of its claims, they do not keep it waiting: a claim whose class
-    waits for its first consumer is bound only once the pod has a node.
-    """
+    """Yield what to do about problems that keep a pod from being placed on any node."""
     yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
     yield from map(say, gate_remedies(pod))
     waits = pod.uid in world.pending
     message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""
-    if not message or is_about_claims(message):
-        yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else ())
+    unobjected = bool(message) and not is_about_claims(message)
+    yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else (), unobjected=unobjected)
 
 
 def quotas_in_the_way(

@@ -18,6 +18,7 @@ def claim_problems(
     volumes: Container[str] | None = None,
     *,
     uids: Collection[str] = (),
+    unobjected: bool = False,
 ) -> Iterator[str]:
     """Yield what to do about a pod's claims that are missing, or that have to be bound first and are not.
 
@@ -32,6 +33,9 @@ def claim_problems(
     uids
         The pod's UIDs, as read and at present; empty for a pod that is not created yet, since the claims of its
         ephemeral volumes do not exist yet either.
+    unobjected
+        Whether the scheduler has tried the pod and does not object to its claims. An unbound claim whose class may not
+        be read does not keep the pod waiting then: its class waits for the first consumer.
     """
     if claims is None:
         return
@@ -41,11 +45,11 @@ def claim_problems(
             if (claim := claims.get(named)) is None:
                 yield create_claim(named, claims)
             else:
-                yield from _unusable(claim, classes, volumes)
+                yield from _unusable(claim, classes, volumes, unobjected=unobjected)
         elif volume.get("ephemeral") and uids:
             made = f"{metadata.get('name', '')}-{volume.get('name', '')}"
             if made in claims:
-                yield from _of_ephemeral(volume, claims[made], uids, classes, volumes)
+                yield from _of_ephemeral(volume, claims[made], uids, classes, volumes, unobjected=unobjected)
             else:
                 yield (
                     f"wait until PersistentVolumeClaim {made} of its ephemeral volume {volume.get('name')} is made; if"
@@ -70,6 +74,8 @@ def _of_ephemeral(
     uids: Collection[str],
     classes: Mapping[str, StorageClass] | None,
     volumes: Container[str] | None,
+    *,
+    unobjected: bool,
 ) -> Iterator[str]:
     """Yield what to do about the claim of an ephemeral volume; ``uids`` are its pod's."""
     if claim.controller not in uids:
@@ -78,11 +84,15 @@ def _of_ephemeral(
             f"its volume {volume.get('name')}"
         )
     else:
-        yield from _unusable(claim, classes, volumes)
+        yield from _unusable(claim, classes, volumes, unobjected=unobjected)
 
 
 def _unusable(
-    claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None, volumes: Container[str] | None
+    claim: PersistentVolumeClaim,
+    classes: Mapping[str, StorageClass] | None,
+    volumes: Container[str] | None,
+    *,
+    unobjected: bool,
 ) -> Iterator[str]:
     title = f"PersistentVolumeClaim {claim.name}"
     if claim.phase == _LOST:
@@ -92,6 +102,8 @@ def _unusable(
     elif claim.bound:
         if volumes is not None and claim.volume_name not in volumes:
             yield f"make {title} anew, or PersistentVolume {claim.volume_name}, to which it is bound: that is gone"
+    elif claim.class_name and classes is None and unobjected:
+        return
     elif claim.volume_name:
         yield (
             f"wait until {title} is bound to PersistentVolume {claim.volume_name}, which it names; if it is not, see"

@@ -78,6 +78,6 @@ class NamespaceObjects:
         volumes = None if "PersistentVolume" in world.unread else {volume.name for volume in known.volumes}
         return cls(claims, {each.name: each for each in known.classes}, volumes, cluster_policies=True)
 
-    def claim_problems(self, written: Object, uids: Collection[str] = ()) -> Iterator[str]:
+    def claim_problems(self, written: Object, uids: Collection[str] = (), *, unobjected: bool = False) -> Iterator[str]:
         """Yield what to do about a pod's claims; see :func:`claim_problems`."""
-        yield from claim_problems(written, self.claims, self.classes, self.volumes, uids=uids)
+        yield from claim_problems(written, self.claims, self.classes, self.volumes, uids=uids, unobjected=unobjected)
