@@ -86,7 +86,7 @@ def test_scripts_get_plain_values(log: Path) -> None:
     assert found["agreement"] == {"decisions": 20, "same": 20, "otherCards": 0, "differences": []}
     assert found["policies"][0]["policies"] == ["ClusterVGPUPolicy pack"]
     row = found["policies"][0]["measures"][0]
-    assert row["measure"] == "given"
+    assert row["measure"] == "allocated"
     assert row["difference"][1] <= row["difference"][0] <= row["difference"][2]
     assert found["history"]["problems"] == ["it has no Namespace default: assumed to have no labels but the name"]
     assert {each["verdict"] for each in found["policies"][0]["measures"]} <= {"better", "worse", "open"}

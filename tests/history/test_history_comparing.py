@@ -134,7 +134,7 @@ def test_measures_are_means_over_time_and_pods() -> None:
     found = measured(result([0.0] * 45 + [100.0] * 55, given=0.75, never=2, evictions=3))
 
     assert found == pytest.approx(
-        {"given": 75.0, "stranded": 12.5, "whole": 1.0, "evictions": 3.0, "wait_mean": 55.0, "wait_half": 100.0,
+        {"allocated": 75.0, "stranded_free": 12.5, "idle": 1.0, "evictions": 3.0, "wait_mean": 55.0, "wait_half": 100.0,
          "wait_most": 100.0, "never": 2.0}
     )  # fmt: skip
 
@@ -155,8 +155,8 @@ def test_what_is_surely_better_is_told_from_what_may_be_chance() -> None:
 
     by_name = {each.measure.name: each for each in sure if not each.group}
     assert by_name["wait_mean"].verdict == 1
-    assert by_name["given"].verdict == 1
-    assert by_name["whole"].verdict == 0
+    assert by_name["allocated"].verdict == 1
+    assert by_name["idle"].verdict == 0
     assert by_name["wait_mean"].difference.value == pytest.approx(-waits.mean() / 2)
     assert [each.verdict for each in open_ if each.measure.name == "wait_mean" and not each.group] == [0]
     worse = compared([result((waits * 0.5).tolist())], [result(waits.tolist())])

@@ -10,7 +10,7 @@ from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.history import Arrived, Decided, Departed, History, Series, replay
 from vgpu_scheduler.shadow import objects_at, one_hour, summed_up, whole_time
-from vgpu_scheduler.shadow.horizons import _given, hours, resampled, some_hours, with_placements_as_arrivals
+from vgpu_scheduler.shadow.horizons import _mean_allocated, hours, resampled, some_hours, with_placements_as_arrivals
 
 
 @pytest.mark.parametrize("seed", seeds(2, 20))
@@ -28,7 +28,7 @@ def test_beside_itself_no_horizon_tells_of_a_difference(seed: int) -> None:
             uid: (place.node, place.cards) for uid, place in theirs.items()
         }
         assert whole.saved.mean == 0.0
-        assert whole.given == whole.would_be_given
+        assert whole.allocated == whole.would_be_allocated
         assert hour.saved.mean == 0.0
 
 
@@ -103,7 +103,7 @@ def test_a_pod_stays_in_an_hour_as_long_as_it_did_though_its_end_was_seen_later(
     found = one_hour([watched.history()], OPTIONS)
     assert found is not None
     ran = [60.0, 60.0]  # once in each hour
-    assert found.would_be_given == pytest.approx(sum(ran) / 7200, abs=0.01)
+    assert found.would_be_allocated == pytest.approx(sum(ran) / 7200, abs=0.01)
     assert (found.placed, found.would_be_placed) == (1, 2)
     assert found.waited == pytest.approx(np.mean([3600 - 60, 120]), abs=0.1)
 
@@ -155,9 +155,9 @@ def test_no_more_hours_are_replayed_of_many_watches_than_of_one() -> None:
 def test_cards_that_were_given_out_are_means_over_the_time_that_is_meant() -> None:
     ones = np.ones(3)
     series = Series(np.array([0.0, 10.0, 30.0]), ones, np.array([0.0, 4.0, 1.0]), ones, ones)
-    assert _given(series, 0.0, 40.0) == pytest.approx((0 * 10 + 4 * 20 + 1 * 10) / 40)
-    assert _given(series, 20.0, 40.0) == pytest.approx((4 * 10 + 1 * 10) / 20)
-    assert _given(series, 5.0, 5.0) == 0.0
+    assert _mean_allocated(series, 0.0, 40.0) == pytest.approx((0 * 10 + 4 * 20 + 1 * 10) / 40)
+    assert _mean_allocated(series, 20.0, 40.0) == pytest.approx((4 * 10 + 1 * 10) / 20)
+    assert _mean_allocated(series, 5.0, 5.0) == 0.0
 
 
 def test_what_happened_is_replayed_as_it_was() -> None:

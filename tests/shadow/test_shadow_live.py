@@ -23,7 +23,7 @@ from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
 from vgpu_scheduler.cli.shadow.following import _ended, follow
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions
-from vgpu_scheduler.shadow import LogEntry, Place, Record, Shadow, ShadowOptions, Watch
+from vgpu_scheduler.shadow import LogEntry, ObservedPeriod, Place, Record, Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, PodRecord
 from vgpu_scheduler.ui import LiveCluster
 
@@ -313,7 +313,7 @@ def test_a_cluster_is_shown_of_times_alone_at_which_somebody_watched(tmp_path: P
     folder, began, ended = ShadowFolder(tmp_path), 1_767_225_600.4, 1_767_225_700.2
     folder.write(LogEntry(began, began=True))
     folder.write(LogEntry(began, node("a")))
-    folder.save(Record(HAMI, watches=[Watch(began, ended)]))
+    folder.save(Record(HAMI, watches=[ObservedPeriod(began, ended)]))
 
     def shown(at: str) -> Result:
         return run("shadow", "snapshot", "--state", str(tmp_path), "--at", at)

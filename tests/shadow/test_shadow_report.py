@@ -16,10 +16,10 @@ from vgpu_scheduler.shadow import (
     Horizon,
     Interval,
     MissedPlacement,
+    ObservedPeriod,
     Place,
     PodRecord,
     Record,
-    Watch,
     summed_up,
 )
 
@@ -53,7 +53,7 @@ def record() -> Record:
         MissedPlacement("1", "default/waits", START + 10, other),
         MissedPlacement("2", "default/same", START, here, START + 9),
     ]
-    watches = [Watch(START, START + 60), Watch(START + 80, START + 100)]
+    watches = [ObservedPeriod(START, START + 60), ObservedPeriod(START + 80, START + 100)]
     return Record(
         "hami-scheduler",
         watches=watches,
@@ -75,7 +75,7 @@ def test_what_a_record_comes_to() -> None:
     assert [len(each) for each in (found.over, found.leaked, found.stalled)] == [1, 0, 1]
     assert found.watched == 80.0
     assert found.stand is not None
-    assert (found.stand.given, found.stand.whole) == (pytest.approx(1.0), pytest.approx(2.0))
+    assert (found.stand.allocated, found.stand.idle) == (pytest.approx(1.0), pytest.approx(2.0))
 
 
 def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
@@ -83,13 +83,13 @@ def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
     seen.samples = [ClusterSample(START, 4, 2, 1.0, 1.0, 3), ClusterSample(START + 90, 4, 1, 3.0, 0.5, 1)]
     found = summed_up(seen, 60.0).stand
     assert found is not None
-    assert found.given == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
+    assert found.allocated == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 59, 60, 61, 600])
 def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
     seen = record()
-    seen.watches = [Watch(START, START + seconds)]
+    seen.watches = [ObservedPeriod(START, START + seconds)]
     replayed = []
 
     def replay() -> Horizon:
@@ -113,7 +113,7 @@ def test_averages_are_told_of_times_of_a_minute_and_more(seconds: int) -> None:
 @pytest.mark.parametrize("seconds", [30, 60])
 def test_where_nothing_came_of_a_replay_it_is_said_why(seconds: int) -> None:
     seen = record()
-    seen.watches = [Watch(START, START + seconds)]
+    seen.watches = [ObservedPeriod(START, START + seconds)]
     (told,) = ShadowDocument.of(seen, 60.0, [lambda: None], ()).as_json()["untold"]
     assert ("No pod arrived or waited" in told) == (seconds >= 60)
 
@@ -167,7 +167,7 @@ def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
 
 @pytest.mark.parametrize("write", [markdown.written, page.written])
 def test_there_is_a_report_before_anything_has_happened(write: object) -> None:
-    nothing = ShadowDocument(Record("x", watches=[Watch(START, START)]), 60.0)
+    nothing = ShadowDocument(Record("x", watches=[ObservedPeriod(START, START)]), 60.0)
     assert callable(write)
     text = write(nothing.blocks())
     assert "None for 60 s or more." in text

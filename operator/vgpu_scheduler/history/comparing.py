@@ -48,9 +48,9 @@ class Measure:
 
 
 MEASURES: Final = (
-    Measure("given", "cards allocated", "%", _RISES),
-    Measure("stranded", "free of cards in use", "%", _FALLS),
-    Measure("whole", "whole cards free", "", _RISES),
+    Measure("allocated", "cards allocated", "%", _RISES),
+    Measure("stranded_free", "free of cards in use", "%", _FALLS),
+    Measure("idle", "whole cards free", "", _RISES),
     Measure("wait_mean", "wait, mean", "s", _FALLS),
     Measure("wait_half", "wait, half of the pods", "s", _FALLS),
     Measure("wait_most", "wait, 9 of 10 pods", "s", _FALLS),
@@ -58,7 +58,7 @@ MEASURES: Final = (
     Measure("evictions", "evictions", "", _FALLS),
 )
 _BY_NAME: Final = {measure.name: measure for measure in MEASURES}
-_OF_CARDS: Final = ("given", "stranded", "whole")
+_OF_CARDS: Final = ("allocated", "stranded_free", "idle")
 _OF_GROUPS: Final = ("wait_mean", "wait_most", "never")
 
 
@@ -154,9 +154,9 @@ class _Sample:
         """Yield the measures that do not concern pods."""
         seconds = float(weights @ self.cards[0])
         cards, allocated, stranded_free, idle = (float(weights @ column) for column in self.cards[1:])
-        yield "given", 100.0 * allocated / cards if cards else 0.0
-        yield "stranded", 100.0 * stranded_free / cards if cards else 0.0
-        yield "whole", idle / seconds if seconds else 0.0
+        yield "allocated", 100.0 * allocated / cards if cards else 0.0
+        yield "stranded_free", 100.0 * stranded_free / cards if cards else 0.0
+        yield "idle", idle / seconds if seconds else 0.0
         yield "evictions", float(weights @ self.evictions)
 
     def of_pods(self, weights: _Values, order: NDArray[np.int64]) -> Iterator[tuple[str, float]]:

@@ -9,7 +9,16 @@ from vgpu_scheduler.shadow.change_log import ChangeLog, LogEntry, histories, obj
 from vgpu_scheduler.shadow.clock import IncreasingClock
 from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
-from vgpu_scheduler.shadow.records import Choice, ClusterSample, Fault, MissedPlacement, Place, PodRecord, Record, Watch
+from vgpu_scheduler.shadow.records import (
+    Choice,
+    ClusterSample,
+    Fault,
+    MissedPlacement,
+    ObservedPeriod,
+    Place,
+    PodRecord,
+    Record,
+)
 from vgpu_scheduler.shadow.summary import SHORTEST_WATCH, Summary, summed_up
 
 __all__ = [
@@ -24,13 +33,13 @@ __all__ = [
     "Interval",
     "LogEntry",
     "MissedPlacement",
+    "ObservedPeriod",
     "Place",
     "PodRecord",
     "Record",
     "Shadow",
     "ShadowOptions",
     "Summary",
-    "Watch",
     "histories",
     "objects_at",
     "one_hour",

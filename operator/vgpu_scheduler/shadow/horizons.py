@@ -83,7 +83,7 @@ class Horizon:
         The mean wait in seconds, as recorded and as replayed.
     saved
         The difference of the two, with its interval; higher is better.
-    given, would_be_given
+    allocated, would_be_allocated
         The mean number of allocated cards, as recorded and as replayed.
     placed, would_be_placed
         The number of pods placed within the horizon, as recorded and as replayed.
@@ -95,8 +95,8 @@ class Horizon:
     waited: float
     would_wait: float
     saved: Interval
-    given: float
-    would_be_given: float
+    allocated: float
+    would_be_allocated: float
     placed: int
     would_be_placed: int
 
@@ -170,7 +170,7 @@ def _horizon(
     options = replace(options, coexist_with=sorted({*options.coexist_with} - {*options.scheduler_names}))
     compared: dict[Hashable, _ComparedPod] = {}
     block = 0
-    given: list[tuple[float, ...]] = []  # seconds, and allocated cards as recorded and as replayed
+    allocated: list[tuple[float, ...]] = []  # seconds, and allocated cards as recorded and as replayed
     for history, some in zip(histories, parts(histories), strict=True):
         theirs = replay(with_placements_as_arrivals(history), options).series
         arrived = {event.pod.uid for event in (*history.first, *history.events) if isinstance(event, Arrived)}
@@ -192,14 +192,14 @@ def _horizon(
                 pod.placed |= lifetime.placed is not None and lifetime.placed <= part.ended
                 pod.would_be_placed |= replayed.started is not None
             block += 1 + int((part.ended - part.began) // HOUR)
-            cards = (_given(each, part.began, part.ended) for each in (theirs, ours.series))
-            given.append((part.ended - part.began, *cards))
+            cards = (_mean_allocated(each, part.began, part.ended) for each in (theirs, ours.series))
+            allocated.append((part.ended - part.began, *cards))
     if not compared:
         return None
     pods = list(compared.values())
     blocks = np.array([pod.block for pod in pods])
     waited, would_wait = (np.array([getattr(pod, name) for pod in pods]) for name in ("waited", "would_wait"))
-    weights = np.array(given)
+    weights = np.array(allocated)
     seconds = max(float(weights[:, 0].sum()), 1e-9)
     return Horizon(
         name=name,
@@ -208,8 +208,8 @@ def _horizon(
         waited=round(float(waited.mean()), 1),
         would_wait=round(float(would_wait.mean()), 1),
         saved=resampled(blocks, waited - would_wait, seed=0),
-        given=round(float(weights[:, 0] @ weights[:, 1]) / seconds, 2),
-        would_be_given=round(float(weights[:, 0] @ weights[:, 2]) / seconds, 2),
+        allocated=round(float(weights[:, 0] @ weights[:, 1]) / seconds, 2),
+        would_be_allocated=round(float(weights[:, 0] @ weights[:, 2]) / seconds, 2),
         placed=sum(pod.placed for pod in pods),
         would_be_placed=sum(pod.would_be_placed for pod in pods),
     )
@@ -228,14 +228,14 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
     return Interval(*(round(float(value), 1) for value in (values.mean(), low, high)))
 
 
-def _given(series: Series, began: float, ended: float) -> float:
+def _mean_allocated(series: Series, began: float, ended: float) -> float:
     """Return the mean number of allocated cards in a period."""
     edges = np.array([began, ended])
-    seconds, given = (
+    seconds, allocated = (
         float(integrals(series.times, values, edges).sum())
         for values in (np.ones_like(series.allocated), series.allocated)
     )
-    return given / seconds if seconds > 0.0 else 0.0
+    return allocated / seconds if seconds > 0.0 else 0.0
 
 
 def with_placements_as_arrivals(history: History) -> History:

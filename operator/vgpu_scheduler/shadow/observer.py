@@ -12,8 +12,8 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting
-from vgpu_scheduler.shadow.records import ClusterSample, Fault, MissedPlacement, PodRecord, Record, Watch
-from vgpu_scheduler.whatif import ChangeResult, World, WorldError, apply_change
+from vgpu_scheduler.shadow.records import ClusterSample, Fault, MissedPlacement, ObservedPeriod, PodRecord, Record
+from vgpu_scheduler.whatif import ChangeResult, InvalidObjectsError, World, apply_change
 from vgpu_scheduler.whatif.world.changes import POD, key_of
 
 SHORTEST_MISS: Final = 1.0
@@ -145,7 +145,7 @@ class Shadow:
         for missed in self._missed.values():
             missed.until = self.record.until
         self._missed.clear()
-        self.record.watches.append(Watch(now, now))
+        self.record.watches.append(ObservedPeriod(now, now))
 
     # Pods -------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Shadow:
         """Record this scheduler's choice for a pod about to be placed, in the cluster as the other scheduler saw it."""
         try:
             pod = world.pod({**obj, "spec": obj.get("spec") or {}}, again=True)
-        except WorldError:
+        except InvalidObjectsError:
             return  # applying the change reports the error, too
         self._choose_before(world, world, pod, now)
 

@@ -10,10 +10,8 @@ from typing import Final
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the file format; files of another version are not read."""
-_KEYS_OF_SAMPLES: Final = {"idle": "whole", "allocated": "given", "stranded_free": "stranded"}
-"""The keys in files and reports of attributes that have other names."""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -144,7 +142,7 @@ class Fault(msgspec.Struct, gc=False):
     lasts: bool = True
 
 
-class ClusterSample(msgspec.Struct, frozen=True, gc=False, rename=_KEYS_OF_SAMPLES):
+class ClusterSample(msgspec.Struct, frozen=True, gc=False):
     """The state of a cluster at one time.
 
     Attributes
@@ -167,7 +165,7 @@ class ClusterSample(msgspec.Struct, frozen=True, gc=False, rename=_KEYS_OF_SAMPL
     waiting: int
 
 
-class Watch(msgspec.Struct, gc=False):
+class ObservedPeriod(msgspec.Struct, gc=False):
     """A period in which the cluster was watched, from the first look to the last one."""
 
     since: float
@@ -192,7 +190,7 @@ class Record(msgspec.Struct, rename={"other_scheduler": "beside"}):
     other_scheduler: str
     version: int = VERSION
     under: str = ""
-    watches: list[Watch] = []
+    watches: list[ObservedPeriod] = []
     pods: dict[str, PodRecord] = {}
     missed: list[MissedPlacement] = []
     faults: list[Fault] = []

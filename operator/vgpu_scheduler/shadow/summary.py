@@ -90,9 +90,9 @@ class AverageCards:
     """The mean state of the cards, in cards; see :class:`vgpu_scheduler.shadow.ClusterSample`."""
 
     cards: float = 0.0
-    given: float = 0.0
-    stranded: float = 0.0
-    whole: float = 0.0
+    allocated: float = 0.0
+    stranded_free: float = 0.0
+    idle: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

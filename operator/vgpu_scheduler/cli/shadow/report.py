@@ -187,9 +187,9 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
     if stand is not None:
         averages = (
             ("cards in service, on average", number(stand.cards)),
-            ("allocated, in cards", f"{number(stand.given)} ({_percent(stand.given, stand.cards)})"),
-            ("free on cards that are partly used, in cards", number(stand.stranded)),
-            ("whole cards without pods", number(stand.whole)),
+            ("allocated, in cards", f"{number(stand.allocated)} ({_percent(stand.allocated, stand.cards)})"),
+            ("free on cards that are partly used, in cards", number(stand.stranded_free)),
+            ("whole cards without pods", number(stand.idle)),
         )
     yield Table(
         ("measure", "value"),
@@ -300,7 +300,7 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
              "would be placed", "cards allocated", "would be allocated"),
             tuple(
                 (each.name, str(each.pods), f"{number(each.waited)} s", f"{number(each.would_wait)} s", _saved(each),
-                 str(each.placed), str(each.would_be_placed), number(each.given), number(each.would_be_given))
+                 str(each.placed), str(each.would_be_placed), number(each.allocated), number(each.would_be_allocated))
                 for each in horizons
             ),
         )  # fmt: skip

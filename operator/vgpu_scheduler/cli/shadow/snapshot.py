@@ -13,7 +13,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail
 from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
-from vgpu_scheduler.shadow import Watch, objects_at
+from vgpu_scheduler.shadow import ObservedPeriod, objects_at
 from vgpu_scheduler.whatif import when_read
 
 _MOST_WATCHES: Final = 3
@@ -45,7 +45,7 @@ def run(*, state: Path, at: datetime) -> None:
     click.echo(json.dumps(whole, separators=(",", ":")))
 
 
-def _watched(watches: Sequence[Watch]) -> str:
+def _watched(watches: Sequence[ObservedPeriod]) -> str:
     """Say when the cluster was watched."""
     last = [f"{_time(ceil(watch.since))} to {_time(ceil(watch.until))}" for watch in watches[-_MOST_WATCHES:]]
     before = ", and before that" if len(watches) > len(last) else ""
