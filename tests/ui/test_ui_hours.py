@@ -19,7 +19,7 @@ from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.ui.pages.namespaces import NamespaceQuery, NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.prometheus_polling import BEING_ASKED, DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import Visibility
-from vgpu_scheduler.whatif import HeldHours, WorldError
+from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 
 Object = dict[str, Any]
 ADDRESS = "/namespaces"
@@ -91,7 +91,10 @@ async def test_prometheus_knows_those_that_have_ended() -> None:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (WorldError("--prometheus http://p: it answers 500"), "is not known: --prometheus http://p: it answers 500."),
+        (
+            InvalidObjectsError("--prometheus http://p: it answers 500"),
+            "is not known: --prometheus http://p: it answers 500.",
+        ),
         (RuntimeError("secret"), "Prometheus could not be queried; the log says why"),
     ],
 )

@@ -21,7 +21,7 @@ from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.ui import LiveCluster
 from vgpu_scheduler.ui import live as module
 from vgpu_scheduler.ui.watching import KindWatch
-from vgpu_scheduler.whatif import WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError
 
 if TYPE_CHECKING:
     from vgpu_scheduler.apiclient import ApiClient
@@ -263,14 +263,14 @@ async def test_settings_that_are_wrong_for_a_moment_end_nothing(
 
 async def test_an_error_that_ends_watching_is_raised_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_: LiveCluster) -> None:
-        raise WorldError("it cannot be understood")
+        raise InvalidObjectsError("it cannot be understood")
 
     async with lived(tmp_path, node("a")) as cluster:
         live = LiveCluster(cluster.api, cluster.options)
         current = await live.open()
         monkeypatch.setattr(LiveCluster, "_settings_change", fail)
         try:
-            with pytest.raises(WorldError, match="it cannot be understood"):
+            with pytest.raises(InvalidObjectsError, match="it cannot be understood"):
                 await live.run()
         finally:
             current.close()

@@ -20,8 +20,8 @@ from tests.whatif.workloads import EVERY
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import (
+    InvalidObjectsError,
     World,
-    WorldError,
     ask,
     flatten,
     is_workload,
@@ -126,9 +126,9 @@ def test_mutated_manifests(part: int) -> None:
             world = cluster()
         try:
             became.add(attempt(world, manifest))
-        except (WorldError, RecursionError) as error:  # which the commands turn into one line
+        except (InvalidObjectsError, RecursionError) as error:  # which the commands turn into one line
             became.add(type(error).__name__)
-    assert {"placed", "taken in", "WorldError"} <= became
+    assert {"placed", "taken in", "InvalidObjectsError"} <= became
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import RoomPlan, StepType, World, ask, make_room, simulate
 from vgpu_scheduler.whatif.moves import room_search
-from vgpu_scheduler.whatif.moves.moves import Moves
+from vgpu_scheduler.whatif.moves.moves import PodMover
 from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 
 CARD = 16384
@@ -42,7 +42,7 @@ def holding(name: str, on: str, cards: list[int], memory: int) -> dict[str, Any]
 
 def follow(world: World, room: RoomPlan) -> None:
     """Do what a plan says, step by step; each pod that is moved goes where the plan says."""
-    moves = Moves(world, {"vgpu-scheduler"})
+    moves = PodMover(world, {"vgpu-scheduler"})
     for step in room.steps:
         if step.type is StepType.EVICT:
             assert step.move is not None
@@ -162,7 +162,7 @@ def test_nobody_else_who_waits_takes_the_room_before_all_is_done() -> None:
     room = make_room(world, waiting(world))
     assert (len(room.moves), room.node, room.taken_by) == (2, "a", ())
     world = world_of(*objects)
-    moves, placed = Moves(world, {"vgpu-scheduler"}), dict[str, str]()
+    moves, placed = PodMover(world, {"vgpu-scheduler"}), dict[str, str]()
     for step in room.steps:
         assert placed == {}
         if step.move is not None:
@@ -320,7 +320,7 @@ def test_a_pod_that_is_served_first_takes_its_room_and_the_others_go_where_is_sa
     world = world_of(*objects)
     room = make_room(world, waiting(world))
     world = world_of(*objects)
-    moves = Moves(world, {"vgpu-scheduler"})
+    moves = PodMover(world, {"vgpu-scheduler"})
     for step in room.steps:
         if step.move is None:
             assert step.spot is not None
@@ -371,7 +371,7 @@ def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_plac
     if not room.node:
         return
     world = world_of(*objects, *firsts)
-    moves = Moves(world, {"vgpu-scheduler"})
+    moves = PodMover(world, {"vgpu-scheduler"})
     simulate(
         world, pods_before_and_after(world, waiting(world)).before, as_they_are=True
     )  # those that fit now are placed

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.whatif import RemedyType, World, WorldError, ask, copy_of, make_dialect, remedies
+from vgpu_scheduler.whatif import InvalidObjectsError, RemedyType, World, ask, copy_of, make_dialect, remedies
 from vgpu_scheduler.whatif.objects.cards import WRITERS, Card
 
 Object = dict[str, Any]
@@ -139,7 +139,7 @@ def test_a_node_whose_kubelet_has_forgotten_its_cards_is_no_model_for_a_new_one(
         nodes.append(made)
     world, waiting = world_of(*nodes, pod("asked", {GPU: 1, MEMORY: 1000}))
     for name in sorted(forgotten):
-        with pytest.raises(WorldError, match=f"node {name} lists cards, and its kubelet offers no {GPU}"):
+        with pytest.raises(InvalidObjectsError, match=f"node {name} lists cards, and its kubelet offers no {GPU}"):
             copy_of(world, name, "new")
     working = [f"n{each}" for each in range(number) if f"n{each}" not in forgotten]
     expected = [f"add a node like {working[0]}"] if working else None

@@ -13,7 +13,7 @@ import pytest
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import Remedy, RemedyType, World, WorldError, ask, make_dialect, remedies
+from vgpu_scheduler.whatif import InvalidObjectsError, Remedy, RemedyType, World, ask, make_dialect, remedies
 from vgpu_scheduler.whatif.objects.amounts import amounts_of
 from vgpu_scheduler.whatif.world.simulation import created
 
@@ -340,7 +340,7 @@ def _number_in(text: str) -> int:
 def _fits_with(made: World, asked: Any) -> bool:
     try:
         return bool(_node_of(made, made.pod(asked, again=True)))
-    except WorldError:
+    except InvalidObjectsError:
         return False
 
 

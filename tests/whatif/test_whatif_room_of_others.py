@@ -11,7 +11,7 @@ from tests.whatif.test_whatif_making_room import CARD, follow, holding, new, wai
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 from vgpu_scheduler.whatif import StepType, make_room, simulate
-from vgpu_scheduler.whatif.moves.moves import Moves
+from vgpu_scheduler.whatif.moves.moves import PodMover
 from vgpu_scheduler.whatif.world.queue_order import queue_of
 
 
@@ -67,7 +67,7 @@ def test_nobody_who_waits_takes_what_a_move_leaves_on_cards_beside(seed: int) ->
     if not room.node or room.taken_by:
         return
     world = world_of(*objects)
-    moves = Moves(world, {"vgpu-scheduler"}, waiting(world).uid)
+    moves = PodMover(world, {"vgpu-scheduler"}, waiting(world).uid)
 
     def serve() -> dict[str, tuple[str, tuple[str, ...]]]:
         left = [each for each in queue_of(world) if world.engine.state.reservation(each.uid) is None]

@@ -8,7 +8,7 @@ import pytest
 from tests.whatif.test_whatif_forms import NODE, PLACED, POD
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import PodResult, World, WorldError, flatten, make_dialect, pods_of, simulate
+from vgpu_scheduler.whatif import InvalidObjectsError, PodResult, World, flatten, make_dialect, pods_of, simulate
 
 
 def world(*objects: dict[str, Any]) -> World:
@@ -116,7 +116,7 @@ def test_quotas_hold_as_in_a_cluster() -> None:
     made = world(NODE, broken)
     assert answers(made, asked()) == [("p", "")]
     assert [problem.text.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
-    with pytest.raises(WorldError, match="ResourceQuota default/q"):
+    with pytest.raises(InvalidObjectsError, match="ResourceQuota default/q"):
         World(EngineOptions([make_dialect("hami")]), strict=True).add([broken])
 
 
@@ -162,7 +162,7 @@ def test_pods_that_are_not_bound_do_not_count() -> None:
     ],
 )  # fmt: skip
 def test_what_no_api_server_would_say_is_an_error(obj: Any, says: str) -> None:
-    with pytest.raises(WorldError) as caught:
+    with pytest.raises(InvalidObjectsError) as caught:
         World(EngineOptions([make_dialect("hami")]), strict=True).add([obj])
     assert says in str(caught.value)
     if isinstance(obj, dict):
@@ -230,7 +230,7 @@ def test_no_more_pods_of_a_job_run_than_have_to_complete(parallelism: int | None
     ],
 )
 def test_what_is_no_workload(obj: dict[str, Any], says: str) -> None:
-    with pytest.raises(WorldError) as caught:
+    with pytest.raises(InvalidObjectsError) as caught:
         pods_of(obj)
     assert says in str(caught.value)
 

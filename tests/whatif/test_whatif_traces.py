@@ -12,7 +12,7 @@ from tests.whatif.traces import NODES, PODS, random_nodes, random_pods
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif import World, WorldError, make_dialect
+from vgpu_scheduler.whatif import InvalidObjectsError, World, make_dialect
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     Arrivals,
@@ -311,7 +311,7 @@ def test_policies_hold_and_what_they_keep_away_is_counted() -> None:
     fleet, pods = Fleet([node(2)]), [HALF]
     run = Run(0, fleet, Arrivals(pods, [0], NONE))
     assert measure(run, replay(run.arrivals, EnginePlacer(fleet, [denies])), typical_pods(pods)).withheld == 1
-    with pytest.raises(WorldError, match="no-t4"):
+    with pytest.raises(InvalidObjectsError, match="no-t4"):
         EnginePlacer(fleet, [{**denies, "spec": {"devices": {"policy": "nearest"}}}])
 
 

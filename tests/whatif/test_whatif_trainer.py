@@ -9,7 +9,7 @@ import pytest
 from tests.whatif.test_whatif_workloads import ODD, changed, paths
 from tests.whatif.workloads import job_set, train_job, training_runtime
 
-from vgpu_scheduler.whatif import FileObject, WorldError, made_by, with_job_sets
+from vgpu_scheduler.whatif import FileObject, InvalidObjectsError, made_by, with_job_sets
 
 Obj = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -86,7 +86,9 @@ def test_a_runtime_of_another_kind_or_name_is_not_taken() -> None:
 
 
 def test_patches_of_a_train_job_are_refused() -> None:
-    with pytest.raises(WorldError, match=r"TrainJob w: spec.runtimePatches is not supported here: write it into the"):
+    with pytest.raises(
+        InvalidObjectsError, match=r"TrainJob w: spec.runtimePatches is not supported here: write it into the"
+    ):
         written(training_runtime(), train_job(runtimePatches=[{"manager": "x"}]))
 
 
@@ -109,6 +111,6 @@ def error_of(objects: list[Obj]) -> str:
         for obj in written(*objects):
             if obj["kind"] == "JobSet":
                 made_by(obj)
-    except WorldError as error:
+    except InvalidObjectsError as error:
         return str(error)
     return ""

@@ -8,7 +8,16 @@ import pytest
 from tests.kube import storage_objects as storage
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import PodResult, World, WorldError, claims_of, explain_pod, make_dialect, pods_of, simulate
+from vgpu_scheduler.whatif import (
+    InvalidObjectsError,
+    PodResult,
+    World,
+    claims_of,
+    explain_pod,
+    make_dialect,
+    pods_of,
+    simulate,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -190,10 +199,10 @@ def test_pods_that_wait_in_the_snapshot_are_asked_about_themselves() -> None:
     ],
 )
 def test_a_malformed_stateful_set_is_named_with_its_field(spec: dict[str, Any], problem: str) -> None:
-    with pytest.raises(WorldError, match=problem):
+    with pytest.raises(InvalidObjectsError, match=problem):
         claims_of(stateful_set(**spec))
 
 
 def test_a_malformed_claim_is_named_with_its_field() -> None:
-    with pytest.raises(WorldError, match=r"PersistentVolumeClaim default/c: .*storage"):
+    with pytest.raises(InvalidObjectsError, match=r"PersistentVolumeClaim default/c: .*storage"):
         world(kind("PersistentVolumeClaim", storage.claim("c", "default", size="many")))

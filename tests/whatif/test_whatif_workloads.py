@@ -21,7 +21,7 @@ from tests.whatif.workloads import (
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import World, WorldError, is_workload, made_by, make_dialect, pods_of
+from vgpu_scheduler.whatif import InvalidObjectsError, World, is_workload, made_by, make_dialect, pods_of
 
 Obj = dict[str, Any]
 GROUP = "scheduling.x-k8s.io/pod-group"
@@ -272,7 +272,7 @@ def test_a_job_may_start_with_fewer_pods() -> None:
 def test_replica_types_are_known_in_any_case() -> None:
     assert names(kubeflow_job("PyTorchJob", {"master": 1, "WORKER": 1})) == ["w-master-0", "w-worker-0"]
     with pytest.raises(
-        WorldError, match=r"spec.jaxReplicaSpecs.Wrker: there is no such replica type; there are Worker"
+        InvalidObjectsError, match=r"spec.jaxReplicaSpecs.Wrker: there is no such replica type; there are Worker"
     ):
         made_by(kubeflow_job("JAXJob", {"Wrker": 1}))
 
@@ -417,7 +417,7 @@ def test_pods_that_no_api_server_can_have_are_refused_before_they_are_made(kind:
         if path[-1] in {"replicas", "parallelism", "size", "numOfHosts"}:
             for odd in ("many", -1, 10**9, None, True):
                 obj = changed(EVERY[kind], path, odd)
-                with pytest.raises(WorldError) as caught:
+                with pytest.raises(InvalidObjectsError) as caught:
                     made_by(obj)
                 written = ".".join(part if isinstance(part, str) else f"[{part}]" for part in path).replace(".[", "[")
                 assert str(caught.value) == f"{obj['kind']} w: {written}: {odd!r} is not a number up to 10000"
@@ -444,7 +444,7 @@ def attempt(read: Callable[[Obj], Any], obj: Obj) -> tuple[Any, str]:
     """Return what is read of an object, or None and the error."""
     try:
         return read(obj), ""
-    except WorldError as error:
+    except InvalidObjectsError as error:
         return None, str(error)
 
 

@@ -25,7 +25,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_live_cluster,
 )
-from vgpu_scheduler.whatif import World, WorldError, listed_cards
+from vgpu_scheduler.whatif import InvalidObjectsError, World, listed_cards
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 
 _ATTEMPTS: Final = 5
@@ -69,7 +69,7 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If cards cannot be cordoned, or no card is selected.
     """
     if labels is None:
@@ -79,7 +79,7 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
         cards = list(card_places(world, nodes))
         if not cards:
             without = f" ({counted(len(nodes), 'node')} without)" if nodes else ""
-            raise WorldError(f"no node with cards has the labels of -l{without}")
+            raise InvalidObjectsError(f"no node with cards has the labels of -l{without}")
     found: dict[tuple[str, str], dict[str, None]] = {}
     _check_cordonable(cards)
     for card in cards:
@@ -98,7 +98,7 @@ def _check_cordonable(cards: Iterable[CardPlace]) -> None:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If cards of a vendor cannot be cordoned; the message names each of them.
     """
     without: dict[str, dict[str, None]] = {}
@@ -111,7 +111,7 @@ def _check_cordonable(cards: Iterable[CardPlace]) -> None:
             f"{'them' if len(names) > 1 else 'it'}; cordon node {node}"
             for node, names in without.items()
         )
-        raise WorldError("; ".join(said))
+        raise InvalidObjectsError("; ".join(said))
 
 
 class _Change(NamedTuple):
@@ -163,4 +163,4 @@ async def _write(
         if not response.ok:
             fail(f"node {name}: {response.message}")
         return changed
-    raise WorldError(f"node {name}: it changes too often; try again")
+    raise InvalidObjectsError(f"node {name}: it changes too often; try again")

@@ -18,7 +18,16 @@ from vgpu_scheduler.cli.explain_from_pod import did_you_mean_pod
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, names_model
 from vgpu_scheduler.reading import ClusterOptions, why_no_more_in
-from vgpu_scheduler.whatif import MOST_MOVES, EvictionStep, Plan, RoomPlan, World, WorldError, defrag, make_room
+from vgpu_scheduler.whatif import (
+    MOST_MOVES,
+    EvictionStep,
+    InvalidObjectsError,
+    Plan,
+    RoomPlan,
+    World,
+    defrag,
+    make_room,
+)
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.usage import CardUsage, cards
@@ -79,13 +88,13 @@ def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Ch
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If no card is of that model; the message names the existing models.
     """
     models = sorted({card.model for card in cards(world) if card.model})
     meant = [each for each in models if model and names_model(model, each)]
     if model and not meant:
-        raise WorldError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
+        raise InvalidObjectsError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
     if len(meant) > 1:
         click.echo(
             f"--model {model} is a part of {len(meant)} models, and all of them count: {', '.join(meant)}", err=True

@@ -38,9 +38,9 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
+    InvalidObjectsError,
     NamespaceObjects,
     World,
-    InvalidObjectsError,
     counted_for_quotas,
     held_cards,
     left_to_cards,

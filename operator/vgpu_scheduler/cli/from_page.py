@@ -22,7 +22,7 @@ from vgpu_scheduler.forecast import forecast_of_json
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
 from vgpu_scheduler.reading.page import OTHERS
-from vgpu_scheduler.whatif import HeldHours, WorldError
+from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 from vgpu_scheduler.whatif.world import usage
 
 NO_LOG: Final = "the page has no history log: leave out --log"
@@ -80,7 +80,7 @@ def explain_from_page(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the page does not answer.
     """
     path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
@@ -114,14 +114,14 @@ def top_from_page(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the page does not answer, or nothing has a given name.
     """
     answer = _plain(ask_page(page, cluster, TOLD_OF[subject], _JSON), dict if subject == "models" else list)
     try:
         columns, rows = _rows(subject, answer)
     except msgspec.ValidationError as error:
-        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
+        raise InvalidObjectsError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
     columns.print(columns.sorted(_named(subject, names, rows), listing.sort_by), listing, f"there are no {subject}")
 
 
@@ -151,7 +151,7 @@ def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]
 
     for name in names:
         if not any(is_meant(name, row) for row in rows):
-            raise WorldError(f"{subject}: there is no {kind} {name}{did_you_mean(name, map(called, rows))}")
+            raise InvalidObjectsError(f"{subject}: there is no {kind} {name}{did_you_mean(name, map(called, rows))}")
     return [row for row in rows if not names or any(is_meant(name, row) for name in names)]
 
 
@@ -167,7 +167,7 @@ def simulate_from_page(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the page does not answer.
     FileError
         If a file cannot be read.
@@ -195,7 +195,7 @@ def _forecast_text(page: PageOptions, waits: Mapping[str, Any]) -> str:
     try:
         return forecast_of_json(waits).text()
     except ValueError as error:
-        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
+        raise InvalidObjectsError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
 
 
 def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[HeldHours], bool]:
@@ -203,7 +203,7 @@ def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[He
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the page does not answer, or does not know the usage; the message says why.
     """
     answer, end = _usage(page, cluster), time.monotonic() + _LONGEST
@@ -211,7 +211,7 @@ def usage_from_page(page: PageOptions, cluster: ClusterOptions) -> tuple[list[He
         time.sleep(_AGAIN_AFTER)
         answer = _usage(page, cluster)
     if answer.trouble:
-        raise WorldError(f"--ui {page.address}: the usage is not known: {answer.trouble}")
+        raise InvalidObjectsError(f"--ui {page.address}: the usage is not known: {answer.trouble}")
     hours = [HeldHours(each.namespace, each.model, each.gib_hours, each.card_hours) for each in answer.hours]
     return hours, answer.metered
 
@@ -249,7 +249,7 @@ def _usage(page: PageOptions, cluster: ClusterOptions) -> _Usage:
     try:
         return msgspec.convert(found, _Usage)
     except msgspec.ValidationError as error:
-        raise WorldError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
+        raise InvalidObjectsError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
 
 
 def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -262,7 +262,7 @@ def _plain(text: str, kind: type) -> Any:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the answer is not from the page.
     """
     try:
@@ -270,5 +270,5 @@ def _plain(text: str, kind: type) -> Any:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, kind):
-        raise WorldError("--ui: the server there is not the page of vgpu-scheduler")
+        raise InvalidObjectsError("--ui: the server there is not the page of vgpu-scheduler")
     return found

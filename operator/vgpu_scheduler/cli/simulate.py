@@ -50,9 +50,9 @@ from vgpu_scheduler.whatif import (
     MOST_COPIES,
     Capacity,
     FileObject,
+    InvalidObjectsError,
     PodResult,
     World,
-    WorldError,
     awaited_volumes,
     capacity_of,
     make_dialect,
@@ -334,7 +334,7 @@ def _namespace_without_unknown_usage(cluster: ClusterOptions, namespace: str) ->
 def _count(text: str | None) -> int:
     try:
         return 0 if text is None else number_of_copies(text)
-    except WorldError as error:
+    except InvalidObjectsError as error:
         raise click.UsageError(f"--count: {error}") from None
 
 
@@ -363,7 +363,7 @@ def _add_nodes(world: World, text: str) -> None:
         add_copies(world, text)
         return
     if not Path(text).exists():
-        raise WorldError("there is neither such a node nor such a file")
+        raise InvalidObjectsError("there is neither such a node nor such a file")
     objects = read_files([Path(text)])
     if not any(obj.get("kind") == "Node" for obj in objects):
         raise FileError(f"{text}: there is no node in it")

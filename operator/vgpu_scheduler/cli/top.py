@@ -28,7 +28,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     view_warnings,
 )
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
 
 _ALL: Final = "all"
@@ -252,7 +252,7 @@ def _pod_rows(world: World, question: _Question) -> list[Any]:
     for name in full:
         meant = [row for key, row in known.items() if name in {key, row.pod}]
         if not meant:
-            raise WorldError(f"pods: no pod {name} holds cards{did_you_mean(name, known)}")
+            raise InvalidObjectsError(f"pods: no pod {name} holds cards{did_you_mean(name, known)}")
         rows += [row for row in meant if row not in rows]
     return rows
 
@@ -288,7 +288,7 @@ def _named(
             subject = question.subject
             among = f" among those that match {question.listing.selector}" if question.labels is not None else ""
             what = f"there is no {subject[:-1]} {name} with cards{among}"
-            raise WorldError(f"{subject}: {what}{did_you_mean(name, known)}")
+            raise InvalidObjectsError(f"{subject}: {what}{did_you_mean(name, known)}")
     return [row for row in rows if any(names(name, name_of(row)) for name in question.names)]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.admission import AdmissionRules, is_exempt, review
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.objects.containers import containers_of
 
 _ON: Final = "placed as the admission webhook changes it: it asks for {}"
@@ -56,7 +56,7 @@ def _claims(world: World, pod: Mapping[str, Any]) -> object:
     """Return the claims of a pod with its usage warnings; None if the pod is refused, or cannot be read."""
     try:
         read = world.pod(pod, again=True)
-    except WorldError:
+    except InvalidObjectsError:
         return None
     return world.engine.algorithm.classes.claims(read), world.engine.usage_warnings_of(read)
 

@@ -17,10 +17,10 @@ from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     FileObject,
+    InvalidObjectsError,
     PodSet,
     WorkloadPods,
     World,
-    WorldError,
     is_workload,
     made_by,
     unknown_fields,
@@ -54,7 +54,7 @@ def new_pods(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a pod cannot be understood.
     """
     world.add(obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node")
@@ -77,7 +77,9 @@ def new_pods(
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if not _NAMESPACE.fullmatch(namespace):
             name = quoted(namespace)
-            raise WorldError(f"Namespace {name}: a name has at most 63 lower-case letters, digits and '-' inside")
+            raise InvalidObjectsError(
+                f"Namespace {name}: a name has at most 63 lower-case letters, digits and '-' inside"
+            )
         if view.has_read("Namespace"):
             warn(f"Namespace {namespace} does not exist: the API server accepts no pod of it before it is created")
     for text, titles in told.items():
@@ -100,7 +102,7 @@ def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) 
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If an object names another namespace than ``-n``.
     """
     return [_at_home(obj, home, named) for obj in with_job_sets(objects)]
@@ -131,7 +133,7 @@ def _at_home(obj: FileObject, home: str, given: str | None) -> FileObject:
     metadata = obj["metadata"]
     named = metadata.get("namespace")
     if named and given not in {None, named}:
-        raise WorldError(f"{obj.origin}: {title(obj)} names namespace {named}, and -n {given}")
+        raise InvalidObjectsError(f"{obj.origin}: {title(obj)} names namespace {named}, and -n {given}")
     if not named:
         obj["metadata"] = {**metadata, "namespace": home}
     return obj
@@ -169,17 +171,17 @@ def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mappi
     """Read a pod, refusing what the API server would refuse."""
     try:
         read = world.pod(pod)
-    except WorldError as error:
-        raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
+    except InvalidObjectsError as error:
+        raise InvalidObjectsError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:
         empty = f"{template.path}spec.containers is empty"
-        raise WorldError(f"{title(workload)}: {empty}: the API server rejects such a pod")
+        raise InvalidObjectsError(f"{title(workload)}: {empty}: the API server rejects such a pod")
     return read
 
 
-def nothing_to_place(world: World, where: str) -> WorldError:
+def nothing_to_place(world: World, where: str) -> InvalidObjectsError:
     """Return the error for files without pods, which names the objects in them."""
     hints = {kind: _INSTEAD_OF.get(kind) or did_you_mean(kind, WORKLOADS) for kind in sorted(world.ignored)}
     others = ", ".join(f"{kind or '(none)'}{hint}" for kind, hint in hints.items())
     instead = f"; objects of kind {others} cannot be used here" if others else ""
-    return WorldError(f"{where}: it contains no pod to place{instead}")
+    return InvalidObjectsError(f"{where}: it contains no pod to place{instead}")

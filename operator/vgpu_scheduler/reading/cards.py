@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vgpu_scheduler.model import did_you_mean, first_of
-from vgpu_scheduler.whatif import World, WorldError, card_name
+from vgpu_scheduler.whatif import InvalidObjectsError, World, card_name
 
 _KINDS = ("card/", "cards/")
 """Prefixes of names, as ``-o name`` writes them."""
@@ -53,7 +53,7 @@ def find_card(world: World, name: str) -> CardPlace:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If there is no such card, or several; the message lists them.
     """
     meant = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name).removesuffix("…")
@@ -65,14 +65,14 @@ def find_card(world: World, name: str) -> CardPlace:
     is_node = _if_node(world, meant)
     if not found:
         if is_node:
-            raise WorldError(f"there is no card {name}{is_node}")
+            raise InvalidObjectsError(f"there is no card {name}{is_node}")
         alike = did_you_mean(meant, (known for place in places for known in _names(place)))
-        raise WorldError(f"there is no card {name}{alike or ':'} `vgpu-scheduler top cards` lists all cards")
+        raise InvalidObjectsError(f"there is no card {name}{alike or ':'} `vgpu-scheduler top cards` lists all cards")
     candidates = list(dict.fromkeys(map(str, found)))
     if len(candidates) > 1:
         on_node = ", or NODE/CARD" if "/" not in meant and len({place.node for place in found}) > 1 else ""
         which = first_of(candidates, _MOST_CANDIDATES)
-        raise WorldError(f"card {name} may be {which}: write a longer part of its name{on_node}{is_node}")
+        raise InvalidObjectsError(f"card {name} may be {which}: write a longer part of its name{on_node}{is_node}")
     return next((place for place in found if place.annotation), found[0])
 
 

@@ -123,7 +123,7 @@ def deleted_pods(server: PrometheusServer, query: DeletedPodQuery) -> DeletedPod
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it cannot be queried, or its answer is not understood; the message names the address.
     """
     seen: dict[str, _SeenPod] = defaultdict(_SeenPod)

@@ -15,7 +15,7 @@ from yarl import URL
 from vgpu_scheduler.reading.answers import bounded_body, text_in
 from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
 from vgpu_scheduler.reading.view import connect_to
-from vgpu_scheduler.whatif import WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError
 
 OTHERS: Final = "(of another namespace)"
 """What the page shows in place of the name of a pod that the user may not see."""
@@ -46,7 +46,7 @@ def ask_page(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the page cannot be reached, or refuses; the message says why.
     ConfigException
         If the kubeconfig cannot be read.
@@ -58,14 +58,14 @@ def ask_page(
     except ValueError:
         is_page = False
     if not is_page:
-        raise WorldError(f"--ui {page.address}: write https://HOST[:PORT]; tokens are sent over TLS only")
+        raise InvalidObjectsError(f"--ui {page.address}: write https://HOST[:PORT]; tokens are sent over TLS only")
     address = page.address.rstrip("/")
     try:
         return asyncio.run(_asked(page, address, cluster, path, form, post=post))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        if isinstance(error, WorldError):
+        if isinstance(error, InvalidObjectsError):
             raise
-        raise WorldError(f"--ui {address}: {str(error)[:_MOST_SHOWN] or type(error).__name__}") from None
+        raise InvalidObjectsError(f"--ui {address}: {str(error)[:_MOST_SHOWN] or type(error).__name__}") from None
 
 
 async def _asked(
@@ -95,7 +95,7 @@ async def _token(cluster: ClusterOptions) -> str:
     async with await connect_to(cluster) as api:
         token = await api.credentials.token()
     if not token:
-        raise WorldError(f"--ui: {_CANNOT_LOG_IN}")
+        raise InvalidObjectsError(f"--ui: {_CANNOT_LOG_IN}")
     return token
 
 

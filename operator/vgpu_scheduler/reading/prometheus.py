@@ -14,7 +14,7 @@ import aiohttp
 
 from vgpu_scheduler.reading.answers import bounded_body, text_in
 from vgpu_scheduler.reading.options import PrometheusServer
-from vgpu_scheduler.whatif import HeldHours, WorldError
+from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 
 T = TypeVar("T")
 
@@ -110,12 +110,12 @@ def ask_prometheus(server: PrometheusServer, ask: Callable[[Prometheus], Awaitab
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it cannot be queried, or its answer is not understood; the message names the address.
     """
     shown = f"--prometheus {_without_password(server.address)}"
     if not _is_of_server(server.address):
-        raise WorldError(f"{shown}: this is not the address of a server: write http://HOST:PORT")
+        raise InvalidObjectsError(f"{shown}: this is not the address of a server: write http://HOST:PORT")
 
     async def asked() -> T:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
@@ -126,7 +126,7 @@ def ask_prometheus(server: PrometheusServer, ask: Callable[[Prometheus], Awaitab
         return asyncio.run(asked())
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         why = f"{error}" or type(error).__name__
-        raise WorldError(f"{shown}: {why[:_MOST_SHOWN]}") from None
+        raise InvalidObjectsError(f"{shown}: {why[:_MOST_SHOWN]}") from None
 
 
 def hours_in_prometheus(server: PrometheusServer, seconds: int) -> list[HeldHours]:
@@ -134,7 +134,7 @@ def hours_in_prometheus(server: PrometheusServer, seconds: int) -> list[HeldHour
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         See :func:`ask_prometheus`.
     """
 

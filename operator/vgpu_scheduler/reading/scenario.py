@@ -17,9 +17,9 @@ from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
     FileObject,
+    InvalidObjectsError,
     PodResult,
     World,
-    WorldError,
     copy_of,
     simulate,
     with_preempted,
@@ -84,7 +84,7 @@ def answers_to(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a pod cannot be understood, or pods are expected and there are none.
     """
     waiting = asked.waiting(world)
@@ -113,13 +113,13 @@ def number_of_copies(text: str) -> int:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it is neither.
     """
     if text == _AS_MANY_AS_FIT:
         return MOST_COPIES
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST_COPIES:
-        raise WorldError(f"{quoted(text)} is neither a number from 1 to {MOST_COPIES} nor max")
+        raise InvalidObjectsError(f"{quoted(text)} is neither a number from 1 to {MOST_COPIES} nor max")
     return int(text)
 
 
@@ -133,12 +133,12 @@ def add_copies(world: World, text: str) -> None:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If there is no such node, the number is invalid, or it is unknown what a new node would offer.
     """
     name, _, number_of = text.partition("=")
     if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
-        raise WorldError(f"{number_of!r} is not a number from 1 to {_MOST_NODES}")
+        raise InvalidObjectsError(f"{number_of!r} is not a number from 1 to {_MOST_NODES}")
     free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
     for copy in islice(free, int(number_of or 1)):
         world.add(copy_of(world, name, copy))
@@ -172,7 +172,7 @@ def change_nodes(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If an entry cannot be understood.
     """
     gone: list[Pod] = []
@@ -184,8 +184,8 @@ def change_nodes(
         for text in texts:
             try:
                 change(world, text)
-            except WorldError as error:
-                raise WorldError(f"{option} {text}: {error}") from None
+            except InvalidObjectsError as error:
+                raise InvalidObjectsError(f"{option} {text}: {error}") from None
     keep_room(world, view)
     return list(_assumed_of_gone(world, gone))
 
@@ -204,7 +204,7 @@ def _leave_out(world: World, text: str, meant: Callable[[World, str], str]) -> l
         if pods:
             return [pod for pod in pods if pod.node_name]
     suggestion = meant(world, text) or "; write node/NAME or pod/NAMESPACE/NAME"
-    raise WorldError(f"there is no such pod or node{suggestion}")
+    raise InvalidObjectsError(f"there is no such pod or node{suggestion}")
 
 
 def _is_made_anew(world: World, pod: Pod) -> bool:

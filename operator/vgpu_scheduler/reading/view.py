@@ -39,7 +39,7 @@ from vgpu_scheduler.reading.settings import (
     settings_from_file,
     settings_from_objects,
 )
-from vgpu_scheduler.whatif import FileObject, WorldError, flatten, kinds_read, newest_time, pods_since, read_at
+from vgpu_scheduler.whatif import FileObject, InvalidObjectsError, flatten, kinds_read, newest_time, pods_since, read_at
 
 OnProgress = Callable[[str], None]
 """Called with a description of what is being read, as progress for the user."""
@@ -203,7 +203,7 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
                     if (since := pods_since(document)) is not None:
                         found.pods_since.append(since)
                     found.objects += written_in(document, str(file))
-            except WorldError as error:
+            except InvalidObjectsError as error:
                 raise FileError(f"{file}: {error}") from None
     return found
 
@@ -224,7 +224,7 @@ def objects_of_text(text: str, where: str) -> list[FileObject]:
     check_extent(text, where)
     try:
         return [obj for document in documents_of(text, where) for obj in written_in(document, where)]
-    except WorldError as error:
+    except InvalidObjectsError as error:
         raise FileError(f"{where}: {error}") from None
 
 
@@ -233,14 +233,14 @@ def written_in(document: Any, origin: str) -> list[FileObject]:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If an item is no object, or a policy of a version that does not exist.
     """
     found = [FileObject(obj) for obj in flatten([document])]
     for obj in found:
         obj.origin = origin
         if problem := version_problem(obj):
-            raise WorldError(problem)
+            raise InvalidObjectsError(problem)
     return found
 
 

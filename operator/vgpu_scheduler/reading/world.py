@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS
 from vgpu_scheduler.reading.view import REQUIRED_KINDS, ClusterView
-from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
+from vgpu_scheduler.whatif import InvalidObjectsError, World, take_up_preemptions
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 """The time of reading if it is unknown, so that nothing has an age."""
@@ -48,7 +48,7 @@ def make_world(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If an object cannot be understood.
     MissingRightsError
         If the user may not list objects of a required kind.
@@ -67,7 +67,7 @@ def make_world(
     if view.has_read("Pod"):  # otherwise the owners of locks are unknown
         world.review_locks(view.read_at or _LONG_AGO)
     if not world.nodes and not view.live:
-        raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
+        raise InvalidObjectsError(f"{view.origin}: there is no Node among the objects of the cluster")
     return world
 
 

@@ -33,7 +33,7 @@ from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.ui.current import Change, ClusterListener, CurrentWorld
 from vgpu_scheduler.ui.name_redaction import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
 
 _ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
@@ -100,7 +100,7 @@ class LiveCluster:
 
         Raises
         ------
-        ApiUnreachableError, SettingsError, WorldError
+        ApiUnreachableError, SettingsError, InvalidObjectsError
             If the cluster cannot be read.
         MissingRightsError
             If nodes or pods may not be listed.
@@ -222,7 +222,7 @@ class LiveCluster:
         view = self.view()
         try:
             await self.current.replace(lambda: self._made(view))
-        except (MissingRightsError, WorldError) as error:
+        except (MissingRightsError, InvalidObjectsError) as error:
             self._broken["world"] = (datetime.now(UTC), str(error))
             await self.current.say(self._trouble())
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.ui.polling import Poller
-from vgpu_scheduler.whatif import HeldHours, WorldError
+from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class PrometheusPoller(Poller[PrometheusReading]):
     async def _asked(self) -> PrometheusReading:
         try:
             return PrometheusReading(await self._ask(DAY))
-        except WorldError as error:
+        except InvalidObjectsError as error:
             return PrometheusReading(trouble=str(error))
         except Exception:  # whatever fails, the page has more to show than this
             log.exception("Prometheus could not be queried")

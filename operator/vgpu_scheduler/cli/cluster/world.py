@@ -26,14 +26,14 @@ from vgpu_scheduler.reading import (
     read_namespace,
 )
 from vgpu_scheduler.settings import SettingsError
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 
 _EXPECTED_ERRORS = (
     FileError,
     LogError,
     PyarrowMissingError,
     SettingsError,
-    WorldError,
+    InvalidObjectsError,
     MissingRightsError,
     ApiUnreachableError,
     ConfigException,
@@ -64,7 +64,7 @@ def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World
 
     Raises
     ------
-    FileError, SettingsError, WorldError, ApiUnreachableError, ConfigException
+    FileError, SettingsError, InvalidObjectsError, ApiUnreachableError, ConfigException
         If the cluster cannot be read.
     MissingRightsError
         If nodes or pods may not be listed.

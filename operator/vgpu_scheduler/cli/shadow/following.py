@@ -108,7 +108,7 @@ async def follow(
 
     Raises
     ------
-    ApiUnreachableError, SettingsError, WorldError, MissingRightsError
+    ApiUnreachableError, SettingsError, InvalidObjectsError, MissingRightsError
         If the cluster cannot be read at the start.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 from vgpu_scheduler.reading import find_card
 from vgpu_scheduler.ui.errors import NotFoundError
 from vgpu_scheduler.ui.visibility import Visibility
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
 
 
@@ -46,7 +46,7 @@ def card_page(world: World, node: str, name: str, visibility: Visibility) -> Car
     """
     try:
         place = find_card(world, f"{node}/{name}")
-    except WorldError as error:
+    except InvalidObjectsError as error:
         raise NotFoundError(str(error)) from None
     found = [card for card in usage.cards_on(world, [place.node]) if card.card == place.name]
     if not found:

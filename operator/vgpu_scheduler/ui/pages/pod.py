@@ -26,7 +26,7 @@ from vgpu_scheduler.ui.pages.forecasts import BUDGET, as_visible_to
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
 
 _INSTEAD: Final = "vgpu-scheduler explain --forecast estimates it for users who may read the cluster"
@@ -194,7 +194,7 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, visibil
             raise BadQueryError("; ".join(map(str, wrong)))
         pod = world.pods[key]
         told = explain_one(world, view.scheduler, pod, node)
-    except WorldError as error:
+    except InvalidObjectsError as error:
         raise BadQueryError(str(error)) from None
     return PodPage(told, (), fields_of(world, changed), annotations_of(changed), _own(changed), is_edited=True)
 

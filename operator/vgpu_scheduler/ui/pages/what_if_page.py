@@ -37,9 +37,9 @@ from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import (
     Capacity,
     FileObject,
+    InvalidObjectsError,
     PodResult,
     World,
-    WorldError,
     capacity_of,
     card_name,
     matches_nothing,
@@ -187,7 +187,7 @@ def bad_query_errors() -> Iterator[None]:
     """Turn errors about files and worlds into errors about the query."""
     try:
         yield
-    except (WorldError, FileError) as error:
+    except (InvalidObjectsError, FileError) as error:
         raise BadQueryError(str(error)) from None
     except RecursionError:
         raise BadQueryError(TOO_DEEP) from None

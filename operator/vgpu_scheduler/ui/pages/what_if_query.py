@@ -9,7 +9,7 @@ from vgpu_scheduler.reading import number_of_copies
 from vgpu_scheduler.ui.errors import BadQueryError
 from vgpu_scheduler.ui.pages.heat import MEASURES
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.whatif import WorldError
+from vgpu_scheduler.whatif import InvalidObjectsError
 
 TEXTS: Final = ("manifest", "policy")
 PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "forecast", "namespace", "add", "without", "by")
@@ -101,7 +101,7 @@ class WhatIfQuery:
         """
         try:
             return number_of_copies(self.count) if self.count else 0
-        except WorldError as error:
+        except InvalidObjectsError as error:
             raise BadQueryError(f"count: {error}") from None
 
 

@@ -8,7 +8,7 @@ from vgpu_scheduler.admission import completed_containers, is_exempt
 from vgpu_scheduler.dialects import Refusal
 from vgpu_scheduler.kube import Object, Pod, QuantityError
 from vgpu_scheduler.whatif.objects.containers import containers_of
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.world import World
 
 
@@ -46,7 +46,7 @@ class AdmissionVariants:
             read = self._world.pod(written, again=True)
             completed = self._completed(written, read)
             return (read,) if completed is None else (read, self._world.pod(completed, again=True))
-        except WorldError:
+        except InvalidObjectsError:
             return ()
         except Refusal as refusal:
             return (read,) if excused and refusal.message == self._refusal else ()
@@ -58,7 +58,7 @@ class AdmissionVariants:
             self._completed(self._written, self._world.pod(self._written, again=True))
         except Refusal as refusal:
             return refusal.message
-        except WorldError:
+        except InvalidObjectsError:
             pass
         return ""
 

@@ -31,7 +31,7 @@ from vgpu_scheduler.whatif.objects.containers import (
     with_container,
     with_containers,
 )
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
@@ -113,7 +113,7 @@ def _fits(world: World, written: Object) -> bool:
     """Tell whether another version of the pod would fit now."""
     try:
         read = world.pod(written, again=True)
-    except WorldError:
+    except InvalidObjectsError:
         return False
     return world.engine.algorithm.decide(created(world, read, read.uid)).outcome is Outcome.PLACED
 
@@ -149,7 +149,7 @@ def _refused(world: World, written: Object) -> RefusedClass | None:
     """Return the refusal of a pod that does not depend on nodes; None if there is none, or the pod cannot be read."""
     try:
         read = world.pod(written, again=True)
-    except WorldError:
+    except InvalidObjectsError:
         return None
     found = world.engine.algorithm.classes.of(created(world, read, read.uid))
     return found if isinstance(found, RefusedClass) else None
@@ -265,7 +265,7 @@ def refusal_of(world: World, written: Object) -> str:
     try:
         pod = world.pod(written, again=True)
         decision = world.engine.algorithm.decide(created(world, pod, pod.uid))
-    except WorldError:
+    except InvalidObjectsError:
         return ""
     return "; ".join(reason.text for reason in decision.reasons) if decision.outcome is Outcome.REFUSED else ""
 
@@ -344,7 +344,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     try:
         amount = to_int(quantity)
         claims = world.engine.algorithm.classes.claims(world.pod(written, again=True))
-    except (QuantityError, WorldError):
+    except (QuantityError, InvalidObjectsError):
         return 0
     own = [claim for each in claims if each.name == container for claim in each.claims if claim.vendor == about.vendor]
     most = max((claim.amounts[about.dimension] for claim in own), default=0)
@@ -360,7 +360,7 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
     """
     try:
         pod = world.pod(written, again=True)
-    except WorldError:
+    except InvalidObjectsError:
         return None
     fixes = (warning.fix for warning in world.engine.usage_warnings.found_in(pod))
     of_no_use = (fix for fix in fixes if isinstance(fix, LeaveOutResource))

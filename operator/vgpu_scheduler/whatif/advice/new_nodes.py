@@ -10,7 +10,7 @@ from vgpu_scheduler.kube import Node, Object
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE, copy_of, nodes_for
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old
 from vgpu_scheduler.whatif.world.world import World
@@ -143,5 +143,5 @@ def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:
     copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
     try:
         return copy, copy_of(world, name, copy)
-    except WorldError:
+    except InvalidObjectsError:
         return None

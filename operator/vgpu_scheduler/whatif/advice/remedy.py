@@ -21,7 +21,7 @@ from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.advice.joining import join_needed
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
 from vgpu_scheduler.whatif.world.queue_order import placed
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
@@ -271,7 +271,7 @@ class HypotheticalPod:
         """Tell whether a dialect can read the claims of another version of the pod."""
         try:
             return is_claim(dialect, self.world.pod(written, again=True))
-        except WorldError:
+        except InvalidObjectsError:
             return False
 
     def is_let_in(self, written: Object, *, excused: bool = True) -> bool:
@@ -315,7 +315,7 @@ class HypotheticalPod:
         """
         try:
             return self._ours(self.world.pod(written, again=True))
-        except WorldError:
+        except InvalidObjectsError:
             return None
 
     def _ours(self, pod: Pod) -> Pod | None:

@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_LOOKED_AT: Final = 1024
@@ -53,7 +53,7 @@ class PodRequest:
         """Return the claims of a version of the pod; empty if they cannot be understood."""
         try:
             return self.world.engine.algorithm.classes.claims(self.world.pod(written, again=True))
-        except WorldError:
+        except InvalidObjectsError:
             return ()
 
     def is_let_in(self, written: Object) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.moves.moves import Move, Moves, Spot
+from vgpu_scheduler.whatif.moves.moves import Move, PodMover, Spot
 from vgpu_scheduler.whatif.world.nodes import is_closed
 from vgpu_scheduler.whatif.world.simulation import simulate
 from vgpu_scheduler.whatif.world.usage import CardUsage, cards, is_idle
@@ -126,7 +126,7 @@ class _Planner:
         self._world = world
         self._going = going
         self._on_card = on_card
-        self._moves = Moves(world, schedulers)
+        self._moves = PodMover(world, schedulers)
         self._filled: set[Spot] = set()
         self._stay: dict[str, int] = {}
 

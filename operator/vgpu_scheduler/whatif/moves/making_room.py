@@ -21,7 +21,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.moves.moves import Move, Moves, Spot
+from vgpu_scheduler.whatif.moves.moves import Move, PodMover, Spot
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_before_and_after
@@ -183,7 +183,7 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         return RoomPlan(pod.key, held=held)
     going += simulate(world, after, as_they_are=True, explained=False)  # placed before any move
     there = {answer.pod.uid: answer.pod.key for answer in going if answer.node}
-    moves = Moves(world, schedulers, pod.uid)
+    moves = PodMover(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
     if not search.may_help():
         with world.engine.state.without(there):
@@ -204,7 +204,7 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
     return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=_staying(world, moves))
 
 
-def _staying(world: World, moves: Moves) -> dict[str, int]:
+def _staying(world: World, moves: PodMover) -> dict[str, int]:
     """Return the number of pods with cards that cannot be moved, by reason."""
     state = world.engine.state
     held = [pod for pod in world.bound.values() if (found := state.reservation(pod.uid)) and found.uses_devices]
@@ -221,7 +221,7 @@ class _ByMoves:
         Whether it is certain that no plan with fewer moves than the last number tried suffices.
     """
 
-    def __init__(self, world: World, moves: Moves, search: RoomSearch) -> None:
+    def __init__(self, world: World, moves: PodMover, search: RoomSearch) -> None:
         self.certain = True
         self._world = world
         self._moves = moves
@@ -287,7 +287,7 @@ class _Steering:
         The pending pod, then the pods to move, each with its target placement.
     """
 
-    def __init__(self, world: World, moves: Moves, goals: Sequence[TargetPlacement]) -> None:
+    def __init__(self, world: World, moves: PodMover, goals: Sequence[TargetPlacement]) -> None:
         self._world = world
         self._moves = moves
         self._room, *self._moved = goals

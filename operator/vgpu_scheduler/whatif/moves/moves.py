@@ -56,7 +56,7 @@ class Move:
         }
 
 
-class Moves:
+class PodMover:
     """Moves pods of a world, and undoes moves.
 
     Parameters

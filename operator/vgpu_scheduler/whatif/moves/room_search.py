@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
-from vgpu_scheduler.whatif.moves.moves import Moves, Spot, spots_of
+from vgpu_scheduler.whatif.moves.moves import PodMover, Spot, spots_of
 from vgpu_scheduler.whatif.moves.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of
 from vgpu_scheduler.whatif.moves.repelling import repelling_pods
 from vgpu_scheduler.whatif.world.queue_order import made_anew
@@ -79,7 +79,7 @@ class RoomSearch:
         Whether the search has been exhaustive so far.
     """
 
-    def __init__(self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None]) -> None:
+    def __init__(self, world: World, pod: Pod, moves: PodMover, on_question: Callable[[int], None]) -> None:
         self._world = world
         self._pod = pod
         self._moves = moves

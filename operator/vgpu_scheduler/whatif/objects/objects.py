@@ -13,7 +13,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 _Value = TypeVar("_Value")
 
 
-class WorldError(ValueError):
+class InvalidObjectsError(ValueError):
     """Objects from which no cluster can be made; the message names the object and the field."""
 
 
@@ -74,9 +74,9 @@ def flatten(objects: Iterable[Object]) -> Iterable[Object]:
 def _items(objects: Iterable[Object]) -> Iterable[Object]:
     for obj in objects:
         if not isinstance(obj, Mapping):
-            raise WorldError(f"{str(obj)[:40]!r} is not a Kubernetes object")
+            raise InvalidObjectsError(f"{str(obj)[:40]!r} is not a Kubernetes object")
         if not isinstance(obj.get("kind", ""), str):
-            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is not a kind")
+            raise InvalidObjectsError(f"kind: {str(obj['kind'])[:40]!r} is not a kind")
         if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
             yield from _items(obj["items"])
         else:
@@ -102,12 +102,12 @@ def metadata_of(obj: Object) -> Mapping[str, Any]:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it has none.
     """
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
-        raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
+        raise InvalidObjectsError(f"{obj.get('kind') or 'an object'}: metadata is missing")
     return metadata
 
 
@@ -116,15 +116,15 @@ def decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the object cannot be understood.
     """
     try:
         return decode({**obj, "metadata": metadata})
     except DecodeError as error:
-        raise WorldError(str(error)) from None
+        raise InvalidObjectsError(str(error)) from None
     except (OverflowError, UnicodeEncodeError) as error:  # such values cannot come from an API server
-        raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None
+        raise InvalidObjectsError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None
 
 
 def with_uid(kind: str, obj: Object) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def read_node(obj: Object) -> Node:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the node cannot be understood.
     """
     metadata = metadata_of(obj)

@@ -17,7 +17,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.explanation.preempting import take_up_preemptions
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.policy_checks.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.policy_checks.forms import (
@@ -259,7 +259,7 @@ def check_case(case: Case) -> CaseResult:
             found = case.steps[number].expect.differences(answer)
             failures += [_where(case, number) + text for text in found]
             explanations += [explain(answer)] if found else []
-    except WorldError as error:
+    except InvalidObjectsError as error:
         raise CaseError(case.name, str(error)) from None
     return CaseResult(case.name, tuple(failures), "\n".join(explanations))
 
@@ -277,7 +277,7 @@ def _check_names(case: Case, number: int, keys: Sequence[str], there: Collection
     namespace = keys[0].partition("/")[0]
     unknown = case.steps[number].expect.unknown_pods(namespace, there, keys[1:])
     if unknown:
-        raise WorldError(f"{_where(case, number)}expect.{unknown[0]}")
+        raise InvalidObjectsError(f"{_where(case, number)}expect.{unknown[0]}")
 
 
 def _where(case: Case, number: int) -> str:
@@ -296,7 +296,7 @@ def world_of(case: Case) -> World:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If an object in it cannot be understood.
     """
     options = replace(
@@ -312,9 +312,9 @@ def world_of(case: Case) -> World:
     world.add(in_full(case.running, RunningPod, world, "running"))
     if world.ignored:
         kinds = ", ".join(kind or "an object without a kind" for kind in sorted(world.ignored))
-        raise WorldError(f"policies, nodes, objects and running: {kinds} cannot be used here")
+        raise InvalidObjectsError(f"policies, nodes, objects and running: {kinds} cannot be used here")
     for node, devices in world.engine.state.over_capacity().items():
-        raise WorldError(f"running: the pods of node {node} hold more of {', '.join(devices)} than there is")
+        raise InvalidObjectsError(f"running: the pods of node {node} hold more of {', '.join(devices)} than there is")
     take_up_preemptions(world, _AFTER_ALL)
     return world
 
@@ -331,16 +331,16 @@ def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> PodResult
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the pod cannot be understood.
     """
     (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
-        raise WorldError(f"{where}: {obj.get('kind')} is not a Pod")
+        raise InvalidObjectsError(f"{where}: {obj.get('kind')} is not a Pod")
     waiting = world.pod(obj)
     problem = _not_placed(waiting, world.engine.options.scheduler_names)
     if problem:
-        raise WorldError(f"{where}: {problem}")
+        raise InvalidObjectsError(f"{where}: {problem}")
     (answer,) = simulate(world, [waiting], preempt=True, each_alone=True)
     return answer
 

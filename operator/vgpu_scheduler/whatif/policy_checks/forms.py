@@ -12,7 +12,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, path_of, validation_message
 from vgpu_scheduler.whatif.objects.cards import Card, CardShare, card_name
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_CARDS = 64
@@ -171,7 +171,7 @@ class ShortNode(StrictForm):
         cards: list[Card] = []
         for number, kind in enumerate(self.cards):
             if silent := sorted(kind.model_fields_set & world.cards.silent):
-                raise WorldError(f"cards[{number}].{silent[0]}: {world.cards.name} does not register it")
+                raise InvalidObjectsError(f"cards[{number}].{silent[0]}: {world.cards.name} does not register it")
             for _ in range(kind.count):
                 index = len(cards)
                 name = kind.name if kind.name and kind.count == 1 else f"{kind.name or self.name}-{index}"
@@ -180,10 +180,10 @@ class ShortNode(StrictForm):
         seen: set[str] = set()
         for card in cards:
             if card.name in seen:
-                raise WorldError(f"cards: two are named {card.name}")
+                raise InvalidObjectsError(f"cards: two are named {card.name}")
             seen.add(card.name)
         if world.cards.one_model and len({card.model for card in cards}) > 1:
-            raise WorldError(f"cards: {world.cards.name} knows one model per node")
+            raise InvalidObjectsError(f"cards: {world.cards.name} knows one model per node")
         registered = world.cards.register(self.name, cards)
         allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", **registered.allocatable, **self.allocatable}
         node = {
@@ -256,12 +256,12 @@ class RunningPod(ShortPod):
     def objects(self, world: World) -> list[dict[str, Any]]:
         """Return the pod as the API would show it."""
         if not world.has_node(self.node):
-            raise WorldError(f"node: there is no node {self.node}")
+            raise InvalidObjectsError(f"node: there is no node {self.node}")
         pieces = []
         for number, piece in enumerate(self.cards):
             device = device_of(world, self.node, piece.card)
             if device is None:
-                raise WorldError(f"cards[{number}].card: node {self.node} has no card {piece.card}")
+                raise InvalidObjectsError(f"cards[{number}].card: node {self.node} has no card {piece.card}")
             pieces.append(CardShare(device, piece.memory, piece.cores, piece.whole))
         (pod,) = super().objects(world)
         asked = world.cards.asked(pieces)
@@ -290,7 +290,7 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it cannot be understood; the message names it and the field.
     """
     if "metadata" in obj or "spec" in obj:
@@ -301,9 +301,9 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
     try:
         return [*form.model_validate(obj).objects(world)]
     except ValidationError as error:
-        raise WorldError(problems(error, place)) from None
-    except WorldError as error:
-        raise WorldError(f"{place}.{error}") from None
+        raise InvalidObjectsError(problems(error, place)) from None
+    except InvalidObjectsError as error:
+        raise InvalidObjectsError(f"{place}.{error}") from None
 
 
 def _check_words(obj: Mapping[str, Any], where: str) -> None:
@@ -316,7 +316,7 @@ def _check_words(obj: Mapping[str, Any], where: str) -> None:
             try:
                 known(each if isinstance(each, Mapping) else {})
             except ValueError as error:
-                raise WorldError(f"{where}.spec.{field}[{number}]: {error}") from None
+                raise InvalidObjectsError(f"{where}.spec.{field}[{number}]: {error}") from None
 
 
 def device_of(world: World, node: str, name: str) -> Device | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.model import WHOLE
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 
 MOST_CARDS: Final = 64
 """The most cards of a node, and the most that a pod may ask for."""
@@ -24,7 +24,7 @@ _MOST: Final = 10**9  # a million cores, a petabyte
 _MILLI: Final = 1000
 
 
-class TraceError(WorldError):
+class TraceError(InvalidObjectsError):
     """A trace that is malformed or empty; the message names the list, the row and the column."""
 
 

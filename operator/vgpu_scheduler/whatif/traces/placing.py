@@ -70,7 +70,7 @@ class EnginePlacer:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a policy cannot be understood.
     """
 

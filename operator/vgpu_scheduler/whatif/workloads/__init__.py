@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects.objects import WorldError, group_of
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import workload
 from vgpu_scheduler.whatif.workloads.jobset import read_job_set
 from vgpu_scheduler.whatif.workloads.kubeflow import KUBEFLOW, read_mpi_operators_job
@@ -58,13 +58,15 @@ def made_by(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the object is of another kind, or a field is malformed.
     """
     read = _reader_of(obj)
     if read is None:
         kinds = ", ".join(kind for kind in _BY_KIND if kind != "Pod")
-        raise WorldError(f"{workload(obj).title}: only pods and the pods of these kinds can be placed: {kinds}")
+        raise InvalidObjectsError(
+            f"{workload(obj).title}: only pods and the pods of these kinds can be placed: {kinds}"
+        )
     return read(obj)
 
 

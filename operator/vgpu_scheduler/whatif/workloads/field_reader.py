@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 
 MOST_PODS: Final = 10_000
 """The most pods of one workload."""
@@ -32,16 +32,16 @@ class FieldReader:
     path: str
     fields: Object
 
-    def error(self, field: str, problem: str) -> WorldError:
+    def error(self, field: str, problem: str) -> InvalidObjectsError:
         """Return an error that names a field."""
-        return WorldError(f"{self.title}: {self.path}{field}{problem}")
+        return InvalidObjectsError(f"{self.title}: {self.path}{field}{problem}")
 
     def part(self, field: str) -> FieldReader:
         """Return the mapping in a field.
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If it is missing, or not a mapping.
         """
         found = self.fields.get(field)
@@ -54,7 +54,7 @@ class FieldReader:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If it is not a mapping.
         """
         return self.part(field) if self.has(field) else FieldReader(self.title, f"{self.path}{field}.", {})
@@ -64,7 +64,7 @@ class FieldReader:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If it is not a list of mappings.
         """
         found = self.fields.get(field) or []
@@ -82,7 +82,7 @@ class FieldReader:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If it is not an integer from 0 to the maximum.
         """
         found = self.fields.get(field, default)
@@ -101,7 +101,7 @@ class FieldReader:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If it is not a string, or missing without a default.
         """
         found = self.fields.get(field) or default
@@ -126,7 +126,7 @@ def workload(obj: Object) -> FieldReader:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it has no metadata.
     """
     kind = str(obj.get("kind") or "an object without a kind")

@@ -40,7 +40,7 @@ def read_job_set(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)

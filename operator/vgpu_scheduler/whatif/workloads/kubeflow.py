@@ -93,7 +93,7 @@ class _Job:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
 
@@ -203,7 +203,7 @@ def read_mpi_operators_job(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     job = _Job("MPIJob", obj)
@@ -215,4 +215,4 @@ def read_mpi_operators_job(obj: Object) -> WorkloadPods:
 
 
 KUBEFLOW: Final[Mapping[str, Callable[[Object], WorkloadPods]]] = {kind: _reader(kind) for kind in _KINDS}
-"""The reader of each kind of the Training Operator; raises :class:`WorldError` if a field is malformed."""
+"""The reader of each kind of the Training Operator; raises :class:`InvalidObjectsError` if a field is malformed."""

@@ -60,7 +60,7 @@ def read_ray_cluster(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)
@@ -77,7 +77,7 @@ def read_ray_job(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import Owner, PodSet, WorkloadPods, is_suspended, pod_of, with_texts
 
@@ -20,7 +20,7 @@ def read_deployment(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)
@@ -39,7 +39,7 @@ def read_replica_set(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)
@@ -54,7 +54,7 @@ def read_stateful_set(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)
@@ -74,7 +74,7 @@ def read_job(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     written = workload(obj)
@@ -90,7 +90,7 @@ def number_of_job(spec: FieldReader) -> int:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     number = spec.number("parallelism", 1)
@@ -121,7 +121,7 @@ class ClaimTemplates:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the templates are malformed.
     """
 
@@ -130,7 +130,7 @@ class ClaimTemplates:
         self._metadata = [dict(each.part("metadata").fields) for each in self._templates]
         self._names = [str(each.get("name", "")) for each in self._metadata]
         if len(set(self._names)) < len(self._names):
-            raise WorldError(f"{spec.title}: {spec.path}volumeClaimTemplates: two have the same name")
+            raise InvalidObjectsError(f"{spec.title}: {spec.path}volumeClaimTemplates: two have the same name")
 
     def added(self, pod: dict[str, Any], name: str) -> dict[str, Any]:
         """Return a pod with volumes for its own claims."""

@@ -46,7 +46,7 @@ def read_leader_worker_set(obj: Object) -> WorkloadPods:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
     return _Set(workload(obj)).made()
@@ -57,7 +57,7 @@ class _Set:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed.
     """
 

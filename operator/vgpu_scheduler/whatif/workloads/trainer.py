@@ -33,7 +33,7 @@ def with_job_sets(objects: Sequence[FileObject]) -> list[FileObject]:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If a field is malformed, or is not supported here.
     """
     ours = [obj for obj in objects if group_of(obj) == _API_GROUP]

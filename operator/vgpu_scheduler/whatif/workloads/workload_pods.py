@@ -117,7 +117,7 @@ def pod_of(
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the template's metadata is not a mapping.
     """
     head: dict[str, Any] = dict(owner.home)
@@ -173,7 +173,7 @@ def checked_number(part: FieldReader, number: int, before: int = 0) -> int:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If it does.
     """
     if before + number > MOST_PODS:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.whatif.objects.objects import WorldError, metadata_of, read_node
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, metadata_of, read_node
 from vgpu_scheduler.whatif.world.world import World
 
 POD: Final = "Pod"
@@ -43,7 +43,7 @@ def apply_change(world: World, obj: Object, *, gone: bool) -> ChangeResult:
         if obj["kind"] == POD:
             return _pod_is_gone(world, obj) if gone else _pod_is(world, obj)
         return _node_is(world, obj) if obj["kind"] == NODE and not gone else ChangeResult.NOT
-    except WorldError:
+    except InvalidObjectsError:
         return ChangeResult.NOT
 
 

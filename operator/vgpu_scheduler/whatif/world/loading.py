@@ -32,7 +32,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource,
 from vgpu_scheduler.whatif.objects.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.objects.cards import WRITERS
 from vgpu_scheduler.whatif.objects.objects import (
-    WorldError,
+    InvalidObjectsError,
     WorldProblem,
     decoded,
     flatten,
@@ -119,14 +119,14 @@ class LoadedCluster:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If an item is not a Kubernetes object; in a strict world, also if an object cannot be understood.
         """
         known = len(self.problems)
         for obj in flatten(objects):
             try:
                 self._add(obj)
-            except WorldError as error:
+            except InvalidObjectsError as error:
                 if self._strict:
                     raise
                 text = f"{origin_of(obj)}{error}: it is ignored, as by the scheduler"
@@ -256,7 +256,7 @@ class LoadedCluster:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If the quota cannot be understood.
         """
         metadata = metadata_of(obj)
@@ -270,7 +270,7 @@ class LoadedCluster:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If the object cannot be understood.
         """
         version = str(obj.get("apiVersion", ""))
@@ -283,7 +283,7 @@ class LoadedCluster:
         groups.served.add(kind.name)
         try:
             found = decoded(kind.decode, obj, metadata)
-        except WorldError as error:
+        except InvalidObjectsError as error:
             groups.unreadable[kind.name, f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"] = str(
                 error
             )
@@ -298,12 +298,12 @@ class LoadedCluster:
 
     def _add_priority_class(self, name: str, value: object) -> None:
         if type(value) is not int:
-            raise WorldError(f"PriorityClass {name}: value: {value!r} is not an integer")
+            raise InvalidObjectsError(f"PriorityClass {name}: value: {value!r} is not an integer")
         self._priorities[name] = value
 
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
-            raise WorldError(f"Namespace {name}: metadata.labels is not a map of strings")
+            raise InvalidObjectsError(f"Namespace {name}: metadata.labels is not a map of strings")
         self._observe("Namespace", Namespace(name, dict(labels)))
         self.namespaces[name] = labels
 
@@ -333,7 +333,7 @@ class LoadedCluster:
     def _problem(self, kind: str, name: str, what: str, *, missing_node: str = "") -> None:
         text = f"{kind} {name}{what}"
         if self._strict:
-            raise WorldError(text)
+            raise InvalidObjectsError(text)
         self.problems.append(WorldProblem(kind, name, text, missing_node))
 
     def pod(self, obj: Object, *, again: bool = False) -> Pod:
@@ -346,7 +346,7 @@ class LoadedCluster:
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If the pod cannot be understood.
         """
         metadata = metadata_of(obj)

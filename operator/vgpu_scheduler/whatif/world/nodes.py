@@ -11,7 +11,7 @@ from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import LabelSelector, Object, Pod, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.objects.controllers import controller_of
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.world import World
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
@@ -99,13 +99,13 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If there is no such node, a node of the new name exists, or it is unknown what a new kubelet would offer.
     """
     if name not in world.nodes:
-        raise WorldError(f"there is no node {name}")
+        raise InvalidObjectsError(f"there is no node {name}")
     if world.has_node(copy):
-        raise WorldError(f"there is a node {copy} already")
+        raise InvalidObjectsError(f"there is a node {copy} already")
     like, inventory_object = _as_new(world, world.nodes[name]), world.inventory_objects.get(name)
     for dialect in world.engine.dialects:
         like = dialect.inventory.with_healthy_devices(like)
@@ -162,7 +162,7 @@ def _check_offered(world: World, node: Object, inventory_object: Object | None) 
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If the capacity of a resource that counts these devices is 0.
     """
     capacity = (node.get("status") or {}).get("capacity") or {}
@@ -171,7 +171,7 @@ def _check_offered(world: World, node: Object, inventory_object: Object | None) 
         for name, resource in inventory.device_resources.items():
             if resource.dimension == SLOTS and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
                 text = f"node {node['metadata']['name']} lists cards, and its kubelet offers no {name}"
-                raise WorldError(f"{text}: its device plugin is gone, so name another node of that kind")
+                raise InvalidObjectsError(f"{text}: its device plugin is gone, so name another node of that kind")
 
 
 def _hardware(world: World, node: Object, inventory_object: Object | None) -> Iterator[str]:

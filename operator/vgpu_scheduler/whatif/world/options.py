@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.whatif.objects.objects import WorldError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 
 
 def make_dialect(name: str) -> Dialect:
@@ -17,11 +17,11 @@ def make_dialect(name: str) -> Dialect:
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If there is none of that name.
     """
     if name not in DIALECTS:
-        raise WorldError(f"dialect: {name!r} is not one of {', '.join(DIALECTS)}")
+        raise InvalidObjectsError(f"dialect: {name!r} is not one of {', '.join(DIALECTS)}")
     return DIALECTS[name]()
 
 
@@ -37,7 +37,7 @@ def plain_options(dialect: str, defaults: PolicyDefaults | None = None) -> Engin
 
     Raises
     ------
-    WorldError
+    InvalidObjectsError
         If there is no such dialect.
     """
     understood = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)

@@ -37,7 +37,7 @@ class World(LoadedCluster):
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If a claim cannot be understood.
         """
         for claim in claims:
@@ -51,7 +51,7 @@ class World(LoadedCluster):
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If an object cannot be understood.
         """
         for controller in controllers if self.engine.system_spread else ():
@@ -85,7 +85,7 @@ class World(LoadedCluster):
 
         Raises
         ------
-        WorldError
+        InvalidObjectsError
             If the node cannot be understood.
         """
         node = read_node(obj)
