@@ -1,4 +1,4 @@
-"""Memory, the time of the start and the cost of resyncs on a large cluster, of the operator as a process.
+"""Memory, the time of the start and the cost of relists on a large cluster, of the operator as a process.
 
 The cluster is as large as the aim says: nodes with cards registered, and pods that are bound to them, half of them with
 slices that this scheduler allocated, half of them plain ones of another scheduler.
@@ -31,7 +31,7 @@ NODES = 5000
 PODS = 20_000
 SWEEP_INTERVAL = 15
 """Seconds; by default it is five minutes."""
-RESYNCS = 3
+RELISTS = 3
 TURNS = 2
 """Turns of each checkout."""
 _NAMESPACES = 20
@@ -61,11 +61,11 @@ class Footprint:
     start
         Seconds from the start of its process until a pod that had waited is bound.
     steady, peak
-        MiB that are resident after some resyncs, and at most.
-    resync_cpu
-        Seconds of the operator's CPU per resync.
-    resync_server_cpu
-        Seconds of the API server's CPU per resync.
+        MiB that are resident after some relists, and at most.
+    relist_cpu
+        Seconds of the operator's CPU per relist.
+    relist_server_cpu
+        Seconds of the API server's CPU per relist.
     steps
         Seconds of each of :data:`STEPS`.
     """
@@ -74,8 +74,8 @@ class Footprint:
     start: float
     steady: float
     peak: float
-    resync_cpu: float
-    resync_server_cpu: float
+    relist_cpu: float
+    relist_server_cpu: float
     steps: tuple[float, ...]
 
 
@@ -182,11 +182,11 @@ async def _one(whose: str, process: OperatorProcess, plane: ControlPlane) -> Foo
         steps = steps_of(plane.audit(since=mark), began_at)
         await asyncio.sleep(5.0)  # what comes in with the start settles
         before, server_before, at = cpu(process.pid), cpu(plane.server_pid), time.perf_counter()
-        await asyncio.sleep(SWEEP_INTERVAL * RESYNCS)
-        resyncs = (time.perf_counter() - at) / SWEEP_INTERVAL
+        await asyncio.sleep(SWEEP_INTERVAL * RELISTS)
+        relists = (time.perf_counter() - at) / SWEEP_INTERVAL
         steady, peak = resident(process.pid)
         used, server_used = cpu(process.pid) - before, cpu(plane.server_pid) - server_before
-        return Footprint(whose, start, steady, peak, used / resyncs, server_used / resyncs, steps)
+        return Footprint(whose, start, steady, peak, used / relists, server_used / relists, steps)
     finally:
         process.stop()
 
@@ -222,13 +222,13 @@ async def _until_bound(process: OperatorProcess) -> None:
 def text(found: Sequence[Footprint]) -> str:
     """Return the table in Markdown: the means of all turns, and what was resident at most."""
     cluster = f"{NODES:,} nodes × {len(CARDS)} cards, {PODS:,} pods"
-    columns = ("start until a pod is bound", "resident, steady", "at most", "CPU of a resync", "the API server's")
+    columns = ("start until a pod is bound", "resident, steady", "at most", "CPU of a relist", "the API server's")
     lines = [f"| {' | '.join((cluster, *columns))} |", "|---" * (1 + len(columns)) + "|"]
     means = {whose: mean_of(found, whose) for whose in dict.fromkeys(each.whose for each in found)}
     for name, each in means.items():
         lines.append(
             f"| {name or 'now'} | {each.start:.1f} s | {each.steady:,.0f} MiB | {each.peak:,.0f} MiB"
-            f" | {each.resync_cpu:.2f} s | {each.resync_server_cpu:.2f} s |"
+            f" | {each.relist_cpu:.2f} s | {each.relist_server_cpu:.2f} s |"
         )
     names = [name or "now" for name in means]
     lines += ["", f"| {' | '.join(('the start, step by step', *names))} |", "|---" * (1 + len(names)) + "|"]
@@ -245,8 +245,8 @@ def mean_of(found: Sequence[Footprint], whose: str) -> Footprint:
         statistics.mean(turn.start for turn in turns),
         statistics.mean(turn.steady for turn in turns),
         max(turn.peak for turn in turns),
-        statistics.mean(turn.resync_cpu for turn in turns),
-        statistics.mean(turn.resync_server_cpu for turn in turns),
+        statistics.mean(turn.relist_cpu for turn in turns),
+        statistics.mean(turn.relist_server_cpu for turn in turns),
         tuple(map(statistics.mean, zip(*(turn.steps for turn in turns), strict=True))),
     )
 
@@ -258,8 +258,8 @@ def compared(found: Sequence[Footprint]) -> Iterator[Compared]:
         ("start", "s", "start"),
         ("resident, steady", "MiB", "steady"),
         ("resident, at most", "MiB", "peak"),
-        ("CPU of a resync", "s", "resync_cpu"),
-        ("the API server's CPU of a resync", "s", "resync_server_cpu"),
+        ("CPU of a relist", "s", "relist_cpu"),
+        ("the API server's CPU of a relist", "s", "relist_server_cpu"),
     )
     for what, unit, name in figures if theirs else ():
         both = ([getattr(turn, name) for turn in turns] for turns in (theirs, ours))

@@ -15,7 +15,7 @@ async def test_200_pods_on_20_nodes(cluster: Cluster, operator: OperatorProcess)
     await cluster.nodes.register(names, ("A100-40G",) * CARDS)
     await cluster.nodes.start()
     await cluster.until(lambda: _known_nodes(operator, NODES), "the nodes")
-    # A leader decides after a resync, which may read single objects.
+    # A leader decides after a relist, which may read single objects.
     await cluster.create(slice_pod("too-large", gpu=1, gpumem=1_000_000))
     await cluster.until(lambda: _has_event(cluster, "too-large", "FailedScheduling"), "a decision")
     cluster.plane.kubectl("delete", "pod", "too-large", "--now")

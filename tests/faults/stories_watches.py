@@ -14,7 +14,7 @@ from tests.faults.stories_plugins import LOCKS, annotate
 from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
 from vgpu_devcluster.allocation import PHASE
 
-RESYNCING = Cast(settings={"VGPU_SWEEP_INTERVAL": "1"})
+RELISTING = Cast(settings={"VGPU_SWEEP_INTERVAL": "1"})
 AS_INSTALLED = Cast(settings={"VGPU_LEASE__DURATION": "8", "VGPU_LEASE__RENEW_INTERVAL": "1"})
 PODS = sum(NUMBERS.values())
 
@@ -62,7 +62,7 @@ async def silent(stage: Stage, random: Random) -> None:
     "silent for good",
     "no watch delivers anything any more, and no connection is closed",
     checked="the periodic lists show what the watches do not",
-    cast=RESYNCING,
+    cast=RELISTING,
 )
 async def silent_for_good(stage: Stage, random: Random) -> None:
     with stage.proxy.silent():
@@ -89,7 +89,7 @@ async def gone(stage: Stage, random: Random) -> None:
 @watches(
     "410 on the continuation of a list",
     "lists in pages of 5 objects, of which some continuations have expired",
-    cast=RESYNCING,
+    cast=RELISTING,
 )
 async def continuation_gone(stage: Stage, random: Random) -> None:
     rule = stage.proxy.add(Rule(What.CONTINUED, Do.REFUSE, 410, times=6, every=2))
@@ -98,7 +98,7 @@ async def continuation_gone(stage: Stage, random: Random) -> None:
     await stage.until(lambda: _hit(rule, 3), "lists to expire")
 
 
-@watches("429 and 500 on reads", "up to 12 requests that list or get objects are refused", cast=RESYNCING)
+@watches("429 and 500 on reads", "up to 12 requests that list or get objects are refused", cast=RELISTING)
 async def reads_refused(stage: Stage, random: Random) -> None:
     rules = [stage.proxy.add(Rule(What.READ, Do.REFUSE, status, times=6, every=2)) for status in (429, 500)]
     stage.proxy.cut_watches()

@@ -136,7 +136,7 @@ class SimLeader:
 class EvictingWorld(BindingWorld):
     """Plays the API server towards the real evictors of the leaders: the one that leads, and the one before it."""
 
-    resynced = (CLUSTER_POLICIES, POLICIES, BUDGETS, *RELISTED_KINDS)
+    relisted = (CLUSTER_POLICIES, POLICIES, BUDGETS, *RELISTED_KINDS)
     options: Mapping[str, Any] = {**World.options, "preemption": True, "protected_namespaces": (PROTECTED,)}
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class EvictingWorld(BindingWorld):
         while self.answers:
             self._settle(*self.answers.pop())
 
-    def resync_again(self) -> None:
+    def relist_again(self) -> None:
         """Read lists of everything, as is done from time to time."""
         self._deliver_all()
         self._relist()

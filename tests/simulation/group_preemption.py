@@ -26,7 +26,7 @@ SHAPES: Final[tuple[Shape, ...]] = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 0), (1
 class GroupPreemptionMachine(PreemptionMachine):
     """What can happen while some have to leave for groups, or leave with all of their own."""
 
-    resynced = (WHOLE, *PreemptionMachine.resynced)
+    relisted = (WHOLE, *PreemptionMachine.relisted)
 
     @rule(size=st.integers(2, 4), shape=st.sampled_from(SHAPES), priority=st.integers(1, 3), seen=st.booleans())
     def gang_comes(self, size: int, shape: Shape, priority: int, *, seen: bool) -> None:

@@ -31,7 +31,7 @@ SHAPES: Final[tuple[Shape, ...]] = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (
 class GroupsMachine(RestoringMachine):
     """What can happen to pods of groups."""
 
-    resynced = (OBJECTS, *RELISTED_KINDS)
+    relisted = (OBJECTS, *RELISTED_KINDS)
 
     def __init__(self) -> None:
         self.together: dict[str, frozenset[str]] = {}

@@ -150,7 +150,7 @@ def check_settled(machine: PreemptionMachine) -> None:
 
     Who waits then could not get anybody's room; nothing is kept, nobody is nominated to a node without room of its own.
     """
-    machine.resync_again()
+    machine.relist_again()
     quiet = 0  # rounds after which nothing was left to be done: nominations are cleared in the next one
     for _ in range(300):
         machine.now += 61.0  # at first: whoever may do something only later was tried when it might

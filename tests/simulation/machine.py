@@ -97,17 +97,17 @@ class SchedulerMachine(BindingWorld):
 
     @precondition(lambda self: self.listing)
     @rule()
-    def list_is_resynced(self) -> None:
+    def relist_begins(self) -> None:
         assert self.listing is not None
         self._begin_to_relist(self.listing)
         self.listing = None
-        REACHED["resync of an older list"] += 1
+        REACHED["relist of an older list"] += 1
 
-    @precondition(lambda self: self.resyncing)
+    @precondition(lambda self: self.relisting)
     @rule(slices=st.integers(1, 4))
-    def resync_goes_on(self, slices: int) -> None:
-        self._go_on_resyncing(slices)
-        REACHED["a resync that lasted"] += 1
+    def relist_goes_on(self, slices: int) -> None:
+        self._go_on_relisting(slices)
+        REACHED["a relist that lasted"] += 1
 
     @rule(pick=picks)
     def time_passes(self, pick: int) -> None:
@@ -140,7 +140,7 @@ class SchedulerMachine(BindingWorld):
     def everybody_is_tried(self) -> None:
         """Let all that is on its way come, and all back-offs end: who waits then could not be placed."""
         self._deliver_all()
-        self._go_on_resyncing()
+        self._go_on_relisting()
         for _ in range(20):
             self._decide(50)
             places = self.engine.queue.counts()
@@ -328,7 +328,7 @@ class SchedulerMachine(BindingWorld):
         self.written.clear()
         self.answers.clear()
         self.listing = None
-        self._give_up_resyncing()
+        self._give_up_relisting()
         self._start_engine()
         self._relist()
         REACHED["restart"] += 1
@@ -354,7 +354,7 @@ class SchedulerMachine(BindingWorld):
             self._unreserve(uid)
 
     def teardown(self) -> None:
-        """Deliver everything, settle everything, resync: what is known is what a new process would know."""
+        """Deliver everything, settle everything, relist: what is known is what a new process would know."""
         if not hasattr(self, "engine"):
             return
         self._settle_all()

@@ -43,7 +43,7 @@ BY_ANY = (
     "duplicate",
     "lost event",
     "missed deletion",
-    "a resync that lasted",
+    "a relist that lasted",
     "goes to another node",
     "stays at a slow node",
     "restart",

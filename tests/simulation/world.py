@@ -43,8 +43,8 @@ class World(RuleBasedStateMachine):
 
     names: Sequence[str] = NAMES
     """What nodes are called."""
-    resynced: Sequence[Kind[Any]] = RELISTED_KINDS
-    """The kinds whose lists are resynced."""
+    relisted: Sequence[Kind[Any]] = RELISTED_KINDS
+    """The kinds whose lists are relisted."""
     options: Mapping[str, Any] = {"coexist_with": (ANNOUNCING,)}
     """Those of the engine."""
 
@@ -57,12 +57,12 @@ class World(RuleBasedStateMachine):
         self.in_flight: dict[str, Placement] = {}
         self.answers: list[tuple[str, str]] = []
         self.listing: Lists | None = None
-        self.resyncing: Coroutine[Any, Any, None] | None = None
+        self.relisting: Coroutine[Any, Any, None] | None = None
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
         self._told_to_be_gone: dict[str, tuple[int, int]] = {}
         self._lost_up_to = 0
-        """The version of the last event that the watch of bound pods has lost: it begins anew, with a resync."""
+        """The version of the last event that the watch of bound pods has lost: it begins anew, with a relist."""
         self._start_engine()
 
     def _start_engine(self) -> None:
@@ -156,26 +156,26 @@ class World(RuleBasedStateMachine):
     def _lists(self) -> Lists:
         """Read consistent lists of all kinds."""
         snapshot = self.api.snapshot()
-        return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.resynced]
+        return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.relisted]
 
     def _relist(self) -> None:
         self._begin_to_relist(self._lists())
-        self._go_on_resyncing()
+        self._go_on_relisting()
 
     def _begin_to_relist(self, listed: Lists) -> None:
         """Take in the first objects of consistent lists of all kinds."""
-        self._give_up_resyncing()
-        self.resyncing = self._resynced(listed)
-        self._go_on_resyncing(1)
+        self._give_up_relisting()
+        self.relisting = self._relisted(listed)
+        self._go_on_relisting(1)
 
-    def _go_on_resyncing(self, slices: int = 1 << 16) -> None:
+    def _go_on_relisting(self, slices: int = 1 << 16) -> None:
         for _ in range(slices):
-            if self.resyncing is None:
+            if self.relisting is None:
                 return
             try:
-                self.resyncing.send(None)
+                self.relisting.send(None)
             except StopIteration:
-                self.resyncing = None
+                self.relisting = None
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Carry out something that pauses, with nothing between."""
@@ -185,12 +185,12 @@ class World(RuleBasedStateMachine):
             except StopIteration as end:
                 return cast("_Result", end.value)
 
-    def _give_up_resyncing(self) -> None:
-        if self.resyncing is not None:
-            self.resyncing.close()
-            self.resyncing = None
+    def _give_up_relisting(self) -> None:
+        if self.relisting is not None:
+            self.relisting.close()
+            self.relisting = None
 
-    async def _resynced(self, listed: Lists) -> None:
+    async def _relisted(self, listed: Lists) -> None:
         before = self.observer.stats.missed_deletions
         for kind, listing in listed:
             await self.observer.relist(kind, listing)

@@ -83,7 +83,7 @@ class Lived:
                 answer = await self.browser.get(path)
                 if shown(answer.text if answer.body is None else answer.body):
                     return time.monotonic() - began
-                await self.live.current.later_than(seen)
+                await self.live.current.wait_for_generation_after(seen)
 
 
 async def define(cluster: Lived) -> None:

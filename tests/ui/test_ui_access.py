@@ -217,7 +217,7 @@ async def test_rights_decide_how_much_is_seen() -> None:
     known.add("no-roles", ("list", "pods", ALL), ("list", "nodes", ALL))
     async with deployed(OBJECTS, known, look=nothing_wrong) as page:
         await page.browser.get("/", headers=page.headers(f"token-of-{ADMIN}"))
-        await page.current.later_than(1)  # the doctor has looked
+        await page.current.wait_for_generation_after(1)  # the doctor has looked
         for who, policies in (("pods-only", 403), ("no-roles", 200), (ADMIN, 200), ("tenant", 403)):
             headers = page.headers(f"token-of-{who}")
             assert (await page.browser.get("/policies", headers=headers)).status == policies, who

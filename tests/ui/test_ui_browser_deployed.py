@@ -88,7 +88,7 @@ async def test_a_page_that_is_open_asks_to_log_in_once_its_session_has_ended(chr
             await browser.goto("/")
         del page.people.users["token-of-blue"]
         page.clock.now += 61
-        await page.current.tell()
+        await page.current.start_generation()
         await browser.page.wait_for_selector("text=your session has ended because its token expired", timeout=5000)
         assert browser.elsewhere == []
         await browser.page.context.close()

@@ -96,7 +96,7 @@ async def test_a_stream_ends_when_it_is_told_to_whatever_happens_just_then(
     generations = iter([1, 2])
 
     class Current:
-        async def later_than(self, _: int) -> int:
+        async def wait_for_generation_after(self, _: int) -> int:
             found = next(generations, None)
             if found is None:
                 await asyncio.Event().wait()

@@ -147,7 +147,7 @@ class Relister:
             try:
                 return await self._list(kind, unknown=unknown), self._observer.monotonic()
             except (ApiError, ApiUnreachableError, DecodeError) as error:
-                log.warning("resync: %s", self._failures[kind.name])
+                log.warning("relist: %s", self._failures[kind.name])
                 if self._observer.monotonic() - began >= patience:
                     raise UnlistedKindError(str(self._failures[kind.name])) from error
                 await backoff.sleep(error.response.retry_after if isinstance(error, ApiError) else None)
@@ -183,7 +183,7 @@ class Relister:
             try:
                 found.append((kind, await self._list(kind)))
             except (ApiError, ApiUnreachableError, DecodeError):
-                log.warning("resync: %s", self._failures[kind.name])
+                log.warning("relist: %s", self._failures[kind.name])
                 self._engine.groups.cannot_list(kind.name)
         return found
 

@@ -247,7 +247,7 @@ class Replica:
     async def _lead(self) -> None:
         """Decide while the Lease is held."""
         # Standby and leader both relist from now on, because either may miss deletions.
-        await until_first_ends(("resyncs", self._relister.run()), ("leader", self._hold_and_decide()))
+        await until_first_ends(("relists", self._relister.run()), ("leader", self._hold_and_decide()))
 
     async def _hold_and_decide(self) -> None:
         """Wait for the Lease, then decide until it is lost."""

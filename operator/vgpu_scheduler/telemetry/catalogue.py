@@ -206,7 +206,7 @@ MISSED_DELETIONS = counter("vgpu_scheduler_swept_objects_total", "Objects whose 
 NODES = gauge("vgpu_scheduler_nodes", "Known nodes.", of_cluster=True)
 DRIFT = gauge(
     "vgpu_scheduler_ledger_drift_nodes",
-    "Nodes whose ledger differed from its rebuild at the last resync and could not be repaired; a value above 0 is a "
+    "Nodes whose ledger differed from its rebuild at the last relist and could not be repaired; a value above 0 is a "
     "bug.",
 )
 REPAIRS = counter(

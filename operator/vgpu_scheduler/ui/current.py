@@ -99,7 +99,7 @@ class CurrentWorld:
         """
         taken, is_known = await self._in_thread(lambda: self._apply_changes(changes, now), first=True)
         if is_known and ChangeResult.CHANGED in taken:
-            await self.tell()
+            await self.start_generation()
         return is_known
 
     def _apply_changes(self, changes: Sequence[Change], now: datetime) -> tuple[set[ChangeResult], bool]:
@@ -125,7 +125,7 @@ class CurrentWorld:
         """Replace the world."""
         self._world, self._view = await self._in_thread(lambda: self._noted(*make()), first=True)
         self._made_at = time.monotonic()
-        await self.tell()
+        await self.start_generation()
 
     def _noted(self, world: World, view: ClusterView) -> tuple[World, ClusterView]:
         """Note the differences between the old and the new world."""
@@ -135,19 +135,19 @@ class CurrentWorld:
             self._listener.replaced(self._world, world, view)
         return world, view
 
-    async def say(self, trouble: str) -> None:
+    async def set_trouble(self, trouble: str) -> None:
         """Set why the pages may be out of date; an empty text means that they are not."""
         if trouble != self.trouble:
             self.trouble = trouble
-            await self.tell()
+            await self.start_generation()
 
-    async def later_than(self, generation: int) -> int:
+    async def wait_for_generation_after(self, generation: int) -> int:
         """Wait for a generation later than the given one, and return it."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.generation > generation)
             return self.generation
 
-    async def tell(self) -> None:
+    async def start_generation(self) -> None:
         """Start a new generation, and wake the tasks that wait for one."""
         async with self._changed:
             self.generation += 1

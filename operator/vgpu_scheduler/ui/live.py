@@ -204,7 +204,7 @@ class LiveCluster:
                 async with asyncio.timeout(pause):
                     await self._awake.wait()
             self._awake.clear()
-            await self.current.say(self._trouble())
+            await self.current.set_trouble(self._trouble())
             while self._changes:
                 some, self._changes = self._changes[:_MOST_CHANGES], self._changes[_MOST_CHANGES:]
                 if not await self.current.apply_changes(some, self.now()):
@@ -224,10 +224,10 @@ class LiveCluster:
             await self.current.replace(lambda: self._made(view))
         except (MissingRightsError, InvalidObjectsError) as error:
             self._broken["world"] = (datetime.now(UTC), str(error))
-            await self.current.say(self._trouble())
+            await self.current.set_trouble(self._trouble())
         else:
             if self._broken.pop("world", None):
-                await self.current.say(self._trouble())
+                await self.current.set_trouble(self._trouble())
             await self._settle_memory()
 
     async def _settle_memory(self) -> None:

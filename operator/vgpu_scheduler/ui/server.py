@@ -135,8 +135,12 @@ class _Answering:
         self.asked: Callable[[asyncio.BaseTransport | None, int], None] = lambda _, __: None
         self._streams = Streams(setup.current, guard.stream_lasts if guard is not None else None)
         self._supposing = WhatIfThread()
-        self._doctor_poller = DoctorPoller(setup.look, setup.current.tell) if setup.look is not None else None
-        self._prometheus_poller = PrometheusPoller(setup.held, setup.current.tell) if setup.held is not None else None
+        self._doctor_poller = (
+            DoctorPoller(setup.look, setup.current.start_generation) if setup.look is not None else None
+        )
+        self._prometheus_poller = (
+            PrometheusPoller(setup.held, setup.current.start_generation) if setup.held is not None else None
+        )
         self._kept: dict[_Kept, web.Response] = {}
         self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)

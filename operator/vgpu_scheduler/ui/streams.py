@@ -72,7 +72,7 @@ class Streams:
         while True:
             try:
                 async with asyncio.timeout(_STILL_THERE):
-                    shown = await self._current.later_than(shown)
+                    shown = await self._current.wait_for_generation_after(shown)
             except TimeoutError:
                 await answer.write(b":\n\n")
                 continue
