@@ -109,6 +109,32 @@ def test_quotas_that_the_api_server_enforces_are_warned_of(
         assert f"warning: ResourceQuota team/cnt allows {limit} of {name}, of which " in told
 
 
+@pytest.mark.parametrize("by_status", [True, False])
+@pytest.mark.parametrize("copies", [0, 1, 2])
+@pytest.mark.parametrize("there", [0, 1, 2, 3])
+@pytest.mark.parametrize("limited", ["requests.nvidia.com/gpu", "pods", "count/pods"])
+def test_a_quota_without_a_status_counts_the_pods_that_there_are(
+    api: Api, tmp_path: Path, limited: str, there: int, copies: int, *, by_status: bool
+) -> None:
+    """A quota has no status before it is created, which is when somebody tries it."""
+    asked, others = waiting("p"), [waiting(f"o{number}") for number in range(there)]
+    for each in (asked, *others):
+        each["spec"]["containers"][0]["resources"]["limits"] = {GPU: "1", MEMORY: "100"}
+    hard = {limited: "3"}
+    counts = {"kind": "ResourceQuota", "metadata": {"name": "cnt", "namespace": "team", "uid": "cnt"}}
+    counts |= {"spec": {"hard": hard}}
+    if by_status:
+        counts |= {"status": {"hard": hard, "used": {limited: str(there)}}}
+    api.objects[:] = [node("a"), counts, *others]
+    (tmp_path / "p.yaml").write_text(json.dumps(asked))
+    options = ["--count", str(copies)] if copies else []
+    told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team", *options).stderr
+    source = "according to its status" if by_status else "by the pods that were read"
+    warning = f"ResourceQuota team/cnt allows 3 of {limited}, of which {there} are used {source}: the API server"
+    assert (warning in told) == (there + max(copies, 1) > 3)
+    assert ("which is not simulated" in told) == (there + max(copies, 1) > 3)
+
+
 @pytest.mark.parametrize("may_list", [True, False])
 def test_a_priority_class_is_missed_only_by_those_who_may_list_them(
     api: Api, tmp_path: Path, *, may_list: bool

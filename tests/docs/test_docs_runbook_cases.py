@@ -94,9 +94,17 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("ResourceQuotaNotFit", "It is `Unschedulable` if no node would fit anyway."): lambda: waits(
         decided(node("a", 1), FULL, quota("20000"), asking({GPU: 1, MEMORY: 9000})), "", "Unschedulable"
     ),
-    ("QuotaUnreadable", "It counts as 0: no pod of the namespace gets such devices"): lambda: (
+    ("QuotaUnreadable", "It counts as 0: no pod of the namespace that gets any of it is placed"): lambda: (
         waits(decided(node("a"), quota("1500m"), asking()), "ResourceQuotaNotFit", "SchedulerError")
         and placed(decided(node("a"), quota("1500"), asking()))
+        and waits(
+            decided(node("a"), quota("10%", "gpucores"), asking({GPU: 1, MEMORY: 10, CORES: 1})),
+            "ResourceQuotaNotFit",
+            "SchedulerError",
+        )
+    ),
+    ("QuotaUnreadable", "A limit of compute does not hold pods that name no compute."): lambda: placed(
+        decided(node("a"), quota("10%", "gpucores"), asking())
     ),
     ("QuotaSuspicious", "8Gi of `limits.nvidia.com/gpumem` are 8,589,934,592 MiB"): lambda: (
         "of 8589934592 MiB of limits.nvidia.com/gpumem" in quota_status(quota("8Gi"))

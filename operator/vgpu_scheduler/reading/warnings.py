@@ -13,7 +13,7 @@ from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
-from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas
+from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas, pods_by_namespace
 
 _MOST_PROBLEMS: Final = 10
 _MOST_NODES: Final = 5
@@ -92,15 +92,17 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
     copies
         How many copies of each pod are created.
     """
+    there, uids = pods_by_namespace(world), {pod.uid for pod in pods}
     for namespace in sorted({pod.namespace for pod in pods}):
         new = [pod for pod in pods if pod.namespace == namespace]
-        for quota in count_quotas(world, namespace):
+        others = [pod for pod in there.get(namespace, ()) if pod.uid not in uids]
+        for quota in count_quotas(world, namespace, others):
             asked = copies * sum(map(quota.counted, new))
             if asked and not quota.allows(asked):
-                used = quota.used or 0
+                source = "according to its status" if quota.by_status else "by the pods that were read"
                 yield (
-                    f"{quota.title} allows {quota.limit} of {quota.name}, of which {used} are used according to "
-                    "its status: the API server refuses pods beyond that when they are created, which is not "
+                    f"{quota.title} allows {quota.limit} of {quota.name}, of which {quota.used} are used {source}"
+                    ": the API server refuses pods beyond that when they are created, which is not "
                     "simulated"
                 )
 

@@ -12,8 +12,8 @@ from vgpu_scheduler.model import EventReason
 UNREADABLE = Diagnosis(
     "quota-unreadable",
     Severity.ERROR,
-    "A limit on devices is not a whole number of 0 or more. It counts as 0, so that no pod of the namespace gets such"
-    " devices.",
+    "A limit on devices is not a whole number of 0 or more. It counts as 0, so that no pod of the namespace that"
+    " gets any of it is placed.",
     "Write a whole number of 0 or more, in the unit in which pods ask for that resource.",
 )
 SUSPICIOUS = Diagnosis(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vgpu_scheduler.kube import Pod, QuantityError, to_int
@@ -27,13 +27,16 @@ class CountQuota:
     limit
         The limit, as written.
     used
-        The used amount according to the quota's status; empty if the status does not say it.
+        The used amount according to the quota's status, or that of the pods of the world if the status does not say it.
+    by_status
+        Whether the status says it.
     """
 
     title: str
     name: str
     limit: object
-    used: object = ""
+    used: object = 0
+    by_status: bool = False
 
     def counted(self, pod: Pod) -> int:
         """Return how much a pod adds to the count; 0 if the quota does not count it."""
@@ -45,34 +48,45 @@ class CountQuota:
     def allows(self, more: int) -> bool:
         """Tell whether the quota is known to allow this many more."""
         try:
-            return to_int(str(self.used or 0)) + more <= to_int(str(self.limit))
+            return to_int(str(self.used)) + more <= to_int(str(self.limit))
         except QuantityError:
             return False
 
 
-def count_quotas(world: World, namespace: str) -> Iterator[CountQuota]:
-    """Yield the limits on counts of a namespace's quotas, without those that have scopes."""
+def count_quotas(world: World, namespace: str, there: Collection[Pod]) -> Iterator[CountQuota]:
+    """Yield the limits on counts of a namespace's quotas, without those that have scopes.
+
+    Parameters
+    ----------
+    there
+        The pods of the namespace.
+    """
     for quota in world.quotas_of(namespace):
         spec, used = mapping_of(quota.get("spec")), mapping_of(mapping_of(quota.get("status")).get("used"))
         if spec.get("scopes") or spec.get("scopeSelector"):
             continue  # only the API server can tell whether scopes cover a pod
         title = f"ResourceQuota {namespace}/{mapping_of(quota.get('metadata')).get('name')}"
         for name, limit in mapping_of(spec.get("hard")).items():
-            yield CountQuota(title, name, limit, used.get(name, ""))
+            if name in used:
+                yield CountQuota(title, name, limit, used[name], by_status=True)
+            else:
+                quota_alone = CountQuota(title, name, limit)
+                yield replace(quota_alone, used=sum(map(quota_alone.counted, there)))
 
 
-def exceeded_count_quotas(world: World) -> dict[str, list[CountQuota]]:
-    """Return the exceeded quotas by namespace: pods that end there are not recreated.
-
-    The pods of the world are counted if the quota's status does not say how much is used.
-    """
+def pods_by_namespace(world: World) -> dict[str, list[Pod]]:
+    """Return the bound and the pending pods."""
     pods: dict[str, list[Pod]] = {}
     for pod in (*world.bound.values(), *world.pending.values()):
         pods.setdefault(pod.namespace, []).append(pod)
+    return pods
+
+
+def exceeded_count_quotas(world: World) -> dict[str, list[CountQuota]]:
+    """Return the exceeded quotas by namespace: pods that end there are not recreated."""
     found: dict[str, list[CountQuota]] = {}
-    for namespace, there in pods.items():
-        for quota in count_quotas(world, namespace):
-            held = sum(map(quota.counted, there))
-            if held and not quota.allows(0 if quota.used != "" else held):
+    for namespace, there in pods_by_namespace(world).items():
+        for quota in count_quotas(world, namespace, there):
+            if any(map(quota.counted, there)) and not quota.allows(0):
                 found.setdefault(namespace, []).append(quota)
     return found
