@@ -153,7 +153,7 @@ CASES = [
     Case(
         "an amount of twenty digits",
         REFUSED,
-        'container "main": nvidia.com/gpumem: 12345678901234567890 is too large',
+        'container "main": nvidia.com/gpumem: 12345678901234567890 is more than any node has',
         {**GPU, "nvidia.com/gpumem": "12345678901234567890"},
     ),
     Case(

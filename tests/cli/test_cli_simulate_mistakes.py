@@ -113,7 +113,7 @@ def test_an_amount_of_twenty_digits_is_refused_as_too_large() -> None:
     asked["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "12345678901234567890"
     result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
     assert result.exit_code == 1
-    assert "nvidia.com/gpumem: 12345678901234567890 is too large" in result.stdout
+    assert "nvidia.com/gpumem: 12345678901234567890 is more than any node has" in result.stdout
 
 
 def test_values_of_annotations_that_are_not_understood_are_told() -> None:

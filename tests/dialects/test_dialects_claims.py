@@ -120,7 +120,7 @@ def test_an_amount_without_a_count(given_name: str) -> None:
         ("1.5", "is not a whole number"),
         ("many", "is not a quantity"),
         ("1Zi", "is not a quantity"),
-        ("10E", "is too large"),
+        ("10E", "is more than any node has"),
     ],
 )
 def test_malformed_amounts(resource: str, text: str, problem: str) -> None:

@@ -52,7 +52,7 @@ def whole_amount(container: Container, resource: str) -> int | None:
         if parse_quantity(text) % 1:
             fix = AmountFix(container.name, resource, text, None)
             raise ClaimError(f"{where} is not a whole number: write an integer", fix)
-        raise ClaimError(f"{where} is too large")
+        raise _beyond_any_node(where)
     if amount < 0:
         raise ClaimError(f"{where} is negative: write an integer of 0 or more")
     return amount
@@ -68,8 +68,12 @@ def bounded_amount(container: Container, resource: str) -> int | None:
     """
     amount = whole_amount(container, resource)
     if amount is not None and amount > INT32:
-        raise ClaimError(f"{_request_text(container, resource)} is more than any node has: write a smaller number")
+        raise _beyond_any_node(_request_text(container, resource))
     return amount
+
+
+def _beyond_any_node(where: str) -> ClaimError:
+    return ClaimError(f"{where} is more than any node has: write a smaller number")
 
 
 def memory_amount(container: Container, resource: str, mebibytes: int, most: int = INT32) -> int | None:
