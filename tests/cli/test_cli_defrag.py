@@ -42,6 +42,35 @@ def test_only_chosen_cards_are_freed(seed: int, tmp_path: Path) -> None:
     assert named == [f"card/{each['node']}/{each['card']}" for each in plan["freed"]]
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_cards_are_idle_as_top_tells_whatever_pods_wait(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 3))
+    nodes = [node("a", cards=count), node("b", cards=int(rng.integers(1, 3)))]
+    placed = [
+        owned(running(f"r{card}", "a", f"GPU-a-{card}", int(rng.integers(1, 12)) * 1000))
+        for card in range(count)
+        if rng.random() < 0.4
+    ]
+    wait = [
+        owned(pod(f"w{number}", {GPU: 1, MEMORY: int(rng.integers(1, 17)) * 1000}, schedulerName="vgpu-scheduler"))
+        for number in range(int(rng.integers(0, 3)))
+    ]
+    path = write([*nodes, *placed, *wait], tmp_path)
+    there = json.loads(run("top", "cards", "-A", "-o", "json", "--cluster", path).stdout)
+    idle = sum(not card["pods"] for card in there)
+    simulated = json.loads(run("simulate", "--pending", "-A", "-o", "json", "--cluster", path).stdout)
+    taken = {(each["node"], card["device"]) for each in simulated for (card,) in each["containers"]}
+    taken_idle = sum((card["node"], card["card"]) in taken for card in there if not card["pods"])
+    plan = json.loads(run("defrag", "--cluster", path, "-o", "json").stdout)
+    assert (plan["idle"], plan["idle_taken"]) == (idle, taken_idle)
+    assert sum(plan["stay"].values()) <= len(there) - idle
+    if not plan["freed"] and idle:
+        told = run("defrag", "--cluster", path).stdout
+        assert ("the only card" if idle == 1 and not plan["stay"] else str(idle)) in told
+        assert ("now" in told) == bool(taken_idle)
+
+
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
     result = run("defrag", "--cluster", write([node("a")], tmp_path), "--model", "H200")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -139,11 +139,14 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
 
 
 def _why_none(plan: Plan) -> str:
-    if plan.stay:
-        return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already" if plan.idle else ""
     if not plan.idle:
-        return "no card has pods"
-    return "the only card is idle already" if plan.idle == 1 else f"all {plan.idle} are idle already"
+        return "" if plan.stay else "no card has pods"
+    taken = f", and waiting pods that fit take {plan.idle_taken} now" if plan.idle_taken else ""
+    if plan.stay:
+        return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already{taken}"
+    if plan.idle == 1:
+        return "the only card is idle already" + (", and a waiting pod that fits takes it now" if taken else "")
+    return f"all {plan.idle} are idle already{taken}"
 
 
 def _fewer_than_asked(plan: Plan) -> str:

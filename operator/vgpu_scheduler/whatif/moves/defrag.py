@@ -40,6 +40,8 @@ class Plan:
         The waiting pods that would take freed cards at once, by card.
     idle
         The number of cards in service that are idle already, counted as ``top`` does.
+    idle_taken
+        How many of these are taken by waiting pods that fit now, before any move.
     """
 
     freed: tuple[Spot, ...]
@@ -50,6 +52,7 @@ class Plan:
     waiting: int = 0
     taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
     idle: int = 0
+    idle_taken: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
@@ -61,6 +64,7 @@ class Plan:
             "moves": [move.as_json() for move in self.moves],
             "uncordon": cordoned,
             "idle": self.idle,
+            "idle_taken": self.idle_taken,
             "stay": dict(self.stay),
             "waiting": self.waiting,
             "taken": [{"node": node, "card": card, "pods": [*pods]} for (node, card), pods in self.taken.items()],
@@ -92,12 +96,20 @@ def defrag(
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
     ]
+    idle = {_spot(card) for card in cards(world) if card.idle and card.state == "ready" and among(card)}
     placed = [answer for answer in simulate(world, waiting, as_they_are=True, explained=False) if answer.node]
     going = {(answer.node, card) for answer in placed for card in answer.cards}
-    plan = _Planner(world, schedulers, on_card, going).plan(most, among)
+    plan = _Planner(world, schedulers, on_card, going).plan(most, lambda card: among(card) and _spot(card) not in idle)
     there = {answer.pod.uid for answer in placed}
     left = [pod for pod in waiting if pod.uid not in there]
-    return replace(plan, asked=most, waiting=len(left), taken=_taken(world, left, frozenset(plan.freed)))
+    return replace(
+        plan,
+        asked=most,
+        waiting=len(left),
+        taken=_taken(world, left, frozenset(plan.freed)),
+        idle=len(idle),
+        idle_taken=len(idle & going),
+    )
 
 
 def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
@@ -161,8 +173,7 @@ class _Planner:
         cordoned, made = self._with_fewest_cordons(moves, emptied, idle)
         freed = [_spot(card) for card in cards(self._world) if card.idle and _spot(card) not in idle_now]
         self._moves.uncordon_all()
-        already = sum(card.idle and card.state == "ready" and among(card) for card in listed)
-        return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay, idle=already)
+        return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay)
 
     def _keeps(self, why: str) -> None:
         self._stay[why] = self._stay.get(why, 0) + 1
