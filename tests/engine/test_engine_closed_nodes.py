@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, node, pod
 
@@ -51,6 +52,24 @@ def test_an_explanation_names_a_closed_node() -> None:
     decision = engine.attempt(1.0, explain=True)
     assert decision is not None
     assert decision.verdicts["a"].reasons == (ClosureCause.LOCK_MALFORMED,)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_explanation_gives_each_node_either_a_score_or_a_reason(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = ["", "", "garbage", f"{TIME},default,somebody"]
+    names = ("a", "b", "c", "d")
+    engine = engine_with(
+        [
+            node(name, cards(name, 1), annotations={LOCK: value} if (value := str(rng.choice(values))) else {})
+            for name in names
+        ]
+    )
+    placed(engine, "p", 1.0)
+    engine.observe_pod(pod("q", asks(1, int(rng.choice([4000, 12000])))), 1.0)
+    decision = engine.attempt(1.0, explain=True)
+    assert decision is not None
+    assert sorted([*decision.scores, *decision.verdicts]) == list(names)
 
 
 def test_a_lock_of_a_pod_of_ours_closes_nothing() -> None:

@@ -179,7 +179,7 @@ class SchedulingAlgorithm:
     ) -> Decision | None:
         """Place a pod on the node with the best score; None if it fits on no node."""
         part, policy = pod_class.node, pod_class.claimed.policy
-        rows = self.node_fit.open_to(pod_class, pod, filtered.candidates)
+        open_rows = rows = self.node_fit.open_to(pod_class, pod, filtered.candidates)
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, policy.device_weight)
@@ -195,7 +195,7 @@ class SchedulingAlgorithm:
         if problem and feasible > 1:
             return self._refused(pod, policy, problem)  # nodes cannot be ranked for this pod
         placement = self.node_fit.placement(pod, pod_class, best)
-        scored_rows = filtered.candidates if explain else np.array([best], dtype=np.int64)
+        scored_rows = open_rows if explain else np.array([best], dtype=np.int64)
         scores = self._scores(part, scored_rows, ranked)
         decision = self._placed(pod, pod_class, placement, scores, feasible)
         if not explain:
