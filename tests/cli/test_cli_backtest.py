@@ -151,7 +151,10 @@ def test_what_lacks_is_said(log: Path) -> None:
         (["--log", "empty"], "empty: it contains no file of a history log (*.parquet, *.arrows)"),
         (["--log", "new.yaml"], "new.yaml: it cannot be read"),
         (["--log", "log", "--policy", "broken.yaml"], "broken.yaml: ClusterVGPUPolicy pack: spec.nodes.policy:"),
-        (["--log", "log", "--policy", "settings.yaml"], "is not a policy"),
+        (
+            ["--log", "log", "--policy", "settings.yaml"],
+            "is not a policy: only VGPUPolicy and ClusterVGPUPolicy are taken here\n",
+        ),
         (["--log", "log", "--policy", "new.yaml", "--policy", "more/new.yaml"], "two files are called new"),
         (["--log", "log", "--config", "settings.yaml"], "settings.yaml"),
         (["--snapshot", "nodes.yaml"], "nodes.yaml: it does not say when it was made"),

@@ -337,6 +337,18 @@ def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     assert "g and f fit equally well; the first by name is chosen." in alike
 
 
+@pytest.mark.parametrize("options", [(), ("--node", "b")])
+@pytest.mark.parametrize("others", [("b",), ("a", "b")])
+def test_explain_says_that_the_node_of_a_bound_pod_is_gone(
+    api: Api, others: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    api.objects[:] = [*(node(name, cards=1) for name in others), running("lost", "n9", "GPU-n9-0", 6000)]
+    told = run("explain", "lost", *options).stdout
+    assert "There is no node n9 any more." in told
+    assert "not compared" not in told
+    assert "not tried" not in told
+
+
 @pytest.mark.parametrize("words", [("pod/large",), ("pod", "large"), ("po/large",), ("default/large",)])
 def test_explain_takes_a_pod_as_kubectl_does(api: Api, words: tuple[str, ...]) -> None:
     assert run("explain", *words).stdout == run("explain", "large").stdout

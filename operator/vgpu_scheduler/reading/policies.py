@@ -42,9 +42,7 @@ def policies_among(found: Sequence[FileObject], where: str, home: str = "") -> l
     for obj in found:
         if obj.get("kind") not in PLURALS:
             kinds = " and ".join(PLURALS)
-            raise FileError(
-                f"{obj.origin}: {title(obj)} is not a policy: --policy takes {kinds}, -f and --cluster the rest"
-            )
+            raise FileError(f"{obj.origin}: {title(obj)} is not a policy: only {kinds} are taken here")
         metadata = obj.get("metadata")
         if home and obj["kind"] == NAMESPACED_KIND and isinstance(metadata, Mapping) and not metadata.get("namespace"):
             obj["metadata"] = {**metadata, "namespace": home}

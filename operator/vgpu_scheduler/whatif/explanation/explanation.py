@@ -263,7 +263,11 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
         others = [rival] if rival else nodes_with_cards(world, answer)
         shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
         cards, left_out = verdicts_of_cards(world, answer, shown, all_cards=all_cards)
-        comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
+        comparison = ""
+        if pod.node_name not in world.nodes:
+            comparison = f"There is no node {pod.node_name} any more."
+        elif rival not in {"", pod.node_name}:
+            comparison = _compared(answer, pod.node_name, rival)
         is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
         helps = remedies(world, pod, made_anew=True) if is_searched else []
     return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, preempted_by=preempted)
