@@ -173,7 +173,7 @@ def test_it_says_why_nobody_would_go_for_the_group_of_a_pod() -> None:
     low = [tenant(f"low-{on}", on, f"GPU-{on}-0", 9000) for on in ("a", "b")]
     made = world(allows(), node("a", 1), node("b", 1), *low, *gang(3))
     told = (
-        "No pod needs to be evicted for it: pod default/gang-2: 0/2 nodes are available: 2 No preemption "
+        "No pod would be evicted for it: pod default/gang-2: 0/2 nodes are available: 2 No preemption "
         "victims found for"
     )
     assert told in explained(made, "gang-0").text()
@@ -186,7 +186,7 @@ def test_it_says_why_nobody_has_to_go() -> None:
     full = (node("a", 1), tenant("equal-1", "a", "GPU-a-0", 9000, 5), waiting("high", 12000, 5))
     text = explained(world(allows(), *full)).text()
     reason = "0/1 nodes are available: 1 No preemption victims found for incoming pod."
-    assert text.endswith(f"No pod needs to be evicted for it: {reason}")
+    assert text.endswith(f"No pod would be evicted for it: {reason}")
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -118,7 +118,7 @@ class PreemptionOutlook:
     def text(self, *, wide: bool = False) -> str:
         """Format the outlook for people."""
         if self.preemption is None:
-            nobody = f"No pod needs to be evicted for it: {self.reason}"
+            nobody = f"No pod would be evicted for it: {self.reason}"
             return self.remedy or "\n".join([nobody, *self.why, *self._protected(wide=wide)])
         sentences = (*_whole_groups(self.preemption), *self.why)
         lines = [self._head(self.preemption), *indented([*self._rows(self.preemption)], wide=wide)]
