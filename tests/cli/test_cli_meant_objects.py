@@ -37,6 +37,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
         ("simulate -f POD --without zzzzzz", "no such pod or node; write node/NAME or pod/NAMESPACE/NAME"),
         ("simulate -f POD -n defalt", "there is no namespace defalt, did you mean default?"),
         ("doctor -n defalt", "there is no pod, quota or policy in namespace defalt, did you mean default?"),
+        ("doctor -n zzzzzz", "there is no pod, quota or policy in namespace zzzzzz\n"),
         ("cordon aa/GPU-a-0 --dry-run", "there is no card aa/GPU-a-0, did you mean a/GPU-a-0?"),
     ],
 )

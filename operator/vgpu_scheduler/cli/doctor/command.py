@@ -47,8 +47,8 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
         _fail(describe_error(error))  # OSError: from a certificate or key that the kubeconfig names
     there = {pod.namespace for pod in seen.pods} | {quota.namespace for quota in seen.quotas}
     there |= {policy.metadata.namespace for policy in seen.policies(NAMESPACED_KIND)}
-    if namespace and namespace not in there and (meant := did_you_mean(namespace, there)):
-        warn(f"there is no pod, quota or policy in namespace {namespace}{meant}")
+    if namespace and namespace not in there:
+        warn(f"there is no pod, quota or policy in namespace {namespace}{did_you_mean(namespace, there)}")
     report = examine(seen)
     if output in FOR_PEOPLE:
         for line in as_text(seen, report):
