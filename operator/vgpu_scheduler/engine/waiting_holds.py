@@ -6,10 +6,11 @@ No pod is evicted for a hold: it is made where the fewest pods have to end, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -78,6 +79,7 @@ class WaitingHolds:
         """When the hold of a pod expired, by UID."""
         self._together: dict[str, frozenset[str]] = {}
         """The UIDs of the pods whose room is kept together, by UID of each of them."""
+        self._by_uid: tuple[dict[str, Any], ...] = (self._begun, self._fruitless, self._ended, self._together)
 
     def for_pod(self, pod: Pod, decision: Decision, now: float) -> Decision:
         """Keep room for a pod that fits nowhere, if it is due; return its decision with a message about the room."""
@@ -107,9 +109,19 @@ class WaitingHolds:
 
     def forget(self, uid: str) -> None:
         """Note that a pod is gone."""
-        for known in (self._ended, self._begun, self._fruitless):
+        for known in self._by_uid:
             known.pop(uid, None)
-        self._together.pop(uid, None)
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Forget at the end of the context since when room was kept or searched for in it."""
+        before = [dict(known) for known in self._by_uid]
+        try:
+            yield
+        finally:
+            for known, was in zip(self._by_uid, before, strict=True):
+                known.clear()
+                known.update(was)
 
     def _for(
         self, pods: Sequence[Pod], needed: int, decisions: tuple[Decision, ...], plan: _Plan, now: float

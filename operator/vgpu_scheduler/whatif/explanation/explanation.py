@@ -33,7 +33,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
 from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
-from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placed, pods_before_and_after
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, own_turn, placed, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask
 from vgpu_scheduler.whatif.world.tables import explain, indented, number, rank, readable
 from vgpu_scheduler.whatif.world.world import World
@@ -222,8 +222,7 @@ def _explain_together(
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
-        own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # room may be reserved for it, too
-        with placed(world, [*own, *turns.after]):
+        with placed(world, [*own_turn(world, pod), *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
         served = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         why = not_found(group) if searched and not helps else ""
