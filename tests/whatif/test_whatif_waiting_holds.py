@@ -45,7 +45,7 @@ def test_room_that_is_kept_for_a_pod_is_not_given_to_one_after_it(after: str, go
     for _ in range(2):  # a question leaves nothing behind
         found = explained(made, "small")
         assert found.answer.node == goes_to
-        assert [(kept.pod, kept.nodes) for kept in found.kept] == ([] if goes_to else [("default/big", ["b"])])
+        assert [(kept.pod, kept.nodes) for kept in found.holds] == ([] if goes_to else [("default/big", ["b"])])
         assert not list(made.engine.state.holds)
     decided = simulate(made, queue_of(made), as_they_are=True)
     assert {answer.pod.name: answer.node for answer in decided} == {"big": "", "small": goes_to}
@@ -55,7 +55,7 @@ def test_room_is_kept_for_a_group_that_comes_before() -> None:
     made = of_two_nodes(member("one"), member("two"))
     found = explained(made, "small")
     assert not found.answer.node
-    assert sorted((kept.pod, kept.nodes) for kept in found.kept) == [("default/one", ["b"]), ("default/two", ["a"])]
+    assert sorted((kept.pod, kept.nodes) for kept in found.holds) == [("default/one", ["b"]), ("default/two", ["a"])]
     assert not list(made.engine.state.holds)
     decided = simulate(made, queue_of(made), as_they_are=True)
     assert not any(answer.node for answer in decided)

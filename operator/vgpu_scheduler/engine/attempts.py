@@ -84,7 +84,7 @@ class Attempts:
         self.in_flight = (pod,)
         group = self._status_to_try(pod)
         if rejected := self._rejected_for_group(pod, group):
-            self._give_up_room(pod, group, rejected[0])
+            self._give_up_hold(pod, group, rejected[0])
             self._requeue_after_attempt(rejected[0], now, alone=False)
             return rejected
         if group is None:
@@ -207,8 +207,8 @@ class Attempts:
                 self._queue.add(other.uid, other.priority, now, QueueEvent.FORCE_ACTIVATE, created=created)
         return decisions
 
-    def _give_up_room(self, pod: Pod, group: GroupStatus | None, rejected: Decision) -> None:
-        """Give up the room kept for a pod that cannot be tried now, and for others of its group that wait with it."""
+    def _give_up_hold(self, pod: Pod, group: GroupStatus | None, rejected: Decision) -> None:
+        """Give up the hold for a pod that cannot be tried now, and for others of its group that wait with it."""
         is_malformed = rejected.outcome is Outcome.REFUSED
         if group is not None and not is_malformed:
             self.waiting_holds.give_up(group.waiting)

@@ -32,7 +32,7 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
-from vgpu_scheduler.state import Phase, RoomReservation
+from vgpu_scheduler.state import Hold, Phase
 
 HELD_FOR: Final = 3600.0
 """Maximum time that room is kept (seconds). After it, the pods wait as long as before until room is kept again."""
@@ -140,7 +140,7 @@ class WaitingHolds:
         if holds:
             is_whole = all(self._together[uid] <= holds.keys() for uid in holds)
             if is_whole and all(map(self._preemptions.can_be_placed_on, holds.values())):
-                return self._with_room_messages(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
+                return self._with_hold_messages(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
             self.give_up(pods)
         due = self._due(pods, needed, after)
         return self._begin(pods, decisions, plan, now) if now >= due else _retry_at(decisions, due)
@@ -176,9 +176,11 @@ class WaitingHolds:
         for each in found.members:
             self._together[each.pod.uid] = together
             leaving = found.leaving(each.placement.node)
-            self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
+            self._state.add_hold(
+                self._preemptions.hold_for(each.pod, each.placement, leaving, self._priority(each.pod))
+            )
             self._held_since[each.pod.uid] = self._begun[each.pod.uid] = begun
-        return self._with_room_messages(decisions, begun + HELD_FOR)
+        return self._with_hold_messages(decisions, begun + HELD_FOR)
 
     @property
     def _held_since(self) -> dict[str, float]:
@@ -186,8 +188,8 @@ class WaitingHolds:
 
     def _open(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows on which no room is kept."""
-        kept = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
-        return rows[~np.isin(rows, kept)]
+        held = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
+        return rows[~np.isin(rows, held)]
 
     def _vendors_of(self, uid: str) -> frozenset[str]:
         pod = self._state.pod(uid)
@@ -199,16 +201,16 @@ class WaitingHolds:
         containers = () if claimed is None else claimed.claims
         return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
 
-    def _with_room_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
+    def _with_hold_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
         """Return decisions that name the nodes with the pods' holds, and are specific to each pod from now on."""
         told = []
         for each in decisions:
             hold = self._state.holds.get(each.uid)
-            message = each.message if hold is None else f"{each.message} {self._room_message(hold)}"
+            message = each.message if hold is None else f"{each.message} {self._hold_message(hold)}"
             told.append(replace(each, message=message, equivalence=None, node_local=False))
         return _retry_at(tuple(told), until)
 
-    def _room_message(self, hold: RoomReservation) -> str:
+    def _hold_message(self, hold: Hold) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
         number = sum(reservation is not None and reservation.node == hold.node for reservation in there)
         left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"

@@ -73,7 +73,7 @@ class Explanation:
         The models of cards that exist, if the pod accepts none of them.
     causes
         One sentence for each selector or rule behind the reasons of nodes and cards.
-    kept
+    holds
         The room that is reserved for other pods.
     first
         How many pending pods are ahead of it, or are behind it and fit; empty if that makes no difference.
@@ -96,7 +96,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
-    kept: Sequence[HoldForOther] = ()
+    holds: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
     preemption_outlook: PreemptionOutlook | None = None
     preempted_by: PreemptedBy | None = None
@@ -158,7 +158,7 @@ class Explanation:
 
     @property
     def _causes(self) -> list[str]:
-        return [*self.causes, *describe_holds(self.kept)]
+        return [*self.causes, *describe_holds(self.holds)]
 
     @property
     def _rest(self) -> str:
@@ -203,7 +203,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
             found,
             models=describe_mismatch(world, answer),
             causes=why,
-            kept=holds_for_others(world, answer),
+            holds=holds_for_others(world, answer),
             group=describe_group(world, own) if own is not None and own.minimum > 1 else "",
         )
 
