@@ -167,8 +167,7 @@ async def test_who_leads_no_more_writes_nothing() -> None:
 
 
 async def test_it_goes_on_whatever_is_the_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.binding.group_status._PACE", 0.0)
-    monkeypatch.setattr("vgpu_scheduler.binding.group_status._AGAIN", 0.0)
+    monkeypatch.setattr("vgpu_scheduler.binding.status_patches._PACE", 0.0)
     bench = Bench()
     bench.api.answers += [0, 500]
     failures = deque([ZeroDivisionError()])

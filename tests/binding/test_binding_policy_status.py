@@ -120,7 +120,7 @@ async def test_counts_of_pods_follow_at_a_slow_pace(bench: Bench) -> None:
 async def test_it_looks_when_a_policy_changed_and_goes_on_after_errors(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgpu_scheduler.binding.policy_status._PACE", 0.01)
+    monkeypatch.setattr("vgpu_scheduler.binding.status_patches._PACE", 0.01)
     looks: list[int] = []
 
     def report() -> list[PolicyReport]:
@@ -147,7 +147,7 @@ async def test_it_looks_when_a_policy_changed_and_goes_on_after_errors(
 async def test_a_policy_that_cannot_be_asked_keeps_no_other_from_its_status_and_is_asked_again_soon(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgpu_scheduler.binding.policy_status._PACE", 0.01)
+    monkeypatch.setattr("vgpu_scheduler.binding.status_patches._PACE", 0.01)
     bench.reports = [await bench.create("a"), await bench.create("b")]
     fault = bench.cluster.inject(Fault(verb="patch", name="a", drop=True))
     task = asyncio.create_task(bench.another().run())

@@ -424,7 +424,8 @@ def fits_once_gone(engine: Engine, gone: set[str], needed: int) -> bool:
     assert group is not None
     with engine.state.without(gone):
         before = engine.attempts.reserver.before()
-        placed = [each for each in engine.attempts.decide_group(group) if each.placement is not None]
+        decisions = engine.attempts._group_attempts.decide(group, explain=False)
+        placed = [each for each in decisions if each.placement is not None]
         engine.attempts.reserver.undo(placed, before)
     return len(placed) >= needed
 

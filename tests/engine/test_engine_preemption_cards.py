@@ -72,7 +72,7 @@ def keep_some_room(rng: np.random.Generator, engine: Engine) -> bool:
     leaving = [each.uid for each in best[0].pods]
     placement = engine.algorithm.node_fit.fits_without(holder, "n", leaving)
     assert placement is not None
-    engine.state.keep(engine.preemptions.room_for(holder, placement, leaving))
+    engine.state.add_hold(engine.preemptions.hold_for(holder, placement, leaving))
     if rng.random() < 0.4:
         engine.remove_pod(leaving[0], 0.0)
     assert not engine.state.drift()

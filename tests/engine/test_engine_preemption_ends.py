@@ -333,7 +333,7 @@ def test_what_one_pod_leaves_is_kept_once_for_two_who_wait_for_it() -> None:
         assert asked is not None
         placement = fleet.engine.algorithm.decide(asked).placement
         assert placement is not None
-        state.keep(fleet.engine.preemptions.room_for(asked, placement, ["uid-low"]))
+        state.add_hold(fleet.engine.preemptions.hold_for(asked, placement, ["uid-low"]))
     assert state.ledger()["a"]["a-gpu-0"][1] == 6000, "what both will hold is more than what leaves"
     assert not state.drift()
     fleet.end("uid-low")

@@ -10,7 +10,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, po
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.model import Usage
-from vgpu_scheduler.state import Phase, Reservation, RoomReservation, State
+from vgpu_scheduler.state import Hold, Phase, Reservation, State
 
 NODES = ("a", "b")
 CARD = (4, 8000, 100)
@@ -29,7 +29,7 @@ def claim(rng: np.random.Generator, number: int) -> Reservation:
     charges = {uuid: (1, int(rng.integers(1, 9)) * 1000, int(rng.choice([0, 50, 100]))) for uuid in uuids}
     uses = {"hami": Usage(charges, vendors=dict.fromkeys(charges, "NVIDIA"))} if charges else {}
     requests = {"cpu": int(rng.integers(1, 5)) * 1000, "nvidia.com/gpu": len(uuids)}
-    return Reservation(f"uid-w{number}", of_team(rng), f"w{number}", where, Phase.KEPT, uses, requests)
+    return Reservation(f"uid-w{number}", of_team(rng), f"w{number}", where, Phase.HOLD, uses, requests)
 
 
 def come(rng: np.random.Generator, engine: Engine, number: int) -> None:
@@ -137,7 +137,7 @@ def check(state: State) -> None:
     }
     assert quotas == counted_in_quotas(state)
     for hold in state.holds:
-        kept = state.holds.kept(hold.uid)
+        kept = state.holds.charged(hold.uid)
         charges = {uuid: amounts for usage in kept.uses.values() for uuid, amounts in usage.charges.items()}
         resources = {name: amount for name, amount in kept.requests.items() if amount}
         assert (charges, resources, kept.pods) == expected(state, hold.node)[hold.uid]
@@ -158,9 +158,7 @@ def test_what_is_kept_follows_its_rule_and_equals_a_recount(seed: int) -> None:
         elif act < 0.75:
             wanted = claim(rng, number)
             state.observe_pod(pod(f"w{number}", namespace=wanted.namespace), {})
-            state.keep(
-                RoomReservation(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5))
-            )
+            state.add_hold(Hold(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5)))
         elif act < 0.85 and state.holds:
             state.give_up(next(iter(state.holds)).uid)
         elif act < 0.9:
@@ -173,7 +171,7 @@ def test_what_is_kept_follows_its_rule_and_equals_a_recount(seed: int) -> None:
         else:
             engine.observe_node(node("b", cards("b", 2), uid=f"anew-{number}", version=number + 2), 0.0)
         check(state)
-        kept_together_with_leavers += any(not state.holds.kept(hold.uid).pods for hold in state.holds)
+        kept_together_with_leavers += any(not state.holds.charged(hold.uid).pods for hold in state.holds)
         if held and rng.random() < 0.2:
             with state.without(held[:2]):
                 pass  # a question about pods that leave changes nothing
@@ -190,8 +188,8 @@ def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
         state = engine.state
         engine.observe_pod(pod("w1"), 0.0)
         charges = {"a-gpu-0": (1, 1000, 0)}
-        wanted = Reservation("uid-w1", "default", "w1", "a", Phase.KEPT, {"hami": Usage(charges)}, {"cpu": 1000})
-        state.keep(RoomReservation(wanted, 0))
+        wanted = Reservation("uid-w1", "default", "w1", "a", Phase.HOLD, {"hami": Usage(charges)}, {"cpu": 1000})
+        state.add_hold(Hold(wanted, 0))
         assert state.ledger() == {"a": charges}
         if end == "bound":
             notes = allocation("a", ("a-gpu-1", 2000, 0))
@@ -202,5 +200,5 @@ def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
             engine.remove_pod("uid-w1", 0.0)
         assert not state.holds
         assert state.ledger() == ({"a": {"a-gpu-1": (1, 2000, 0)}} if end == "bound" else {})
-        state.keep(RoomReservation(wanted, 0))
+        state.add_hold(Hold(wanted, 0))
         assert not state.holds, "nothing is kept for a pod that is there, or gone"

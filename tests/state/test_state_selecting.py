@@ -20,7 +20,7 @@ from vgpu_scheduler.kube import (
     compile_label_selector,
     decode_selecting,
 )
-from vgpu_scheduler.state import SelectingObjects
+from vgpu_scheduler.state import DefaultSpreadSelectors
 
 SELECTORS: list[Obj | None] = [
     None,
@@ -57,7 +57,7 @@ numbers = st.integers(0, 100)
 @given(st.lists(st.tuples(st.booleans(), numbers, numbers, numbers), max_size=30))
 def test_it_agrees_with_asking_every_object(moves: list[tuple[bool, int, int, int]]) -> None:
     known: dict[tuple[str, str, str], SelectingObject] = {}
-    objects = SelectingObjects()
+    objects = DefaultSpreadSelectors()
     for version, (gone, one, two, three) in enumerate(moves, 1):
         kind, name, namespace = SELECTING_KINDS[one % 4], f"o{two % 3}", NAMESPACES[two % 2]
         obj = selecting(kind, name, SELECTORS[three % len(SELECTORS)], version, namespace)
@@ -90,7 +90,7 @@ def test_the_same_selectors_make_the_same_selector_in_any_order() -> None:
     objects = [("Service", SELECTORS[2]), ("Service", SELECTORS[4]), ("ReplicaSet", SELECTORS[6])]
     found = []
     for order in (objects, objects[::-1]):
-        made = SelectingObjects()
+        made = DefaultSpreadSelectors()
         for number, (kind, selector) in enumerate(order):
             name = "one" if kind == "ReplicaSet" else f"service-{number}"
             made.observe(decode_selecting(kind, selecting(kind, name, selector)))
@@ -101,7 +101,7 @@ def test_the_same_selectors_make_the_same_selector_in_any_order() -> None:
 
 
 def test_older_versions_and_late_ends_change_nothing() -> None:
-    objects, web = SelectingObjects(), pod("p", labels={"app": "web"})
+    objects, web = DefaultSpreadSelectors(), pod("p", labels={"app": "web"})
     objects.observe(decode_selecting("Service", selecting("Service", "one", SELECTORS[2], version=5)))
     objects.observe(decode_selecting("Service", selecting("Service", "one", SELECTORS[3], version=4)))
     assert objects.selector_of(web) == compile_label_selector(SELECTORS[2])

@@ -200,7 +200,7 @@ def test_a_pod_that_preempts_is_told_the_most_that_it_may_ask_without(seed: int)
     assert not told.answer.node
     first = "which is served first and waits until others have left it; it counts as used."
     assert told.text().count(f"Room on a is kept for pod default/asked, {first}") == 1
-    (kept,) = told.kept
+    (kept,) = told.holds
     assert kept.without_names({"default"}) == kept
     assert kept.without_names({"team"}).text == f"Room on a is kept for another pod, {first}"
     assert make_room(world, later).steps or not make_room(world, later).node

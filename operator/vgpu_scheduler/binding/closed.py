@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 
 from vgpu_scheduler.apiclient import Backoff, TaskSet
+from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import LockOwnerError, NodeLocker
 from vgpu_scheduler.engine import (
@@ -59,18 +60,18 @@ class ClosedNodeWatch:
         self._locker = locker
         self._poll_interval = poll_interval
         self._signals = context.signals
-        self._changed: dict[str, asyncio.Event] = {}
+        self._changes = ChangeEvents()
+        self._watched: set[str] = set()
         self._watches = TaskSet()
         self._not_looked_at: set[str] = set()
         self._looked = asyncio.Event()
 
     def notice(self, node: str) -> None:
         """Note that a node, or a pod on it, changed."""
-        event = self._changed.get(node)
-        if event is not None:
-            event.set()
+        if node in self._watched:
+            self._changes.changed(node)
         elif self._engine.closed_nodes and self._engine.closed_nodes.closures(node):
-            self._changed[node] = asyncio.Event()
+            self._watched.add(node)
             self._not_looked_at.add(node)
             self._looked.clear()
             self._watches.start(self._watch(node), f"closed-{node}")
@@ -95,19 +96,20 @@ class ClosedNodeWatch:
         since: dict[NodeClosure, float] = {}
         backoff = Backoff(self._poll_interval)
         try:
-            while closures := self._engine.closed_nodes.closures(node):
-                self._changed[node].clear()
-                now = self._clock.monotonic()
-                since = {closure: since.get(closure, now) for closure in closures}
-                for closure in closures:
-                    await self._look(node, closure, stood=now - since[closure])
-                self._was_looked_at(node)
-                if await backoff.wait(self._changed[node]):
-                    await asyncio.sleep(_PACE * self._poll_interval)  # several events cause one check
+            with self._changes.listening(node) as changed:
+                while closures := self._engine.closed_nodes.closures(node):
+                    changed.clear()
+                    now = self._clock.monotonic()
+                    since = {closure: since.get(closure, now) for closure in closures}
+                    for closure in closures:
+                        await self._look(node, closure, stood=now - since[closure])
+                    self._was_looked_at(node)
+                    if await backoff.wait(changed):
+                        await asyncio.sleep(_PACE * self._poll_interval)  # several events cause one check
         except Exception:
             log.exception("closed node %s cannot be watched", node)  # the next observation starts a new watch
         finally:
-            del self._changed[node]
+            self._watched.remove(node)
             self._was_looked_at(node)
 
     def _was_looked_at(self, node: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import errors_logged, object_path
+from vgpu_scheduler.apiclient import object_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.status_patches import StatusPatcher
+from vgpu_scheduler.binding.status_patches import StatusPatcher, StatusWriter
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.engine import GroupCondition
 from vgpu_scheduler.kube import rfc3339
@@ -17,15 +16,11 @@ from vgpu_scheduler.kube import rfc3339
 log = logging.getLogger(__name__)
 
 
-_PACE = 1.0
-"""Seconds between two checks for changed conditions."""
-_AGAIN = 10.0
-"""Seconds until a failed write is tried again."""
 _REPLACED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
 """The PodGroup is gone, or was replaced by another one of its name."""
 
 
-class GroupStatusWriter:
+class GroupStatusWriter(StatusWriter):
     """Keeps the conditions of PodGroups current.
 
     Parameters
@@ -36,28 +31,16 @@ class GroupStatusWriter:
         Seconds that the API server may take for an answer.
     """
 
+    what = "status of pod groups"
+
     def __init__(self, context: BindContext, timeout: float) -> None:
         self._conditions = context.engine.group_conditions
         self._clock = context.clock
         self._observe = context.observe
         self._patcher = StatusPatcher(context.writer, context.clock, timeout)
 
-    async def run(self) -> None:
-        """Write changed conditions, until cancelled."""
-        while True:
-            complete = False
-            with errors_logged(log, "status of pod groups"):
-                complete = await self.write()
-            await asyncio.sleep(_PACE if complete else _AGAIN)
-
     async def write(self) -> bool:
-        """Write the condition of each PodGroup for which it has changed; return whether all due writes are done.
-
-        Raises
-        ------
-        ApiUnreachableError
-            If the API server does not answer.
-        """
+        """Write the condition of each PodGroup for which it has changed; see :meth:`StatusWriter.write`."""
         complete = True
         due = {said.key: said for said in self._conditions.take()}
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 from vgpu_scheduler.apiclient import Backoff, TaskSet
 from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
 from vgpu_scheduler.binding.bind_tasks import BindTask, SentBinding
+from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
@@ -57,7 +57,7 @@ class InDoubtBindings:
         self._closed = closed
         self._poll_interval = poll_interval
         self._settle = settle
-        self._changed: dict[str, tuple[str, asyncio.Event]] = {}
+        self._changes = ChangeEvents()
         self._looks = TaskSet()
 
     def follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
@@ -70,14 +70,11 @@ class InDoubtBindings:
         if self._may_be_mistaken(pod, sent.lock):
             self._engine.closed_nodes.close(node, ClosedByPod(ClosureCause.BINDING_IN_DOUBT, pod.uid))
             self._closed.notice(node)
-        self._changed[pod.uid] = (node, asyncio.Event())
         self._looks.start(self._follow(item, sent, message), f"doubt-{pod.key}")
 
     def node_changed(self, node: str) -> None:
         """Note that a node, or a pod on it, changed."""
-        for where, event in self._changed.values():
-            if where == node:
-                event.set()
+        self._changes.changed(node)
 
     async def stop(self) -> None:
         """Stop following up; the pods keep their reservations, and a later process finds out the outcomes."""
@@ -90,14 +87,13 @@ class InDoubtBindings:
         return lock is not None and self._engine.dialects.node_side.parse_lock(lock.value).owner != pod.key
 
     async def _follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
-        uid, node = sent.pod.uid, sent.placement.node
-        backoff, (_, changed) = Backoff(self._poll_interval), self._changed[uid]
+        node, backoff = sent.placement.node, Backoff(self._poll_interval)
         try:
-            while not await self._is_settled(item, sent, message):
-                changed.clear()
-                await backoff.wait(changed)
+            with self._changes.listening(node) as changed:
+                while not await self._is_settled(item, sent, message):
+                    changed.clear()
+                    await backoff.wait(changed)
         finally:
-            del self._changed[uid]
             self._closed.notice(node)
 
     async def _is_settled(self, item: BindTask, sent: SentBinding, message: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection
 from typing import Final, Protocol
 
 from vgpu_scheduler.apiclient import TaskSet, wait_for_event
 from vgpu_scheduler.binding.bind_tasks import BindGroup, BindState, BindTask
+from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.context import BindContext, BinderOptions, BindStats
 from vgpu_scheduler.binding.lane import Lane
 from vgpu_scheduler.binding.locker import NodeLocker
@@ -82,7 +82,7 @@ class BindLanes:
         self._tasks = tasks
         self._binder = binder
         self._lanes: dict[str, Lane] = {}
-        self._changed: dict[str, asyncio.Event] = {}
+        self._changes = ChangeEvents()
         self._errors = TokenBucket(_MOST_ERRORS, _ERROR_EVERY, self._clock.monotonic())
         self.stopping = False
 
@@ -99,7 +99,6 @@ class BindLanes:
                 continue
             if item.node not in self._lanes:
                 self._lanes[item.node] = Lane()
-                self._changed[item.node] = asyncio.Event()
                 self._tasks.start(self._serve(item.node), f"lane-{item.node}")
             self._lanes[item.node].push(item)
             self.node_changed(item.node)
@@ -116,9 +115,7 @@ class BindLanes:
 
     def node_changed(self, node: str) -> None:
         """Note that a node, one of its pods or its lane has changed, and wake the binds that wait at the node."""
-        event = self._changed.get(node)
-        if event is not None:
-            event.set()
+        self._changes.changed(node)
 
     async def _next(self, node: str) -> BindTask | None:
         """Wait until a pod has its turn at a node, and return it; None if no pod waits there any more."""
@@ -191,9 +188,8 @@ class BindLanes:
         at_most
             The timeout in seconds; None for the interval between polls.
         """
-        event, seconds = self._changed[node], self._poll_interval if at_most is None else at_most
-        event.clear()
-        await wait_for_event(event, seconds)
+        with self._changes.listening(node) as changed:
+            await wait_for_event(changed, self._poll_interval if at_most is None else at_most)
 
     def _expire(self, node: str) -> None:
         """Unreserve the pods of a lane that have waited too long."""
@@ -309,7 +305,7 @@ class BindLanes:
         """Remove the lane of a node; pods left in it (after an error) are unreserved."""
         for item in self._lanes[node].all():
             self.unreserve(item)
-        del self._lanes[node], self._changed[node]
+        del self._lanes[node]
 
     def _try_commit(self, group: BindGroup) -> bool:
         """Commit a group if it is next in every lane, and return whether; unreserve it if a placement does not hold."""

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class NominationWriter:
-    """Knows which nominations this scheduler wrote, and removes those without kept room.
+    """Knows which nominations this scheduler wrote, and removes those without a hold.
 
     Parameters
     ----------

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, Backoff, errors_logged, object_path
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, object_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.status_patches import StatusPatcher
+from vgpu_scheduler.binding.status_patches import StatusPatcher, StatusWriter
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.kube import rfc3339
@@ -21,16 +20,13 @@ from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyReso
 log = logging.getLogger(__name__)
 
 
-_PACE = 1.0
-"""Seconds between two checks whether a policy changed."""
-
 Status = Mapping[str, Any]
 
 _OURS = frozenset({"observedGeneration", "conditions", "pods", "nodes", "devices", "preemption"})
 """The fields of a status that are written here."""
 
 
-class PolicyStatusWriter:
+class PolicyStatusWriter(StatusWriter):
     """Keeps the status of every policy current; for the leader only.
 
     Parameters
@@ -46,6 +42,8 @@ class PolicyStatusWriter:
     timeout
         Seconds that the API server may take for an answer.
     """
+
+    what = "policy status"
 
     def __init__(
         self,
@@ -63,22 +61,16 @@ class PolicyStatusWriter:
         self._timeout = timeout
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
         self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._seen, self._looked = -1, 0.0
         self.writes = 0
 
-    async def run(self) -> None:
-        """Write changed statuses, until cancelled."""
-        seen, looked, complete, again = -1, 0.0, True, Backoff(_PACE)
-        while True:
-            now = self._clock.monotonic()
-            if not complete or self._generation() != seen or now - looked >= self._interval:
-                seen, looked, complete = self._generation(), now, True
-                with errors_logged(log, "policy status"):
-                    complete = await self.write()
-            if complete:
-                again.reset()
-                await asyncio.sleep(_PACE)
-            else:
-                await again.sleep()
+    def is_due(self) -> bool:
+        """Tell whether a policy has changed, or the interval is over."""
+        now, generation = self._clock.monotonic(), self._generation()
+        if generation == self._seen and now - self._looked < self._interval:
+            return False
+        self._seen, self._looked = generation, now
+        return True
 
     async def write(self) -> bool:
         """Write the status of each policy for which it changed; return whether all due writes are done."""

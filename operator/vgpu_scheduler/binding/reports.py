@@ -10,7 +10,6 @@ at any time. :class:`WaitingPods` decides when to write a condition, and when to
 
 from __future__ import annotations
 
-import heapq
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +17,7 @@ from sys import getsizeof
 from zlib import crc32
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, TokenBucket, bytes_of
+from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, KeyedHeap, TokenBucket, bytes_of
 
 _WINDOW = 360.0
 """Seconds after which a repetition is a new event instead of part of the series."""
@@ -167,7 +166,6 @@ _MOST_BYTES = 24 * 2**20
 """Memory limit of the reports on waiting pods: about 20,000 pods, some of which are gone for up to an hour."""
 _PER_POD = 300
 """Bytes per pod without its texts."""
-_IDLE_TIMERS = 1000
 """How many timers may be outdated before they are removed."""
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
 
@@ -220,7 +218,6 @@ class _Told:
     """Whether the pod is known to have the condition, as false."""
     is_lost: bool = False
     """Whether the condition could not be written."""
-    due: float = 0.0
 
     @property
     def is_behind(self) -> bool:
@@ -233,7 +230,8 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._told: BoundedCache[str, _Told] = BoundedCache(_MOST_BYTES)
-        self._timers: list[tuple[float, str]] = []
+        self._timers: KeyedHeap[str, float] = KeyedHeap()
+        """When the next report on each pod is due."""
 
     def adopt_unless_new(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:
         """Adopt a condition on the pod with this reason and message; return True if there is none that says this."""
@@ -272,12 +270,10 @@ class WaitingPods:
     def due(self, now: float, most: int) -> list[str]:
         """Return at most ``most`` pods (UIDs) with a report due now; call :meth:`catch_up` for each."""
         found: list[str] = []
-        while self._timers and self._timers[0][0] <= now and len(found) < most:
-            due, uid = heapq.heappop(self._timers)
-            told = self._told.get(uid)
-            if told is not None and told.due == due:
-                told.due = 0.0  # invalidates equal timers left in the heap
-                found.append(uid)
+        while len(found) < most and (first := self._timers.peek()) is not None and first.rank <= now:
+            self._timers.delete(first.key)
+            if self._told.get(first.key) is not None:
+                found.append(first.key)
         return found
 
     def catch_up(self, uid: str, now: float) -> tuple[ConditionText, bool] | None:
@@ -319,6 +315,7 @@ class WaitingPods:
     def forget(self, uid: str) -> None:
         """Forget a pod that does not wait any more."""
         self._told.pop(uid)
+        self._timers.delete(uid)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -337,13 +334,4 @@ class WaitingPods:
 
     def _set_timer(self, uid: str, told: _Told) -> None:
         due = told.written_at + _NUMBERS_AT_MOST if told.is_behind else told.told_at + _TOLD_AGAIN
-        if due != told.due:
-            told.due = due
-            heapq.heappush(self._timers, (due, uid))
-            if len(self._timers) > 2 * len(self._told) + _IDLE_TIMERS:
-                self._drop_idle_timers()
-
-    def _drop_idle_timers(self) -> None:
-        """Drop outdated timers: those of forgotten pods, and those replaced by later ones."""
-        self._timers = [(told.due, uid) for uid, told in self._told.items() if told.due]
-        heapq.heapify(self._timers)
+        self._timers.add_or_update(uid, due)

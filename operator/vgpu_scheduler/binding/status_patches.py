@@ -1,13 +1,21 @@
-"""Patches the status of objects, and knows which were patched recently."""
+"""Keeps the status of objects current: the patches, which objects were patched recently, and the loop."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, Clock
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, Backoff, Clock, errors_logged
 from vgpu_scheduler.binding.leased_writes import LeasedWriter
 from vgpu_scheduler.model import BoundedCache
+
+log = logging.getLogger(__name__)
+
+_PACE = 1.0
+"""Seconds between two checks for changes, and before the first repetition of a failed write."""
 
 _RECENT = 60.0
 """Seconds between two writes of a status in which only a message or a number has changed."""
@@ -81,3 +89,43 @@ class StatusPatcher:
         """Tell whether the status of an object was patched within the last minute."""
         patched = self._patched.get(uid)
         return patched is not None and self._clock.monotonic() - patched < _RECENT
+
+
+class StatusWriter(ABC):
+    """Keeps the status of objects of some kind current; for the leader only.
+
+    Attributes
+    ----------
+    what
+        What is written, for logs.
+    """
+
+    what: ClassVar[str]
+
+    async def run(self) -> None:
+        """Write changed statuses, until cancelled."""
+        complete, again = True, Backoff(_PACE)
+        while True:
+            if not complete or self.is_due():
+                complete = False
+                with errors_logged(log, self.what):
+                    complete = await self.write()
+            if complete:
+                again.reset()
+                await asyncio.sleep(_PACE)
+            else:
+                await again.sleep()
+
+    def is_due(self) -> bool:
+        """Tell whether to look for changes; called once a second."""
+        return True
+
+    @abstractmethod
+    async def write(self) -> bool:
+        """Write each status that has changed; return whether all due writes are done.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If the API server does not answer.
+        """

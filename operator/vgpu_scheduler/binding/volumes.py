@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, object_path, wait_for_event
 from vgpu_scheduler.binding.bind_tasks import BindTask
+from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.engine import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
@@ -64,21 +65,18 @@ class VolumeBinder:
         self._timeout = options.timeout
         self._volume_wait = options.volume_wait
         self._poll_interval = options.poll_interval
-        self._changed: dict[str, dict[asyncio.Event, None]] = {}
+        self._changes = ChangeEvents()
         self._rights = VolumeRights(context, options.timeout, options.ask_again)
         self._stopping = asyncio.Event()
 
     def volume_claim_changed(self, claim: str) -> None:
         """Note that a claim (``namespace/name``) or its volume changed, and wake the binds that wait for it."""
-        for event in self._changed.get(claim, ()):
-            event.set()
+        self._changes.changed(claim)
 
     async def stop(self) -> None:
         """End all waits for volumes with a :class:`VolumeError`."""
         self._stopping.set()
-        for events in self._changed.values():
-            for event in events:
-                event.set()
+        self._changes.wake_all()
         await self._rights.stop()
 
     async def bind(self, item: BindTask, placement: Placement) -> None:
@@ -224,23 +222,13 @@ class VolumeBinder:
     async def _wait(self, item: BindTask, placement: Placement, deadline: float) -> None:
         """Wait until all claims of the plan are bound."""
         plan = placement.volumes
-        keys = (*plan.matched, *plan.provisioned)
-        changed = asyncio.Event()
-        for key in keys:
-            self._changed.setdefault(key, {})[changed] = None
-        try:
+        with self._changes.listening(*plan.matched, *plan.provisioned) as changed:
             while not self._bound(placement):
                 self._check_holds(item, placement)
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._volume_wait:g} s")
                 changed.clear()
                 await wait_for_event(changed, self._poll_interval)
-        finally:
-            for key in keys:
-                events = self._changed[key]
-                del events[changed]
-                if not events:
-                    del self._changed[key]
 
     def _bound(self, placement: Placement) -> bool:
         """Tell whether all claims of a plan are bound to known volumes.

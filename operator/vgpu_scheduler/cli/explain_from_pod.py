@@ -15,12 +15,13 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_claim_warnings, prin
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, own_namespace
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.cli.pod_events import PodEvents, last_events
-from vgpu_scheduler.engine import QuotaReport, quotas_from_event, used_by
+from vgpu_scheduler.cli.waiting_pod import WAITS, WaitingPod
+from vgpu_scheduler.engine import QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason, closest, did_you_mean
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
-from vgpu_scheduler.predicates import gated, is_about_claims, without_preemption
+from vgpu_scheduler.predicates import is_about_claims, without_preemption
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
@@ -30,7 +31,6 @@ from vgpu_scheduler.reading import (
     describe_terminating,
     get_object,
     is_ours,
-    left_to_whom,
     named_anew,
     record_of,
     settings_notes,
@@ -60,10 +60,7 @@ from vgpu_scheduler.whatif.reasons.groups import (
     whom_requests_concern,
 )
 
-_WAITS: Final = 1
-_UNKNOWN: Final = 2
 _ENDED: Final = ("Succeeded", "Failed")
-_RUNBOOK: Final = "the runbook of vgpu-scheduler (set runbook_url to print its address here)"
 _WAIT: Final = "wait: its turn comes, or another node is looked for"
 """What helps a pod that has a node, and waits for its turn there."""
 _READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
@@ -192,7 +189,8 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     events = reading.events_of(found["metadata"].get("uid", ""))
     pod, turn = reading.world.pod(found), events.turn if events else ""
     now = {"reason": str(EventReason.WAITING_FOR_NODE), "message": turn} if turn else condition
-    advised = _advised(reading, found, now, events.failed if events and not turn else "")
+    ours = _may_be_ours(pod, condition, error)
+    advised = _advised(reading, found, now, events.failed if events and not turn else "", ours=ours)
     rights = [*(["list events"] if events is None else []), *reading.rights]
     missing = f"{error}, {', '.join(rights)} in namespace {pod.namespace}" if rights else str(error)
     print_pod_warnings(reading.world, [pod])
@@ -200,14 +198,13 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"waitsForTurn": turn} if turn else {}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
-    ours = _may_be_ours(pod, condition, error)
     scheduler = {"named": pod.scheduler_name, "ours": ours}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
     concerned = whom_requests_concern(reading.world, pod) if advised.remedies else ""
     plain |= {"group": concerned} if concerned else {}
-    about = _waiting(key, pod, now, advised, error, concerned, ours=ours)
-    lines = [*about, "", f"The explanation ends here: {missing}."]
-    return PodExplanation(plain, lines, _status(pod, now, advised, ours=ours))
+    waiting = WaitingPod(pod, now, advised, concerned, ours)
+    lines = [*waiting.lines(error.scheduler.settings), "", f"The explanation ends here: {missing}."]
+    return PodExplanation(plain, lines, waiting.exit_status)
 
 
 def _may_be_ours(pod: Pod, condition: Object, error: MissingRightsError) -> bool:
@@ -219,12 +216,6 @@ def _may_be_ours(pod: Pod, condition: Object, error: MissingRightsError) -> bool
     if is_ours(named, scheduler.settings):
         return True
     return bool(scheduler.is_assumed and condition.get("message") and named_anew(named, scheduler.settings))
-
-
-def _status(pod: Pod, condition: Object, advised: ConditionRemedies, *, ours: bool) -> int:
-    """Return the exit status for a waiting pod: whether it fits is known only once its scheduler has tried it."""
-    was_tried = bool(condition.get("message")) and not gated(pod)
-    return _WAITS if was_tried or advised.quotas or not ours else _UNKNOWN
 
 
 def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *, of_all: bool) -> _Reading:
@@ -255,11 +246,10 @@ def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *,
     return _Reading(world, seen, were_read, rights, events_of, error)
 
 
-def _advised(reading: _Reading, found: Object, condition: Object, event: str) -> ConditionRemedies:
+def _advised(reading: _Reading, found: Object, condition: Object, event: str, *, ours: bool) -> ConditionRemedies:
     """Return the remedies for a waiting pod."""
     world, error, message = reading.world, reading.error, str(condition.get("message", ""))
     pod = world.pod(found)
-    ours = _may_be_ours(pod, scheduled_condition(found), error)
     anew = "" if ours else named_anew(pod.scheduler_name, error.scheduler.settings)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     turn = [_WAIT] if condition.get("reason") == EventReason.WAITING_FOR_NODE else []
@@ -347,7 +337,7 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
     where = describe_place(pod, is_announced=is_announced)
     text = [where, *(f"  {line}" for line in (*held, *lines)), "", f"The explanation ends here: {error}."]
     plain = {"pod": key, "node": pod.node_name, "held": held, "decided": record, **said, "missing": str(error)}
-    return PodExplanation(plain, text, _WAITS if is_announced else 0)
+    return PodExplanation(plain, text, WAITS if is_announced else 0)
 
 
 def _disruption(found: Object) -> str:
@@ -357,42 +347,6 @@ def _disruption(found: Object) -> str:
     conditions = (found.get("status") or {}).get("conditions") or ()
     disruption: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
     return ": ".join(filter(None, (str(disruption.get("reason") or ""), str(disruption.get("message") or ""))))
-
-
-def _waiting(
-    key: str,
-    pod: Pod,
-    condition: Object,
-    advised: ConditionRemedies,
-    error: MissingRightsError,
-    concerned: str,
-    *,
-    ours: bool,
-) -> Iterator[str]:
-    """Yield the lines about a waiting pod; ``concerned`` says for which other pods the remedies hold, too."""
-    settings = error.scheduler.settings
-    yield f"{key} waits."
-    if not ours:
-        yield f"  {left_to_whom(pod.scheduler_name, settings)}."
-    if condition.get("message"):
-        yield f"  {condition.get('reason', '')}: {condition['message']}"
-    else:
-        yield f"  No scheduler has reported anything about it yet. It names the scheduler {pod.scheduler_name}."
-    if pod.nominated_node_name:
-        yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority are evicted from it."
-    if advised.near_miss is not None:
-        yield f"  {advised.near_miss}"
-    if advised.quotas:
-        keeps = "keeps" if ours else "would keep"
-        with_it = f"; {advised.other_members}" if str(advised.other_members or "") else ""
-        yield f"  Its quota {keeps} it waiting: {used_by(pod.namespace, advised.quotas)}{with_it}."
-    elif advised.quota_unseen:
-        yield "  Its quota keeps it waiting: the amounts are in its ResourceQuotas and events, which you may not read."
-    if advised.remedies:
-        yield from ("", "What may help, according to its condition and event:")
-        yield from (f"  {remedy}" for remedy in advised.remedies)
-        yield from [concerned] if concerned else []
-    yield from ("", f"Its reasons are explained in {settings.runbook_url or _RUNBOOK}.")
 
 
 def scheduled_condition(found: Object) -> Object:

@@ -93,7 +93,7 @@ class _LazyGroup(click.Group):
             error.show()
             raise SystemExit(_FAILED) from None
         except Exception as error:  # noqa: BLE001 - as Python would, but with another status
-            if isinstance(error, OSError) and is_unwritable(error):
+            if is_unwritable(error):
                 end_unwritable(error)
             traceback.print_exc()
             raise SystemExit(_FAILED) from None

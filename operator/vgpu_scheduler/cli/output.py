@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 _CAUSES: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _FAILED: Final = 2
@@ -20,9 +20,9 @@ def open_closed_stdout() -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
 
 
-def is_unwritable(error: OSError) -> bool:
-    """Tell whether an error is about stdout or stderr rather than about a file or a connection."""
-    return error.errno in _CAUSES and not error.filename
+def is_unwritable(error: Exception) -> TypeGuard[OSError]:
+    """Tell whether an error is about stdout or stderr rather than about a file, a connection or anything else."""
+    return isinstance(error, OSError) and error.errno in _CAUSES and not error.filename
 
 
 def end_unwritable(error: OSError) -> None:

@@ -277,10 +277,10 @@ def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
 
 def _group_of(world: World, pod: Pod) -> GroupKey | None:
     """Return the group that a pod is placed with; None if it is placed alone."""
-    said = world.engine.groups.membership(pod)
-    if said is None or said.problem or not world.engine.groups.status(said.key).needed:
+    membership = world.engine.groups.membership(pod)
+    if membership is None or membership.problem or not world.engine.groups.status(membership.key).needed:
         return None
-    return said.key
+    return membership.key
 
 
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:

@@ -104,16 +104,16 @@ class SchedulingAlgorithm:
         if not self.state.holds or decision.outcome is not Outcome.UNSCHEDULABLE or quota not in decision.reasons:
             return decision
         given_up: list[Reservation] = []
-        for room in self._room_in_quota(pod):
-            given_up.append(room)
+        for hold in self._holds_in_quota(pod):
+            given_up.append(hold)
             with self.state.counting_across_nodes(without=given_up):
-                again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
+                again = self._decide(pod, explain=explain, within=within, changed=changed, uses_holds=False)
             if again.outcome is Outcome.PLACED:
-                return replace(again, takes_room_of=tuple(each.uid for each in given_up if each.uid != pod.uid))
+                return replace(again, takes_holds_of=tuple(each.uid for each in given_up if each.uid != pod.uid))
         return decision
 
-    def _room_in_quota(self, pod: Pod) -> Iterator[Reservation]:
-        """Yield the kept room that counts in the pod's quotas and that the pod may use.
+    def _holds_in_quota(self, pod: Pod) -> Iterator[Reservation]:
+        """Yield the holds that count in the pod's quotas and that the pod may use.
 
         First its own, then that of pods of its namespace with lower priorities, the lowest first.
         """
@@ -121,10 +121,10 @@ class SchedulingAlgorithm:
         lower = [hold for hold in holds if hold.reservation.namespace == pod.namespace and hold.priority < priority]
         own = holds.get(pod.uid)
         if own is not None:
-            yield holds.kept(own.uid)
+            yield holds.charged(own.uid)
         for hold in sorted(lower, key=lambda hold: (hold.priority, hold.uid)):
             if hold.uid != pod.uid:
-                yield holds.kept(hold.uid)
+                yield holds.charged(hold.uid)
 
     def _decide(
         self,
@@ -133,16 +133,16 @@ class SchedulingAlgorithm:
         explain: bool,
         within: NDArray[np.int64] | None,
         changed: NDArray[np.int64] | None,
-        on_kept_room: bool = True,
+        uses_holds: bool = True,
     ) -> Decision:
         """Decide about a pod; see :meth:`decide`.
 
         Parameters
         ----------
-        on_kept_room
-            Also try nodes where kept room is open to the pod.
+        uses_holds
+            Also try nodes where holds are open to the pod.
         """
-        may_take_room = on_kept_room and bool(self.state.holds)
+        may_use_holds = uses_holds and bool(self.state.holds)
         if changed is None:
             pod_class = self.classes.of(pod, beyond_any_card=not explain)
         else:
@@ -151,16 +151,16 @@ class SchedulingAlgorithm:
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
             self._prices.before(pod_class.claimed)  # new prices change the scores that are computed below
-        if may_take_room and (on_own_room := self._on_own_room(pod, pod_class, within)) is not None:
-            return on_own_room
+        if may_use_holds and (on_own_hold := self._on_own_hold(pod, pod_class, within)) is not None:
+            return on_own_hold
         rows = self._refreshed_rows(pod_class.node, within, changed)
         try:
             filtered = self._filtered(pod, pod_class, rows)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
         decision = self._on_best_node(pod, pod_class, filtered, explain=explain)
-        if decision is None and may_take_room:
-            decision = self._on_room_of_others(pod, pod_class, within)
+        if decision is None and may_use_holds:
+            decision = self._on_holds_of_others(pod, pod_class, within)
         return decision or self._unschedulable(pod, pod_class, filtered, explain=explain)
 
     def _refreshed_rows(
@@ -231,37 +231,39 @@ class SchedulingAlgorithm:
         nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
         return nominated if part.feasible[nominated].any() else rows
 
-    def _on_own_room(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None) -> Decision | None:
-        """Place a pod on the node where room is kept for it; None without such room, or while it does not fit there."""
+    def _on_own_hold(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None) -> Decision | None:
+        """Place a pod on the node of its hold; None without a hold, or while it does not fit there."""
         hold = self.state.holds.get(pod.uid)
         if hold is None or not self._is_within(hold.node, within):
             return None
-        return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
+        return self._on_holds(pod, pod_class, hold.node, [pod.uid])
 
-    def _on_room_of_others(
+    def _on_holds_of_others(
         self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None
     ) -> Decision | None:
-        """Place a pod in room kept for lower priorities, for as few and as low ones as possible; None if impossible."""
+        """Place a pod in the holds of lower priorities, of as few and as low ones as possible; None if impossible."""
         ways = []
         for node in self.state.holds.nodes():
-            room = self.state.holds.open_to(node, pod.uid, self.priority(pod))
+            holders = self.state.holds.open_to(node, pod.uid, self.priority(pod))
             lower = [
-                hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
+                hold.priority for uid in holders if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]
-            ways += [(lower[count], node, room[: count + 1 + len(room) - len(lower)]) for count in range(len(lower))]
-        for _, node, room in sorted(way for way in ways if self._is_within(way[1], within)):
-            decision = self._on_kept_room(pod, pod_class, node, room)
+            ways += [
+                (lower[count], node, holders[: count + 1 + len(holders) - len(lower)]) for count in range(len(lower))
+            ]
+        for _, node, holders in sorted(way for way in ways if self._is_within(way[1], within)):
+            decision = self._on_holds(pod, pod_class, node, holders)
             if decision is not None:
                 return decision
         return None
 
-    def _on_kept_room(self, pod: Pod, pod_class: SchedulableClass, node: str, room: Sequence[str]) -> Decision | None:
-        """Place a pod on a node, using the room kept for the pods in ``room``; None if it does not fit."""
-        placement = self.node_fit.fits_once_gone(pod, node, (), room)
+    def _on_holds(self, pod: Pod, pod_class: SchedulableClass, node: str, holders: Sequence[str]) -> Decision | None:
+        """Place a pod on a node, using the holds of the pods in ``holders``; None if it does not fit."""
+        placement = self.node_fit.fits_once_gone(pod, node, (), holders)
         if placement is None:
             return None
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
-        return replace(decision, takes_room_of=tuple(uid for uid in room if uid != pod.uid))
+        return replace(decision, takes_holds_of=tuple(uid for uid in holders if uid != pod.uid))
 
     def _is_within(self, node: str, rows: NDArray[np.int64] | None) -> bool:
         return rows is None or bool(np.any(rows == self.state.nodes.row(node)))
@@ -379,9 +381,9 @@ class SchedulingAlgorithm:
     def _equivalence(self, pod_class: SchedulableClass, pod: Pod, events: ClusterEvent) -> Hashable:
         """Return a key that is equal for pods with the same answer; None if no other pod has the same."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
-            return None  # room kept for this pod is in the way of all other pods
+            return None  # a hold for this pod is in the way of all other pods
         if self.priority(pod) != pod.priority:
-            return None  # with another effective priority, other kept room is open to this pod
+            return None  # with another effective priority, other holds are open to this pod
         equivalence = pod_class.equivalence(pod)
         # A pod that replaces a rejected one gets another answer for a while, so it must not be tried for others.
         return (replaced_with(pod), equivalence) if events & ClusterEvent.KUBELET_REJECTION else equivalence

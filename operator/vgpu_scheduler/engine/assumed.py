@@ -42,7 +42,7 @@ class Reserver:
         The pod uses the room kept for it; room kept for lower priorities that the pod needs is given up.
         """
         assert decision.placement is not None
-        for uid in decision.takes_room_of:
+        for uid in decision.takes_holds_of:
             self._state.give_up(uid)
         self._preemptions.consume_hold(decision)
         usage = placement_usage(decision.placement, decision.claims)
@@ -183,7 +183,7 @@ class AssumedPlacements:
         pod, reservation, _ = found
         with self._state.counting_across_nodes(without=[reservation]):  # its own node is excluded by ``slow``
             decision = self._algorithm.decide(pod, within=self._state.nodes.rows_without(slow))
-        if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
+        if decision.outcome is not Outcome.PLACED or decision.takes_holds_of:
             return None
         self._policy_tracker.decided(pod)
         self._reassume(pod, decision)

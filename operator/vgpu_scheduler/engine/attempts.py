@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +23,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
+from vgpu_scheduler.model import Decision, Outcome
 
 
 class Attempts:
@@ -80,15 +82,55 @@ class Attempts:
             Empty where the pod went back to the unschedulable pods, since no changed node helps it.
         """
         self.in_flight = (pod,)
-        if problem := self._groups.problem(pod):
-            decision = malformed(pod, problem)
-            self._keep_no_room(pod)
-            self._requeue_after_attempt(decision, now, alone=False)
-            return (decision,)
-        group = self._groups.incomplete_status(pod) or self.gang_status(pod)
+        group = self._status_to_try(pod)
+        if rejected := self._rejected_for_group(pod, group):
+            self._give_up_hold(pod, group, rejected[0])
+            self._requeue_after_attempt(rejected[0], now, alone=False)
+            return rejected
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
-        return self._attempt_group(pod, group, now, explain=explain)
+        return self._attempt_group(group, now, explain=explain)
+
+    def decide(self, pod: Pod, now: float) -> tuple[Decision, ...]:
+        """Decide a pod, with its group, and assume its placement or make room for it as an attempt does.
+
+        The queue is left as it is.
+        """
+        group = self._status_to_try(pod)
+        decisions = self._rejected_for_group(pod, group) or self._decide_all(pod, group, now, explain=False)
+        for decision in decisions:
+            if decision.outcome is Outcome.PLACED:
+                self._preemptions.placed(decision)
+        return decisions
+
+    def _status_to_try(self, pod: Pod) -> GroupStatus | None:
+        """Return the group that a pod is decided with, or that is incomplete; None for a pod that is placed alone."""
+        return self._groups.incomplete_status(pod) or self.gang_status(pod)
+
+    def _rejected_for_group(self, pod: Pod, group: GroupStatus | None) -> tuple[Decision, ...]:
+        """Return the decision about a pod that cannot be tried because of its group; empty if it can."""
+        if problem := self._groups.problem(pod):
+            return (malformed(pod, problem),)
+        return () if group is None or group.schedules_as_gang else (waits_for_group_members(pod, group),)
+
+    def _decide_all(self, pod: Pod, group: GroupStatus | None, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide a pod, or all pods of its group, and assume the placements.
+
+        If they fit nowhere, preempt others, or keep the room that others leave for them.
+        """
+        if unsynced := self._storage.decisions_before_sync((pod,) if group is None else group.waiting):
+            return unsynced
+        if group is None:
+            decision = self._decide(pod, explain=explain)
+            if decision.outcome is Outcome.PLACED:
+                return (decision,)
+            decision = self._preemptions.post_filter(pod, decision, now)
+            return (self.waiting_holds.for_pod(pod, decision, now),)
+        decisions = self._group_attempts.decide(group, explain=explain)
+        if decisions[0].outcome is Outcome.PLACED:
+            return decisions
+        decisions = self.group_preemptions.post_filter(group, decisions, now)
+        return self.waiting_holds.for_group(group, decisions, now)
 
     def gang_status(self, pod: Pod) -> GroupStatus | None:
         """Return the group that a pod is decided with; None for a pod that is placed alone on any node.
@@ -115,24 +157,22 @@ class Attempts:
         explain
             Include the verdicts of all nodes.
         """
-        if problem := self._groups.problem(pod):
-            return malformed(pod, problem)
-        group = self.gang_status(pod)
-        if group is None:
-            return self._algorithm.decide(pod, explain=explain)
-        if not group.schedules_as_gang:
-            return waits_for_group_members(pod, group)
+        group = self._status_to_try(pod)
         before = self.reserver.before()
-        decisions = self.decide_group(group, explain=explain)
+        decisions = self._rejected_for_group(pod, group)
+        if group is not None and not decisions:
+            decisions = self._group_attempts.decide(group, explain=explain)
         try:
             own = next((decision for decision in decisions if decision.uid == pod.uid), None)
             return self._algorithm.decide(pod, explain=explain) if own is None else own
         finally:
             self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 
-    def decide_group(self, group: GroupStatus, *, explain: bool = False) -> tuple[Decision, ...]:
-        """Decide a complete group; see :meth:`GroupAttempts.decide`."""
-        return self._group_attempts.decide(group, explain=explain)
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Undo all changes of holds and preemptions at the end of the context; placements must be undone by then."""
+        with self._preemptions.supposing(), self.waiting_holds.supposing():
+            yield
 
     def _attempt_alone(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod by itself; empty if no changed node helps it, and it stays unschedulable."""
@@ -148,39 +188,14 @@ class Attempts:
             if decision.outcome is Outcome.PLACED:
                 self._requeue_after_attempt(decision, now, alone=True)
                 return (decision,)
-        decisions = self._storage.decisions_before_sync((pod,)) or (self._with_preemption(pod, now, explain=explain),)
+        decisions = self._decide_all(pod, None, now, explain=explain)
         self._requeue_after_attempt(decisions[0], now, alone=True)
         return decisions
 
-    def _with_preemption(self, pod: Pod, now: float, *, explain: bool) -> Decision:
-        """Decide a pod; if it fits nowhere, preempt others or keep the room that others leave for it."""
-        decision = self._decide(pod, explain=explain)
-        if decision.outcome is Outcome.PLACED:
-            return decision
-        decision = self._preemptions.post_filter(pod, decision, now)
-        return self.waiting_holds.for_pod(pod, decision, now)
-
-    def _group_with_preemption(self, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a group; if it fits nowhere, preempt others or keep the room that others leave for it."""
-        decisions = self._group_attempts.decide(group, explain=explain)
-        if decisions[0].outcome is Outcome.PLACED:
-            return decisions
-        decisions = self.group_preemptions.post_filter(group, decisions, now)
-        return self.waiting_holds.for_group(group, decisions, now)
-
-    def _attempt_group(self, pod: Pod, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod together with its group."""
-        if not group.schedules_as_gang:
-            decision = waits_for_group_members(pod, group)
-            self.waiting_holds.give_up(group.waiting)
-            if group.needed:  # else the pod keeps its room, for it is placed once the others are bound
-                self._keep_no_room(pod)
-            self._queue.add_unschedulable(pod.uid, ClusterEvent.NONE, now, rejected_by=decision.rejected_by)
-            return (decision,)
+    def _attempt_group(self, group: GroupStatus, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide the group of a popped pod."""
         self.in_flight = group.waiting
-        decisions = self._storage.decisions_before_sync(group.waiting) or self._group_with_preemption(
-            group, now, explain=explain
-        )
+        decisions = self._decide_all(group.waiting[0], group, now, explain=explain)
         decided = {decision.uid for decision in decisions}
         for decision in decisions:  # all pods first, because placing one activates the next of its class
             self._queue.pop_specific(decision.uid, now)
@@ -192,9 +207,13 @@ class Attempts:
                 self._queue.add(other.uid, other.priority, now, QueueEvent.FORCE_ACTIVATE, created=created)
         return decisions
 
-    def _keep_no_room(self, pod: Pod) -> None:
-        """Give up the room kept for a pod that cannot be placed now on any node."""
-        self._preemptions.withdraw(pod.uid)
+    def _give_up_hold(self, pod: Pod, group: GroupStatus | None, rejected: Decision) -> None:
+        """Give up the hold for a pod that cannot be tried now, and for others of its group that wait with it."""
+        is_malformed = rejected.outcome is Outcome.REFUSED
+        if group is not None and not is_malformed:
+            self.waiting_holds.give_up(group.waiting)
+        if group is None or is_malformed or group.needed:  # else it is placed once the others are bound
+            self._preemptions.withdraw(pod.uid)
 
     def _requeue_after_attempt(self, decision: Decision, now: float, *, alone: bool) -> None:
         """Put a pod into its place in the queue after its attempt."""

@@ -22,6 +22,6 @@ def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
 
 def _counted_with(engine: Engine, pod: Pod) -> list[str]:
     """Say how many pods of a group count in a quota at once; empty for a pod that is placed alone."""
-    said = engine.groups.membership(pod)
-    needed = 0 if said is None or said.problem else engine.groups.status(said.key).needed
-    return [f"{needed} pods of its group count at once"] if said is not None and needed > 1 else []
+    membership = engine.groups.membership(pod)
+    needed = 0 if membership is None or membership.problem else engine.groups.status(membership.key).needed
+    return [f"{needed} pods of its group count at once"] if needed > 1 else []

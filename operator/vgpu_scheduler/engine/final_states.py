@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_MOST_LEFTOVERS: Final = 64
-"""Maximum number of stale heap entries beyond the number of pods."""
+from vgpu_scheduler.model import KeyedHeap
 
 
 class FinalStateUnknown(NamedTuple):
@@ -34,8 +32,7 @@ class UnknownFinalStates:
 
     def __init__(self) -> None:
         self._left: dict[str, FinalStateUnknown] = {}
-        self._by_version: list[tuple[int, str]] = []
-        """A heap; entries of pods that were resolved, or left again later, are stale."""
+        self._by_version: KeyedHeap[str, int] = KeyedHeap()
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._left
@@ -47,9 +44,7 @@ class UnknownFinalStates:
         """Note that a pod left a selection, as of a resource version; the latest version counts."""
         if version > self.version(uid):
             self._left[uid] = FinalStateUnknown(version, now)
-            heappush(self._by_version, (version, uid))
-            if len(self._by_version) > _MOST_LEFTOVERS + 2 * len(self._left):
-                self._by_version = sorted((left.version, uid) for uid, left in self._left.items())
+            self._by_version.add_or_update(uid, version)
 
     def version(self, uid: str) -> int:
         """Return the resource version as of which a pod left; 0 if it did not, or its final state is known."""
@@ -59,24 +54,24 @@ class UnknownFinalStates:
     def resolve(self, uid: str) -> None:
         """Forget a pod whose final state is known."""
         self._left.pop(uid, None)
+        self._by_version.delete(uid)
 
     def resolve_up_to(self, version: int, but_for: Callable[[str], bool]) -> list[tuple[str, int]]:
         """Forget the pods that left up to a resource version; return them, each with the version as of which it left.
 
         Pods for which ``but_for`` returns true stay: they may have been shown, but could not be read.
         """
-        resolved, kept = [], []
-        while self._by_version and self._by_version[0][0] <= version:
-            left, uid = heappop(self._by_version)
-            if self.version(uid) != left:
-                continue
+        passed = []
+        while (first := self._by_version.peek()) is not None and first.rank <= version:
+            passed.append(first)
+            self._by_version.delete(first.key)
+        resolved = []
+        for uid, left in passed:
             if but_for(uid):
-                kept.append((left, uid))
+                self._by_version.add_or_update(uid, left)
             else:
                 del self._left[uid]
                 resolved.append((uid, left))
-        for entry in kept:
-            heappush(self._by_version, entry)
         return resolved
 
     def older_than(self, moment: float, about: Callable[[str], bool]) -> Iterator[str]:

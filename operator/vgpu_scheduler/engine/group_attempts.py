@@ -95,7 +95,7 @@ class GroupAttempts:
         constraints = self.constraints(group)
         found = candidate_domains(nodes, constraints, members.room, group.needed, members.placed_rows())
         first: tuple[_Tried, str] | None = None
-        for domain in islice(self._with_own_room_first(found, group), _MOST_DOMAINS):
+        for domain in islice(self._with_own_holds_first(found, group), _MOST_DOMAINS):
             tried = self._in_some_order(members, domain, explain=explain)
             if tried.failed is None:
                 return self._by_rank(members, tried.placed, constraints, domain)
@@ -115,13 +115,13 @@ class GroupAttempts:
         near = tuple((each.key, each.required) for each in constraints)  # whichever object sets them
         return _FIT, self._algorithm.priority(members.group.waiting[0]), asked, near
 
-    def _with_own_room_first(self, found: Iterable[Domain], group: GroupStatus) -> Iterable[Domain]:
+    def _with_own_holds_first(self, found: Iterable[Domain], group: GroupStatus) -> Iterable[Domain]:
         """Sort the domains in which room is kept for the group's pods before the others."""
         nodes, holds = self._state.nodes, self._state.holds
-        kept = [hold.node for pod in group.waiting if (hold := holds.get(pod.uid)) is not None] if holds else []
-        if not kept:
+        held = [hold.node for pod in group.waiting if (hold := holds.get(pod.uid)) is not None] if holds else []
+        if not held:
             return found
-        rows = [row for node in kept if (row := nodes.row(node)) is not None]
+        rows = [row for node in held if (row := nodes.row(node)) is not None]
         return sorted(found, key=lambda domain: not np.isin(rows, domain.rows).all())
 
     def constraints(self, group: GroupStatus) -> tuple[TopologyConstraint, ...]:

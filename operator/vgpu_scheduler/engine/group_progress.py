@@ -26,7 +26,7 @@ class StaleGroup:
     message
         What is wrong.
     is_to_end
-        Whether its pods are to be evicted: all their policies say so, and others of the group wait without kept room.
+        Whether its pods are to be evicted: all their policies say so, and others of the group wait without a hold.
     """
 
     key: GroupKey
@@ -139,7 +139,7 @@ class GroupProgress:
         return bool(status.needed and not status.missing_object and self.running(key))
 
     def _may_restart(self, status: GroupStatus) -> bool:
-        """Tell whether pods of a group wait without kept room, so that it can restart if its other pods are evicted."""
+        """Tell whether pods of a group wait without a hold, so that it can restart if its other pods are evicted."""
         kept = any(self._state.holds.get(pod.uid) is not None for pod in status.waiting)
         return bool(status.waiting) and not kept
 

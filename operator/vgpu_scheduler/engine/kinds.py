@@ -67,7 +67,7 @@ class ObjectObserver(Protocol):
 
 def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in the objects of each kind, by the name of the kind."""
-    selecting = engine.state.selecting
+    selectors = engine.state.spread_selectors
     return {
         "Pod": _pods(engine),
         "Node": _nodes(engine),
@@ -81,7 +81,7 @@ def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
         },
         **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
         **{
-            name: _stored(selecting.stores[name], selecting.observe, selecting.forget)
+            name: _stored(selectors.stores[name], selectors.observe, selectors.forget)
             for name in (SELECTING_KINDS if engine.system_spread else ())
         },
         **({"PodDisruptionBudget": _budgets(engine)} if engine.preemption else {}),

@@ -75,7 +75,7 @@ class NodeFit:
         Parameters
         ----------
         open_
-            The UIDs of the pods whose kept room is free for the pod. By default its own and those of pods of lower
+            The UIDs of the pods whose holds are free for the pod. By default its own and those of pods of lower
             priority than ``pod.priority``, which preemption has replaced where another one counts.
         """
         pod_class = self._classes.of(pod)

@@ -12,9 +12,9 @@ outcome: kube-scheduler's list of events in flight has no counterpart here.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from itertools import count
 
 from vgpu_scheduler.engine.queue_reader import QueueReader
 from vgpu_scheduler.engine.queued_pods import (
@@ -25,7 +25,7 @@ from vgpu_scheduler.engine.queued_pods import (
     QueueName,
     UnschedulableClass,
 )
-from vgpu_scheduler.model import ClusterEvent
+from vgpu_scheduler.model import ClusterEvent, KeyedHeap
 
 FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without an event."""
@@ -47,12 +47,12 @@ class SchedulingQueue(QueueReader):
     ) -> None:
         super().__init__(dissolved)
         self._flush_after = flush_after
-        self._due: list[tuple[float, int, str]] = []
-        """A heap of when pods become active by themselves, with their tickets; items with other tickets are stale."""
+        self._due: KeyedHeap[str, float] = KeyedHeap()
+        """When pods become active by themselves."""
         self._tried_for: dict[Hashable, str] = {}
         self._flushed: dict[str, ClusterEvent] = {}
         """The events that pods waited for which the flush alone has activated, by UID."""
-        self._ticket = 0
+        self._arrivals = count(1)
         self._priorities: dict[str, int] = {}
         """The group's priority, by UID of pods that are queued by it instead of their own."""
         self.incoming: Counter[tuple[QueueName, QueueEvent]] = Counter()
@@ -81,7 +81,7 @@ class SchedulingQueue(QueueReader):
         entry, priority = self._entries.get(uid), self._priorities.get(uid, priority)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = QueuedPod(uid, priority, QueueName.BACKOFF, now, created, self._next_ticket())
+            entry = self._entries[uid] = QueuedPod(uid, priority, QueueName.BACKOFF, now, created, next(self._arrivals))
         elif entry.place is QueueName.ACTIVE and entry.priority == priority:
             return
         self._leave(entry)  # before its rank changes
@@ -120,11 +120,10 @@ class SchedulingQueue(QueueReader):
         The pod stays known until the attempt ends with ``remove``, ``add_unschedulable``, ``back_off`` or ``add``.
         """
         self.flush_due(now)
-        entry = self._active.pop()
-        if entry is None:
-            return None
-        self._begin_attempt(entry, now)
-        return entry.uid
+        uid = self._active.pop()
+        if uid is not None:
+            self._begin_attempt(self._entries[uid], now)
+        return uid
 
     def pop_specific(self, uid: str, now: float) -> None:
         """Take out a waiting pod to be decided together with a popped pod."""
@@ -140,7 +139,7 @@ class SchedulingQueue(QueueReader):
         entry.attempted_at = now
         entry.tried_in = entry.round
         entry.rejected_by = ()
-        entry.place, entry.ticket = QueueName.IN_FLIGHT, self._next_ticket()
+        entry.place = QueueName.IN_FLIGHT
 
     def add_unschedulable(
         self,
@@ -183,9 +182,8 @@ class SchedulingQueue(QueueReader):
         key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, nodes_version is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.unschedulable_class = QueueName.UNSCHEDULABLE, key
-        entry.ticket = self._next_ticket()
         self._unschedulable.add(key, entry.rank)
-        heapq.heappush(self._due, (flush_at, entry.ticket, uid))
+        self._due.add_or_update(uid, flush_at)
         if entry.tried_for == key.equivalence:
             self._answered(entry)  # its equivalent pods would not fit either
         self._pass_on(entry, now)
@@ -278,20 +276,16 @@ class SchedulingQueue(QueueReader):
 
     def flush_due(self, now: float) -> float | None:
         """Activate the pods whose back-off or flush is due; return when the next one is due."""
-        while self._due:
-            due, ticket, uid = self._due[0]
-            entry = self._entries.get(uid)
-            is_stale = entry is None or entry.ticket != ticket
-            if due > now and not is_stale:
-                return due
-            heapq.heappop(self._due)
-            if entry is not None and not is_stale:
-                self._activate_due(entry)
+        while (first := self._due.peek()) is not None:
+            if first.rank > now:
+                return first.rank
+            self._activate_due(self._entries[first.key])
         return None
 
     def _activate_due(self, entry: QueuedPod) -> None:
         """Activate a pod whose back-off or flush is due."""
         unschedulable_class = entry.unschedulable_class
+        self._leave(entry)
         if unschedulable_class is None:
             self._activate(entry, QueueEvent.BACKOFF_COMPLETE)
             return
@@ -338,25 +332,21 @@ class SchedulingQueue(QueueReader):
         entry.tried_for = None
 
     def _activate(self, entry: QueuedPod, event: QueueEvent) -> None:
-        self._leave(entry)
         self.incoming[QueueName.ACTIVE, event] += 1
         entry.place = QueueName.ACTIVE
-        entry.ticket = self._next_ticket()
         self._active.add(entry)
 
     def _delay(self, entry: QueuedPod, until: float, event: QueueEvent) -> None:
         self.incoming[QueueName.BACKOFF, event] += 1
         entry.place = QueueName.BACKOFF
-        entry.ticket = self._next_ticket()
-        heapq.heappush(self._due, (until, entry.ticket, entry.uid))
+        self._due.add_or_update(entry.uid, until)
 
     def _leave(self, entry: QueuedPod) -> None:
-        """Take a pod out of its class and of the active pods."""
-        self._active.discard(entry)
+        """Take a pod out of its class, of the active pods, and of those that become active by themselves."""
+        if entry.place is QueueName.ACTIVE:
+            self._active.discard(entry)
+        elif entry.place is not QueueName.IN_FLIGHT:
+            self._due.delete(entry.uid)
         if entry.unschedulable_class is not None:
             self._unschedulable.discard(entry.unschedulable_class, entry.rank)
             entry.unschedulable_class = None
-
-    def _next_ticket(self) -> int:
-        self._ticket += 1
-        return self._ticket

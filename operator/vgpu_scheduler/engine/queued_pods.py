@@ -13,15 +13,15 @@ alone decides.
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ClusterEvent
+from vgpu_scheduler.model import ClusterEvent, KeyedHeap
 
 
 class Requeue(Enum):
@@ -287,8 +287,6 @@ class QueuedPod:
     """How often it was decided anew because its node was slow."""
     unhelpful_events: int = 0
     """Number of changes in a row that did not help, so that the pod was not tried."""
-    ticket: int = 0
-    """Identifies the current entry of this pod in a heap; items with another ticket are stale."""
     round: int = 0
     """The round that it last became active in."""
     tried_in: int = 0
@@ -346,44 +344,44 @@ class ActivePods:
     """The pods that are tried next, by priority, round, and rank."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Rank, int, QueuedPod]] = []
-        self._tickets: dict[int, dict[str, int]] = {}
-        """Tickets of the active pods, by priority and UID; heap items with other tickets are stale."""
+        self._heap: KeyedHeap[str, tuple[int, int, Rank]] = KeyedHeap()
+        self._numbers: Counter[int] = Counter()
+        """Number of active pods by priority."""
         self._rounds: dict[int, int] = {}
         """The current round of each priority that has active pods."""
         self._last_round = _NEVER
         """The highest round of any priority: pods that become active later start after it."""
 
     def __bool__(self) -> bool:
-        return bool(self._tickets)
+        return bool(self._heap)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod with its ticket."""
+        """Add a pod that is not active."""
         now_in = self._rounds.get(pod.priority)
         if now_in is None:
             now_in = self._last_round + 1
         pod.round = self._rounds[pod.priority] = max(now_in, pod.tried_in + 1)
         self._last_round = max(self._last_round, pod.round)
-        self._tickets.setdefault(pod.priority, {})[pod.uid] = pod.ticket
-        heapq.heappush(self._heap, (-pod.priority, pod.round, pod.rank, pod.ticket, pod))
+        self._numbers[pod.priority] += 1
+        self._heap.add_or_update(pod.uid, (-pod.priority, pod.round, pod.rank))
 
     def discard(self, pod: QueuedPod) -> None:
         """Remove a pod, if it is there. Its priority must be the one with which it was added."""
-        tickets = self._tickets.get(pod.priority)
-        if tickets is None:
-            return
-        tickets.pop(pod.uid, None)
-        if not tickets:
-            del self._tickets[pod.priority], self._rounds[pod.priority]
+        if self._heap.delete(pod.uid):
+            self._left(pod.priority)
 
-    def pop(self) -> QueuedPod | None:
-        """Take out the pod whose turn is next; None if there is none."""
-        while self._heap:
-            urgency, _, _, ticket, pod = heapq.heappop(self._heap)
-            if self._tickets.get(-urgency, {}).get(pod.uid) == ticket:
-                self.discard(pod)
-                return pod
-        return None
+    def pop(self) -> str | None:
+        """Take out the pod whose turn is next, and return its UID; None if there is none."""
+        first = self._heap.pop()
+        if first is None:
+            return None
+        self._left(-first.rank[0])
+        return first.key
+
+    def _left(self, priority: int) -> None:
+        self._numbers[priority] -= 1
+        if not self._numbers[priority]:
+            del self._numbers[priority], self._rounds[priority]
 
     def popped_specific(self, pod: QueuedPod) -> None:
         """Count a pod that is tried out of turn, together with another one, to the current round."""

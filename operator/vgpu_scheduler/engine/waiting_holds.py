@@ -6,10 +6,11 @@ No pod is evicted for a hold: it is made where the fewest pods have to end, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -31,7 +32,7 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
-from vgpu_scheduler.state import Phase, RoomReservation
+from vgpu_scheduler.state import Hold, Phase
 
 HELD_FOR: Final = 3600.0
 """Maximum time that room is kept (seconds). After it, the pods wait as long as before until room is kept again."""
@@ -78,6 +79,7 @@ class WaitingHolds:
         """When the hold of a pod expired, by UID."""
         self._together: dict[str, frozenset[str]] = {}
         """The UIDs of the pods whose room is kept together, by UID of each of them."""
+        self._by_uid: tuple[dict[str, Any], ...] = (self._begun, self._fruitless, self._ended, self._together)
 
     def for_pod(self, pod: Pod, decision: Decision, now: float) -> Decision:
         """Keep room for a pod that fits nowhere, if it is due; return its decision with a message about the room."""
@@ -107,9 +109,19 @@ class WaitingHolds:
 
     def forget(self, uid: str) -> None:
         """Note that a pod is gone."""
-        for known in (self._ended, self._begun, self._fruitless):
+        for known in self._by_uid:
             known.pop(uid, None)
-        self._together.pop(uid, None)
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Forget at the end of the context since when room was kept or searched for in it."""
+        before = [dict(known) for known in self._by_uid]
+        try:
+            yield
+        finally:
+            for known, was in zip(self._by_uid, before, strict=True):
+                known.clear()
+                known.update(was)
 
     def _for(
         self, pods: Sequence[Pod], needed: int, decisions: tuple[Decision, ...], plan: _Plan, now: float
@@ -128,7 +140,7 @@ class WaitingHolds:
         if holds:
             is_whole = all(self._together[uid] <= holds.keys() for uid in holds)
             if is_whole and all(map(self._preemptions.can_be_placed_on, holds.values())):
-                return self._with_room_messages(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
+                return self._with_hold_messages(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
             self.give_up(pods)
         due = self._due(pods, needed, after)
         return self._begin(pods, decisions, plan, now) if now >= due else _retry_at(decisions, due)
@@ -164,9 +176,11 @@ class WaitingHolds:
         for each in found.members:
             self._together[each.pod.uid] = together
             leaving = found.leaving(each.placement.node)
-            self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
+            self._state.add_hold(
+                self._preemptions.hold_for(each.pod, each.placement, leaving, self._priority(each.pod))
+            )
             self._held_since[each.pod.uid] = self._begun[each.pod.uid] = begun
-        return self._with_room_messages(decisions, begun + HELD_FOR)
+        return self._with_hold_messages(decisions, begun + HELD_FOR)
 
     @property
     def _held_since(self) -> dict[str, float]:
@@ -174,8 +188,8 @@ class WaitingHolds:
 
     def _open(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows on which no room is kept."""
-        kept = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
-        return rows[~np.isin(rows, kept)]
+        held = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
+        return rows[~np.isin(rows, held)]
 
     def _vendors_of(self, uid: str) -> frozenset[str]:
         pod = self._state.pod(uid)
@@ -187,16 +201,16 @@ class WaitingHolds:
         containers = () if claimed is None else claimed.claims
         return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
 
-    def _with_room_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
+    def _with_hold_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
         """Return decisions that name the nodes with the pods' holds, and are specific to each pod from now on."""
         told = []
         for each in decisions:
             hold = self._state.holds.get(each.uid)
-            message = each.message if hold is None else f"{each.message} {self._room_message(hold)}"
+            message = each.message if hold is None else f"{each.message} {self._hold_message(hold)}"
             told.append(replace(each, message=message, equivalence=None, node_local=False))
         return _retry_at(tuple(told), until)
 
-    def _room_message(self, hold: RoomReservation) -> str:
+    def _hold_message(self, hold: Hold) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
         number = sum(reservation is not None and reservation.node == hold.node for reservation in there)
         left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"

@@ -18,7 +18,8 @@ from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, NoForecast
 from vgpu_scheduler.forecast.current_cluster import CurrentCluster, RunningPod
 from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
 from vgpu_scheduler.forecast.workload_history import WorkloadHistory
-from vgpu_scheduler.groups import GroupKey, membership
+from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.groups import membership as membership_of
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent, replay
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod, rfc3339
@@ -274,8 +275,8 @@ def _drawn(
 
 def _group(pod: Pod) -> GroupKey | None:
     """Return the group that a pod declares; None without one."""
-    said = membership(pod)
-    return None if said is None else said.key
+    membership = membership_of(pod)
+    return None if membership is None else membership.key
 
 
 def _with_groups(names: Collection[str], waiting: Sequence[Pod]) -> list[str]:

@@ -53,6 +53,7 @@ from vgpu_scheduler.model.devices import (
     names_model,
 )
 from vgpu_scheduler.model.durations import duration_unit, measured_duration, rounded_duration
+from vgpu_scheduler.model.keyed_heap import KeyedHeap
 from vgpu_scheduler.model.placement import (
     DECISION,
     LAST_ALLOCATED,
@@ -134,6 +135,7 @@ __all__ = [
     "DimensionRoles",
     "EventReason",
     "InputError",
+    "KeyedHeap",
     "NearMiss",
     "NodeVerdict",
     "OrderKind",

@@ -273,8 +273,8 @@ class Decision:
         How a pod whose outcome is ``UNSCHEDULABLE`` gets room by preemption, if it can.
     retry_at
         The time of the latest retry, on the clock of the attempt; None for no such limit.
-    takes_room_of
-        The UIDs of the pods whose kept room the placement takes.
+    takes_holds_of
+        The UIDs of the pods whose holds the placement takes.
     """
 
     uid: str
@@ -301,7 +301,7 @@ class Decision:
     node_local: bool = False
     preemption: Preemption | None = None
     retry_at: float | None = None
-    takes_room_of: tuple[str, ...] = ()
+    takes_holds_of: tuple[str, ...] = ()
 
     @property
     def condition_reason(self) -> ConditionReason:

@@ -300,7 +300,7 @@ def _soft(pod: Pod, state: State) -> SoftConstraints | None:
     """Return the soft constraints of a pod, or the system defaults if it has no constraints at all."""
     if pod.spec.soft_spread:
         return SoftConstraints(pod.spec.soft_spread)
-    selector = None if pod.spec.hard_spread else state.selecting.selector_of(pod)
+    selector = None if pod.spec.hard_spread else state.spread_selectors.selector_of(pod)
     return None if selector is None else system_defaults(selector)
 
 

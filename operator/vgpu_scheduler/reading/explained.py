@@ -63,7 +63,7 @@ class ExplainedPod:
         """The namespaces of other pods that are named, as victims, preemptors or holders of reservations."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
         preempting = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
-        keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *preempting]
+        keys = [*(each.pod for each in going), *(each.pod for each in self.found.holds), *preempting]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
     @property
@@ -93,7 +93,7 @@ class ExplainedPod:
             remedies=remedies,
             preemption_outlook=found.preemption_outlook and found.preemption_outlook.without_names(allowed),
             preempted_by=found.preempted_by and found.preempted_by.without_names(allowed),
-            kept=[each.without_names(allowed) for each in found.kept],
+            holds=[each.without_names(allowed) for each in found.holds],
         )
         return replace(self, found=told)
 

@@ -14,7 +14,7 @@ Hypothetical questions use one of these; context managers restore the state at t
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
 from vgpu_scheduler.state.device_lists import canonical, distinct
 from vgpu_scheduler.state.free_volumes import VolumeRequirement
-from vgpu_scheduler.state.holds import RoomReservation
+from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix
@@ -27,14 +27,16 @@ from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
 from vgpu_scheduler.state.row_segments import RowSegments
 from vgpu_scheduler.state.savepoint import Savepoint
-from vgpu_scheduler.state.selecting import SelectingObjects
+from vgpu_scheduler.state.selecting import DefaultSpreadSelectors
 from vgpu_scheduler.state.state import State
 from vgpu_scheduler.state.storage import STORAGE_KINDS
 from vgpu_scheduler.state.volumes import Volumes
 
 __all__ = [
     "STORAGE_KINDS",
+    "DefaultSpreadSelectors",
     "DeviceMatrix",
+    "Hold",
     "HostPorts",
     "InUse",
     "Item",
@@ -48,10 +50,8 @@ __all__ = [
     "QuotaUsage",
     "Reservation",
     "ResidentTerm",
-    "RoomReservation",
     "RowSegments",
     "Savepoint",
-    "SelectingObjects",
     "State",
     "UsedAmounts",
     "VolumeRequirement",

@@ -1,6 +1,6 @@
 """Room that is kept on a node for a pod that is not there yet, while its victims are still there.
 
-The kept room is what the pod will hold minus what its victims still hold, per card and amount, and at least 0. It is
+A hold takes what the pod will hold minus what its victims still hold, per card and amount, and at least 0. It is
 charged as if the pod were there and grows as victims leave: usage never exceeds capacity, and no other pod takes what
 the victims free. Quotas count what the pod will hold minus what victims of its own namespace still hold, because
 victims of other namespaces free nothing of that namespace's quota.
@@ -19,13 +19,13 @@ from vgpu_scheduler.state.usage_books import UsageBooks
 
 
 @dataclass(frozen=True, slots=True)
-class RoomReservation:
+class Hold:
     """Room for a pod that is not bound yet.
 
     Attributes
     ----------
     reservation
-        What the pod will hold: its phase is ``Phase.KEPT``.
+        What the pod will hold: its phase is ``Phase.HOLD``.
     priority
         The priority of the pod: only pods of this priority or a lower one are kept away.
     leaving
@@ -48,35 +48,35 @@ class RoomReservation:
 
 
 class Holds:
-    """The room that is kept, by pod and by node."""
+    """The holds, by pod and by node."""
 
     def __init__(self) -> None:
-        self._holds: dict[str, RoomReservation] = {}
-        self._kept: dict[str, Reservation] = {}
+        self._holds: dict[str, Hold] = {}
+        self._charged: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._beneficiaries: dict[str, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._holds)
 
-    def __iter__(self) -> Iterator[RoomReservation]:
+    def __iter__(self) -> Iterator[Hold]:
         return iter(self._holds.values())
 
-    def get(self, uid: str) -> RoomReservation | None:
-        """Return what is kept for a pod, or None."""
+    def get(self, uid: str) -> Hold | None:
+        """Return the hold for a pod, or None."""
         return self._holds.get(uid)
 
-    def kept(self, uid: str) -> Reservation:
+    def charged(self, uid: str) -> Reservation:
         """Return the room that is charged now for a pod with a hold."""
-        return self._kept[uid]
+        return self._charged[uid]
 
-    def on(self, node: str) -> list[RoomReservation]:
+    def on(self, node: str) -> list[Hold]:
         """Return the holds on a node, the highest priority first, then by the UIDs of the pods."""
         found = (self._holds[uid] for uid in self._on_node.get(node, ()))
         return sorted(found, key=lambda hold: (-hold.priority, hold.uid))
 
     def open_to(self, node: str, uid: str, priority: int) -> list[str]:
-        """Return the pods whose kept room on a node a pod may use: itself, then pods of lower priority."""
+        """Return the pods whose holds on a node a pod may use: itself, then pods of lower priority."""
         holds = self.on(node) if self._on_node else []
         own = [hold.uid for hold in holds if hold.uid == uid]
         return own + [hold.uid for hold in reversed(holds) if hold.uid != uid and hold.priority < priority]
@@ -91,24 +91,24 @@ class Holds:
 
     def nodes_to_leave(self, uid: str) -> list[str]:
         """Return the names of the nodes where a pod is a victim, sorted."""
-        return sorted({self._holds[kept_for].node for kept_for in self._beneficiaries.get(uid, ())})
+        return sorted({self._holds[holder].node for holder in self._beneficiaries.get(uid, ())})
 
-    def add(self, hold: RoomReservation, kept: Reservation) -> None:
+    def add(self, hold: Hold, charged: Reservation) -> None:
         """Add a hold with the room that is charged now; the pod must have none."""
         assert hold.uid not in self._holds, f"room is kept for pod {hold.reservation.pod} already"
-        self._holds[hold.uid], self._kept[hold.uid] = hold, kept
+        self._holds[hold.uid], self._charged[hold.uid] = hold, charged
         self._on_node.setdefault(hold.node, {})[hold.uid] = None
         for uid in sorted(hold.leaving):
             self._beneficiaries.setdefault(uid, {})[hold.uid] = None
 
-    def keep(self, uid: str, kept: Reservation) -> None:
+    def charge(self, uid: str, charged: Reservation) -> None:
         """Replace the room that is charged for a pod."""
-        self._kept[uid] = kept
+        self._charged[uid] = charged
 
-    def remove(self, uid: str) -> RoomReservation:
+    def remove(self, uid: str) -> Hold:
         """Forget a hold."""
         hold = self._holds.pop(uid)
-        del self._kept[uid]
+        del self._charged[uid]
         _discard(self._on_node, hold.node, uid)
         for leaving in hold.leaving:
             _discard(self._beneficiaries, leaving, uid)
@@ -121,7 +121,7 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
         del sets[key]
 
 
-def kept_now(holds: Iterable[RoomReservation], there: Mapping[str, Reservation]) -> list[Reservation]:
+def charged_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Reservation]:
     """Return the room to charge on a node for each hold while victims are still there.
 
     If a victim makes room for several holds, what it frees is credited to the first hold as far as that needs it, then
@@ -141,7 +141,7 @@ def kept_now(holds: Iterable[RoomReservation], there: Mapping[str, Reservation])
         leaving = [uid for uid in sorted(hold.leaving) if uid in left and left[uid].node == hold.node]
         own = [of_quotas[uid] for uid in leaving if there[uid].namespace == hold.reservation.namespace]
         counted = _less_devices(hold.reservation.uses, own)
-        found.append(replace(_kept(hold, [left[uid] for uid in leaving]), quota_uses=counted))
+        found.append(replace(_to_charge(hold, [left[uid] for uid in leaving]), quota_uses=counted))
     return found
 
 
@@ -171,7 +171,7 @@ class _Left:
             mine[uuid] = tuple(max(own - need, 0) for need, own in zip(needed, has, strict=False))
 
 
-def _kept(hold: RoomReservation, leaving: Sequence[_Left]) -> Reservation:
+def _to_charge(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
     reservation, pods = hold.reservation, hold.reservation.pods
     requests, ports = dict(reservation.requests), set(reservation.ports)
     for left in leaving:
@@ -197,11 +197,11 @@ def _less_devices(uses: Uses, leaving: Sequence[_Left]) -> Uses:
     for left in leaving:
         for dialect, charges in needed.items():
             left.take_devices(dialect, charges)
-    kept = {
+    charged = {
         dialect: Usage({uuid: a for uuid, a in charges.items() if any(a)}, vendors=uses[dialect].vendors)
         for dialect, charges in needed.items()
     }
-    return {dialect: usage for dialect, usage in kept.items() if usage.charges}
+    return {dialect: usage for dialect, usage in charged.items() if usage.charges}
 
 
 class Adjustment(NamedTuple):
@@ -219,13 +219,13 @@ class Adjustment(NamedTuple):
     added: list[Reservation]
 
 
-class KeptRoom:
+class HoldLedger:
     """Keeps room for pods, and grows it as their victims leave.
 
     Parameters
     ----------
     books
-        The books in which kept room is charged.
+        The books in which holds are charged.
     reservations
         The reservations, by UID.
     pending_events
@@ -253,28 +253,28 @@ class KeptRoom:
 
     def on(self, node: str) -> list[Reservation]:
         """Return the room that is charged on a node now."""
-        return [self.holds.kept(hold.uid) for hold in self.holds.on(node)]
+        return [self.holds.charged(hold.uid) for hold in self.holds.on(node)]
 
-    def keep(self, hold: RoomReservation) -> None:
+    def add(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; replaces its earlier hold."""
         self.give_up(hold.uid)
         nothing = replace(hold.reservation, uses={}, requests={}, ports=(), pods=0, quota_uses={})
         self.holds.add(hold, nothing)
         self.count_as_peer(hold.uid, 1)
-        self._keep_anew(hold.node)
+        self._recharge(hold.node)
 
     def give_up(self, uid: str) -> ClusterEvent:
-        """Give up the room that is kept for a pod; return the cluster event."""
+        """Give up the hold for a pod; return the cluster event."""
         if self.holds.get(uid) is None:
             return ClusterEvent.NONE
-        kept = self.holds.kept(uid)
+        charged = self.holds.charged(uid)
         self.count_as_peer(uid, -1)
-        self._charge_kept(kept, -1)
-        self._keep_anew(self.holds.remove(uid).node)
-        if kept.uses_devices or kept.counted_uses:
-            self._pending_events.quota_freed.add(kept.namespace)
+        self._charge(charged, -1)
+        self._recharge(self.holds.remove(uid).node)
+        if charged.uses_devices or charged.counted_uses:
+            self._pending_events.quota_freed.add(charged.namespace)
         return ClusterEvent.ASSIGNED_POD_DELETE | (
-            ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE
+            ClusterEvent.DEVICE_FREED if charged.uses_devices else ClusterEvent.NONE
         )
 
     def count_as_peer(self, uid: str, sign: int) -> None:
@@ -283,7 +283,7 @@ class KeptRoom:
         if hold is None or not peers:
             return
         if sign > 0:
-            peers.keep(self._pod_of(uid), hold.reservation)
+            peers.add_hold(self._pod_of(uid), hold.reservation)
         else:
             peers.give_up(uid)
         row = self._books.nodes.row(hold.node)
@@ -293,17 +293,17 @@ class KeptRoom:
     def follow(self, uid: str) -> None:
         """Update the room that a pod is a victim for, after the pod's own reservation changed."""
         for node in self.holds.nodes_to_leave(uid) if self.holds else ():
-            self._keep_anew(node)
+            self._recharge(node)
 
-    def _keep_anew(self, node: str) -> None:
-        """Update the kept room on a node to the victims that are there now."""
+    def _recharge(self, node: str) -> None:
+        """Update what is charged for the holds on a node to the victims that are there now."""
         holds = self.holds.on(node)
-        for hold, kept in zip(holds, self._kept_now(holds), strict=True):
-            before = self.holds.kept(hold.uid)
-            if kept != before:
-                self._charge_kept(before, -1)
-                self.holds.keep(hold.uid, kept)
-                self._charge_kept(kept, 1)
+        for hold, charged in zip(holds, self._charged_now(holds), strict=True):
+            before = self.holds.charged(hold.uid)
+            if charged != before:
+                self._charge(before, -1)
+                self.holds.charge(hold.uid, charged)
+                self._charge(charged, 1)
 
     def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return the reservations to leave out and to add if some pods of a node were gone.
@@ -311,31 +311,31 @@ class KeptRoom:
         Parameters
         ----------
         gone
-            The reservations of these pods; if some are victims, the room kept for others grows instead.
+            The reservations of these pods; if some are victims, what is charged for the holds of others grows instead.
         open_
-            The UIDs of the pods whose kept room the pod in question may use.
+            The UIDs of the pods whose holds the pod in question may use.
         """
         without, added, absent = list(gone), list[Reservation](), {reservation.uid for reservation in gone}
         holds = self.holds.on(node) if self.holds else []
-        without += [self.holds.kept(hold.uid) for hold in holds if hold.uid in open_]
+        without += [self.holds.charged(hold.uid) for hold in holds if hold.uid in open_]
         others = [hold for hold in holds if hold.uid not in open_]
-        for hold, kept in zip(others, self._kept_now(others, absent), strict=True):
-            now = self.holds.kept(hold.uid)
-            if kept != now:
+        for hold, charged in zip(others, self._charged_now(others, absent), strict=True):
+            now = self.holds.charged(hold.uid)
+            if charged != now:
                 without.append(now)
-                added.append(kept)
+                added.append(charged)
         return Adjustment(without, added)
 
-    def _kept_now(self, holds: Sequence[RoomReservation], absent: Collection[str] = ()) -> list[Reservation]:
+    def _charged_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
         """Return the room to charge for each hold, with the victims that are there except the absent ones."""
         uids = {uid for hold in holds for uid in hold.leaving}.difference(absent)
         there = {uid: reservation for uid in sorted(uids) if (reservation := self._reservations.get(uid)) is not None}
-        return kept_now(holds, there)
+        return charged_now(holds, there)
 
-    def _charge_kept(self, kept: Reservation, sign: int) -> None:
-        """Book room that is kept (``sign`` = 1), or give it back (-1)."""
-        at, row = self._books, self._books.nodes.row(kept.node)
-        at.quota_usage.charge(kept.namespace, kept.counted_uses, sign, kept.node)
+    def _charge(self, charged: Reservation, sign: int) -> None:
+        """Charge what a hold takes now (``sign`` = 1), or give it back (-1)."""
+        at, row = self._books, self._books.nodes.row(charged.node)
+        at.quota_usage.charge(charged.namespace, charged.counted_uses, sign, charged.node)
         if row is not None:
-            at.nodes.charge(row, kept.requests, kept.pods, kept.ports, sign)
-            self._charge_devices(row, kept, sign)
+            at.nodes.charge(row, charged.requests, charged.pods, charged.ports, sign)
+            self._charge_devices(row, charged, sign)

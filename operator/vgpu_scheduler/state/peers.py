@@ -55,18 +55,18 @@ class Peers(NamedTuple):
 
 
 class _Holders:
-    """The reservations of peers, and the room kept for waiting peers, by UID."""
+    """The reservations of peers, and the holds for waiting peers, by UID."""
 
-    __slots__ = ("__weakref__", "held", "kept", "version")
+    __slots__ = ("__weakref__", "held", "on_hold", "version")
 
     def __init__(self) -> None:
         self.held: dict[str, Reservation] = {}
-        self.kept: dict[str, Reservation] = {}
+        self.on_hold: dict[str, Reservation] = {}
         self.version = 0
 
     def __iter__(self) -> Iterator[Reservation]:
         yield from self.held.values()
-        yield from self.kept.values()
+        yield from self.on_hold.values()
 
 
 class PeerIndex:
@@ -90,7 +90,7 @@ class PeerIndex:
         holding
             All pods with reservations now.
         waiting
-            All pods for which room is kept, with what they will hold.
+            All pods with a hold, with what they will hold.
         """
         self._by_keys = {keys: found for keys, found in self._by_keys.items() if found}
         known = self._by_keys.setdefault(peers.keys, WeakValueDictionary())
@@ -98,7 +98,7 @@ class PeerIndex:
         if holders is None:
             holders = known[peers] = _Holders()
             holders.held = {held.uid: held for pod, held in holding if peers.keys.of(pod) == peers}
-            holders.kept = {kept.uid: kept for pod, kept in waiting if peers.keys.of(pod) == peers}
+            holders.on_hold = {held.uid: held for pod, held in waiting if peers.keys.of(pod) == peers}
         return holders
 
     def add(self, pod: Pod, reservation: Reservation) -> None:
@@ -113,17 +113,17 @@ class PeerIndex:
             holders.held.pop(pod.uid, None)
             holders.version += 1
 
-    def keep(self, pod: Pod, kept: Reservation) -> None:
-        """Take in that room is kept for a pod, with what it will hold."""
+    def add_hold(self, pod: Pod, held: Reservation) -> None:
+        """Take in a hold for a pod, with what it will hold."""
         for holders in self._about(pod):
-            holders.kept[kept.uid] = kept
+            holders.on_hold[held.uid] = held
             holders.version += 1
 
     def give_up(self, uid: str) -> None:
-        """Take in that no room is kept for a pod any more; it is removed everywhere, for its peers may have changed."""
+        """Take in that a pod has no hold any more; it is removed everywhere, for its peers may have changed."""
         for known in self._by_keys.values():
             for holders in known.values():
-                holders.kept.pop(uid, None)
+                holders.on_hold.pop(uid, None)
                 holders.version += 1
 
     def change(self, before: Pod, now: Pod, reservation: Reservation) -> bool:

@@ -17,7 +17,7 @@ from vgpu_scheduler.state.non_zero_requests import NonZeroRequests
 from vgpu_scheduler.state.peers import PeerCards, Peers
 from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import DecisionInputs, Nominations, Phase, Reservation
-from vgpu_scheduler.state.selecting import SelectingObjects
+from vgpu_scheduler.state.selecting import DefaultSpreadSelectors
 from vgpu_scheduler.state.usage_books import UsageBooks
 
 
@@ -100,7 +100,7 @@ class StateReader:
         """Per node, kube-scheduler's default requests for the containers that request nothing."""
         self._decision_inputs = DecisionInputs(self.nodes, self.matrices)
         self.nominations = Nominations()
-        self.selecting = SelectingObjects()
+        self.spread_selectors = DefaultSpreadSelectors()
         """Services and controllers; shared with rebuilds, because no reservation depends on them."""
         self.prices: Mapping[str, CardPrices] = {}
         """The learned card prices, by dialect."""
@@ -118,7 +118,7 @@ class StateReader:
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> PeerCards:
         """Return the cards of a dialect's vendors that some peers hold; the result stays up to date."""
         holding = ((self._known_pod(reservation.uid), reservation) for reservation in self._ledger)
-        waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
+        waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.hold_ledger.holds)
         index = self._books.peers
         return PeerCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
@@ -237,13 +237,13 @@ class StateReader:
         return self._ledger.starting(node)
 
     def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
-        """Return the reservations to leave out and to add if some pods of a node were gone; see :class:`KeptRoom`."""
-        return self._ledger.room.adjustment_if_gone(node, gone, open_)
+        """Return the reservations to leave out and to add if some pods of a node were gone; see :class:`HoldLedger`."""
+        return self._ledger.hold_ledger.adjustment_if_gone(node, gone, open_)
 
     @property
     def holds(self) -> Holds:
-        """Room that is kept for pods that are not bound yet."""
-        return self._ledger.room.holds
+        """The holds for pods that are not bound yet."""
+        return self._ledger.hold_ledger.holds
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement is still valid without another check.

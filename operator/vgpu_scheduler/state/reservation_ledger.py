@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, PendingEvents
-from vgpu_scheduler.state.holds import KeptRoom
+from vgpu_scheduler.state.holds import HoldLedger
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.usage_books import UsageBooks
 
@@ -37,7 +37,7 @@ class ReservationLedger:
         self._starting: dict[str, dict[str, int]] = {}
         """By node, the pods no longer assumed and not yet started, with the number of their last change, ascending."""
         self._changes = 0
-        self.room = KeptRoom(books, self._reservations, pending_events, self._charge_devices, pod_of)
+        self.hold_ledger = HoldLedger(books, self._reservations, pending_events, self._charge_devices, pod_of)
         self.closing: dict[str, None] = {}
         """The UIDs of the pods whose cards are unknown."""
 
@@ -107,7 +107,7 @@ class ReservationLedger:
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports, sign=sign)
             self._charge_devices(row, reservation, sign)
-        self.room.follow(reservation.uid)
+        self.hold_ledger.follow(reservation.uid)
         return event
 
     def release(self, uid: str) -> ClusterEvent:
@@ -200,8 +200,8 @@ class ReservationLedger:
 
     def _recount_elsewhere(self, reservation: Reservation, sign: int) -> None:
         self._books.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
-        if reservation.phase is Phase.KEPT:  # terms and volumes count only pods that are there
-            self.room.count_as_peer(reservation.uid, sign)
+        if reservation.phase is Phase.HOLD:  # terms and volumes count only pods that are there
+            self.hold_ledger.count_as_peer(reservation.uid, sign)
             return
         if sign > 0:
             self._count(reservation)
@@ -241,14 +241,14 @@ class ReservationLedger:
         """Book the reservations on a node that was added, except their devices, which are listed next."""
         for reservation in self.on(node):
             self._books.nodes.charge(row, reservation.requests, ports=reservation.ports)
-        for kept in self.room.on(node):
-            self._books.nodes.charge(row, kept.requests, kept.pods, kept.ports)
+        for held in self.hold_ledger.on(node):
+            self._books.nodes.charge(row, held.requests, held.pods, held.ports)
         self._books.volumes.node_came(node, row)
         self._books.interpod.node_came(row, ((reservation.namespace, reservation.uid) for reservation in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book the reservations on a node's new list of devices."""
-        for reservation in (*self.on(node), *self.room.on(node)):
+        for reservation in (*self.on(node), *self.hold_ledger.on(node)):
             self._charge(dialect, row, reservation, 1)
 
     def correct(self, node: str, rebuilt: ReservationLedger) -> list[str]:

@@ -38,8 +38,8 @@ class Phase(Enum):
     """The API server confirmed the Binding; no observation shows it yet."""
     BOUND = "bound"
     """An observation shows the pod on the node."""
-    KEPT = "kept"
-    """Room that is kept for a pod that is not there yet; see :class:`RoomReservation`."""
+    HOLD = "hold"
+    """Room that is kept for a pod that is not there yet; see :class:`Hold`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Reservation:
     ports
         The host ports that the pod takes.
     pods
-        The number of pods it counts as: 0 for kept room while a victim still counts in its place.
+        The number of pods it counts as: 0 for a hold while a victim still counts in its place.
     quota_uses
-        For kept room, the usage that quotas count: ``uses`` minus what victims of the same namespace still hold. None
+        For a hold, the usage that quotas count: ``uses`` minus what victims of the same namespace still hold. None
         for all other reservations, whose ``uses`` quotas count.
     """
 

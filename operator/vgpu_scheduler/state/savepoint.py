@@ -1,4 +1,4 @@
-"""Undoes the changes of trial placements outside the ledger: kept room, and the namespaces whose pods are woken."""
+"""Undoes the changes of trial placements outside the ledger: holds, and the namespaces whose pods are woken."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vgpu_scheduler.state.state import State
 
 
 class Savepoint:
-    """A snapshot of the kept room, and of the namespaces that gave devices back, before a trial placement.
+    """A snapshot of the holds, and of the namespaces that gave devices back, before a trial placement.
 
     Parameters
     ----------
@@ -20,12 +20,12 @@ class Savepoint:
         self._quota_freed = frozenset(state.pending_events.quota_freed)
 
     def restore(self) -> None:
-        """Restore the kept room; placements that were assumed since must have been undone."""
+        """Restore the holds; placements that were assumed since must have been undone."""
         state = self._state
         for hold in list(state.holds):
             if self._holds.get(hold.uid) is not hold:
                 state.give_up(hold.uid)
         for uid, hold in self._holds.items():
             if state.holds.get(uid) is None:
-                state.keep(hold)
+                state.add_hold(hold)
         state.pending_events.quota_freed.intersection_update(self._quota_freed)

@@ -24,8 +24,8 @@ class _Entry(NamedTuple):
     selector: LabelSelector
 
 
-class SelectingObjects:
-    """The objects that select pods: Services, indexed by pod labels, and controllers, by UID.
+class DefaultSpreadSelectors:
+    """The selectors of default spread constraints: those of Services, by pod labels, and of controllers, by UID.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from itertools import chain
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
-from vgpu_scheduler.state.holds import RoomReservation
+from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
@@ -160,7 +160,7 @@ class State(StateReader):
         if reservation and known and self._books.peers and self._books.peers.change(known.pod, pod, reservation):
             event |= self._peers_changed(reservation.node)
         if pod.terminal or pod.node_name:
-            event |= self._ledger.room.give_up(pod.uid)
+            event |= self._ledger.hold_ledger.give_up(pod.uid)
         if pod.terminal:
             return event | self._release(pod.uid)
         if not pod.node_name:
@@ -215,7 +215,7 @@ class State(StateReader):
         ClusterEvent
             The kinds of waiting pods that this may help.
         """
-        event = self._release(uid) | self._ledger.room.give_up(uid) | self.nominations.remove(uid)
+        event = self._release(uid) | self._ledger.hold_ledger.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
             self._bound.move(uid, known.pod.node_name, "")
@@ -244,21 +244,21 @@ class State(StateReader):
         if known is None or uid in self._ledger:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        given_up = self._ledger.room.give_up(uid) | self.nominations.placed(uid)
+        given_up = self._ledger.hold_ledger.give_up(uid) | self.nominations.placed(uid)
         self._decision_inputs.note(known.pod, placement.node)
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation.of(known.pod, placement.node, Phase.ASSUMED, uses, requests, placement)
         return given_up | self._ledger.book(reservation)
 
-    def keep(self, hold: RoomReservation) -> None:
+    def add_hold(self, hold: Hold) -> None:
         """Keep room for a pod without a reservation until it is placed, ends, or the room is given up."""
         pod = self.pod(hold.uid)
         if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._ledger:
-            self._ledger.room.keep(hold)
+            self._ledger.hold_ledger.add(hold)
 
     def give_up(self, uid: str) -> ClusterEvent:
-        """Give up the room that is kept for a pod; return the cluster event."""
-        return self._ledger.room.give_up(uid)
+        """Give up the hold for a pod; return the cluster event."""
+        return self._ledger.hold_ledger.give_up(uid)
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
         """Replace the placement of an assumed pod; if that fails, its old reservation stays."""
@@ -339,7 +339,7 @@ class State(StateReader):
         """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quota_usage.by_card)
-        twin.selecting = self.selecting
+        twin.spread_selectors = self.spread_selectors
         if names is None:
             for store in self.volumes.objects.stores():
                 for obj in store:
@@ -362,7 +362,7 @@ class State(StateReader):
             if reservation.uid not in twin._ledger:
                 twin._ledger.book(reservation)
         for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
-            twin._ledger.room.keep(hold)
+            twin._ledger.hold_ledger.add(hold)
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:

@@ -47,7 +47,7 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except _EXPECTED_ERRORS as error:
-        if isinstance(error, OSError) and is_unwritable(error):
+        if is_unwritable(error):
             raise  # main ends every command alike
         fail(describe_error(error))
     except RecursionError:

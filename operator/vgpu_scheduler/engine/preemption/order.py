@@ -73,20 +73,20 @@ class SearchOrder:
             Nodes that reject the pod because of their usage, shape (n,).
         """
         nodes = self._state.nodes
-        kept = self._with_room_kept(rows)
-        for row in kept:
-            yield _ANYTHING, nodes.name(row)  # the room kept there may be open to the pod
-        for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
+        held = self._with_holds(rows)
+        for row in held:
+            yield _ANYTHING, nodes.name(row)  # the holds there may be open to the pod
+        for found in self._levels.lowest(preemptor, rows[~np.isin(rows, held)] if held else rows):
             for number in np.lexsort((nodes.name_order[found.rows], -found.start, found.priority)).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
                 least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - LOWEST_PRIORITY, 1, -start)
                 yield least, nodes.name(int(found.rows[number]))
 
-    def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
-        """Return those of the rows where room is kept for any pod, by node name."""
+    def _with_holds(self, rows: NDArray[np.int64]) -> list[int]:
+        """Return those of the rows with holds, by node name."""
         nodes, holds = self._state.nodes, self._state.holds
-        kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
-        return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.name_order[row])) if kept else []
+        held = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
+        return sorted(held.intersection(rows.tolist()), key=lambda row: int(nodes.name_order[row])) if held else []
 
     def by_cards(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
         """Yield the nodes that may have victims with a lower bound of their cost, the cheapest first.
@@ -100,12 +100,12 @@ class SearchOrder:
         rows
             The nodes where only cards reject it, shape (n,).
         """
-        nodes, kept = self._state.nodes, self._with_room_kept(rows)
+        nodes, held = self._state.nodes, self._with_holds(rows)
         costs = self._costs(preemptor, rows)
-        for row in kept:
-            yield _ANYTHING, nodes.name(row)  # the room kept there may be open to the pod
+        for row in held:
+            yield _ANYTHING, nodes.name(row)  # the holds there may be open to the pod
         left = rows[costs.highest[rows] != NO_PRIORITY]
-        left = left[~np.isin(left, kept)] if kept else left
+        left = left[~np.isin(left, held)] if held else left
         while left.size:
             row = self._cheapest(costs, left)
             cost = 0, int(costs.highest[row]), int(costs.total[row]), int(costs.pods[row]), -float(costs.start[row])

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
-from vgpu_scheduler.state import Phase, Reservation, RoomReservation, Savepoint
+from vgpu_scheduler.state import Hold, Phase, Reservation, Savepoint
 
 
 class Preemptions:
@@ -58,8 +58,8 @@ class Preemptions:
         self._policies = policies
         self._under_way: dict[str, Preemption] = {}
         """Preemptions by the UID of the preemptor."""
-        self._consumed: dict[str, RoomReservation] = {}
-        """The kept room on which pods that are not bound yet were placed, by UID."""
+        self._consumed: dict[str, Hold] = {}
+        """The holds on which pods that are not bound yet were placed, by UID."""
         self._begun: list[str] = []
         """The pods whose preemptions the current attempt has begun."""
 
@@ -71,9 +71,9 @@ class Preemptions:
         For pods that are placed together, it is under way for all of them or for none.
         """
         found = self._under_way.get(uid)
-        return found if found is not None and all(map(self._is_kept, found.gang or (uid,))) else None
+        return found if found is not None and all(map(self._is_held, found.gang or (uid,))) else None
 
-    def _is_kept(self, uid: str) -> bool:
+    def _is_held(self, uid: str) -> bool:
         found, hold = self._under_way.get(uid), self._state.holds.get(uid)
         return found is not None and hold is not None and hold.node == found.node
 
@@ -193,16 +193,14 @@ class Preemptions:
         if pod.uid in self.held_without_eviction:
             self._withdraw(pod.uid)
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
-        self._state.keep(self.room_for(pod, preemption.placement, leaving, priority))
+        self._state.add_hold(self.hold_for(pod, preemption.placement, leaving, priority))
         self._under_way[pod.uid] = preemption
         self._begun.append(pod.uid)
         self._state.pending_events.events |= self._state.nominations.placed(pod.uid)  # the hold replaces its nomination
         self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
-    def room_for(
-        self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None
-    ) -> RoomReservation:
-        """Return the reservation of room for a pod; cards that it takes only when idle are reserved whole.
+    def hold_for(self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None) -> Hold:
+        """Return the hold for a pod; cards that it takes only when idle are held whole.
 
         Parameters
         ----------
@@ -222,23 +220,21 @@ class Preemptions:
             }
             usage = replace(usage, charges={**usage.charges, **whole})
         uses = {placement.dialect: usage} if usage.charges else {}
-        reservation = Reservation.of(pod, placement.node, Phase.KEPT, uses, pod.spec.requests)
-        return RoomReservation(
-            reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving)
-        )
+        reservation = Reservation.of(pod, placement.node, Phase.HOLD, uses, pod.spec.requests)
+        return Hold(reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving))
 
     def _counted(self, pod: Pod) -> Pod:
         """Return a pod with the priority that counts for preemption."""
         return self.evaluator.disruption.with_group_priority(pod)
 
     def consume_hold(self, decision: Decision) -> None:
-        """Note that a pod is about to be placed, perhaps on the room that is kept for it."""
+        """Note that a pod is about to be placed, perhaps on its hold."""
         hold = self._state.holds.get(decision.uid)
         if hold is not None and decision.placement is not None and decision.placement.node == hold.node:
             self._consumed[decision.uid] = hold
 
     def not_consumed(self, uids: Iterable[str]) -> None:
-        """Note that pods were not placed on their kept room after all."""
+        """Note that pods were not placed on their holds after all."""
         for uid in uids:
             self._consumed.pop(uid, None)
 
@@ -247,7 +243,7 @@ class Preemptions:
         self._consumed.pop(uid, None)
 
     def unreserved(self, uid: str, released: Reservation | None) -> None:
-        """Keep room again for a pod that was placed on its kept room and could not be bound.
+        """Keep room again for a pod that was placed on its hold and could not be bound.
 
         Parameters
         ----------
@@ -259,16 +255,16 @@ class Preemptions:
         if hold is None or pod is None or released is None or released.placement is None:
             return
         if hold.node == released.node and self._algorithm.classes.claimed(pod) is not None:
-            self._state.keep(self.room_for(pod, released.placement, (), hold.priority))
+            self._state.add_hold(self.hold_for(pod, released.placement, (), hold.priority))
 
     def placed(self, decision: Decision) -> None:
         """Note that a pod was placed: end its preemption, and that of pods whose room it took."""
         self.withdraw(decision.uid)
-        for uid in decision.takes_room_of:
+        for uid in decision.takes_holds_of:
             self.withdraw_and_requeue(uid)
 
     def on_victim_gone(self, victim: str, now: float) -> None:
-        """Try at once the pods whose kept room is free now that a pod, by UID, may have left it."""
+        """Try at once the pods whose holds are free now that a pod, by UID, may have left it."""
         for uid in self._state.holds.beneficiaries_of(victim):
             pod, found = self._state.pod(uid), self.of(uid)
             has_all = found is not None and not self.still_there_for_gang(uid)
@@ -310,7 +306,7 @@ class Preemptions:
             self._queue.back_off(uid, now, wait)
 
     def withdraw(self, uid: str) -> None:
-        """Give up the room kept for a pod, and for those that are placed together with it."""
+        """Give up the hold for a pod, and for those that are placed together with it."""
         found = self._under_way.get(uid)
         for each in (uid,) if found is None else found.gang or (uid,):
             self._withdraw(each)
@@ -329,8 +325,8 @@ class Preemptions:
             if not self.can_be_placed_on(hold):
                 self.withdraw_and_requeue(hold.uid)
 
-    def can_be_placed_on(self, hold: RoomReservation | None) -> bool:
-        """Tell whether a pod could be placed on its kept room once the others have left."""
+    def can_be_placed_on(self, hold: Hold | None) -> bool:
+        """Tell whether a pod could be placed on its hold once the others have left."""
         pod = None if hold is None else self._state.pod(hold.uid)
         if hold is None or pod is None or not self.evaluator.might_help_on(pod, hold.node):
             return False
@@ -343,13 +339,13 @@ class Preemptions:
         return {device.uuid for device in self._state.devices_on(node, dialect) if device.in_service}
 
     def node_gone(self, node: str) -> None:
-        """Note that a node is gone: decide anew the pods with kept room there, or waiting for pods ending there."""
+        """Note that a node is gone: decide anew the pods with holds there, or waiting for pods ending there."""
         for hold in self._state.holds.on(node):
             self.withdraw_and_requeue(hold.uid)
         nominated = sorted(self._state.nominations.on(node))
         self._state.pending_events.pods.update(dict.fromkeys(nominated, QueueEvent.ASSIGNED_POD_DELETE))
 
     def withdraw_and_requeue(self, uid: str) -> None:
-        """Give up the room kept for a pod, and decide the pod anew."""
+        """Give up the hold for a pod, and decide the pod anew."""
         self.withdraw(uid)
         self._state.pending_events.pods[uid] = QueueEvent.ATTEMPT_FAILURE

@@ -157,7 +157,7 @@ def _age(pod: Pod) -> tuple[str, str]:
 
 
 def _waiting(world: World, pod: Pod, places: Mapping[str, int]) -> WaitingPodRow:
-    priority, said = world.engine.groups.priority(pod), world.engine.groups.membership(pod)
-    group = "" if said is None or said.problem else str(said.key)
+    priority, membership = world.engine.groups.priority(pod), world.engine.groups.membership(pod)
+    group = "" if membership is None or membership.problem else str(membership.key)
     place = places.get(pod.uid, 0)
     return WaitingPodRow(pod.namespace, pod.name, pod.scheduler_name, priority, pod.creation_timestamp, place, group)

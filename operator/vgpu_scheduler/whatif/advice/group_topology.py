@@ -26,11 +26,11 @@ def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
     The pods' requirement becomes a preference if that is enough.
     """
-    said = waiting.world.engine.groups.membership(waiting.pod)
-    if said is None or said.problem:
+    membership = waiting.world.engine.groups.membership(waiting.pod)
+    if membership is None or membership.problem:
         return
     found = False
-    of_pods, of_object = list(_of_pods(waiting.world, said.key)), list(_of_object(waiting.world, said.key))
+    of_pods, of_object = list(_of_pods(waiting.world, membership.key)), list(_of_object(waiting.world, membership.key))
     together = [_both(one, other) for one in of_pods for other in of_object]
     for ways in (of_pods, of_object, together):
         for way in () if found and ways is together else ways:

@@ -60,10 +60,10 @@ def other_members_of(
         The UIDs of pods that will be placed by then, and of pods that will not.
     """
     engine = world.engine
-    said = engine.groups.membership(pod)
-    if said is None or said.problem:
+    membership = engine.groups.membership(pod)
+    if membership is None or membership.problem:
         return None
-    group = engine.groups.status(said.key)
+    group = engine.groups.status(membership.key)
     waiting = {each.uid: each for each in group.waiting}
     needed = group.needed - 1 - len(waiting.keys() & set(placed))
     others = [each for uid, each in waiting.items() if uid not in {pod.uid, *placed, *kept}]
@@ -80,7 +80,7 @@ def other_members_of(
             units[report.resource] = report.unit
             if any(engine.quota_limits.depends_on_card(report.resource, each) for each in claims):
                 depends.add(report.resource)
-    return OtherMembers(str(said.key), needed, asked, frozenset(depends), units)
+    return OtherMembers(str(membership.key), needed, asked, frozenset(depends), units)
 
 
 def with_some_memory(world: World, claims: PodClaims) -> PodClaims:

@@ -33,7 +33,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
 from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
-from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placed, pods_before_and_after
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, own_turn, placed, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask
 from vgpu_scheduler.whatif.world.tables import explain, indented, number, rank, readable
 from vgpu_scheduler.whatif.world.world import World
@@ -73,7 +73,7 @@ class Explanation:
         The models of cards that exist, if the pod accepts none of them.
     causes
         One sentence for each selector or rule behind the reasons of nodes and cards.
-    kept
+    holds
         The room that is reserved for other pods.
     first
         How many pending pods are ahead of it, or are behind it and fit; empty if that makes no difference.
@@ -96,7 +96,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
-    kept: Sequence[HoldForOther] = ()
+    holds: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
     preemption_outlook: PreemptionOutlook | None = None
     preempted_by: PreemptedBy | None = None
@@ -158,7 +158,7 @@ class Explanation:
 
     @property
     def _causes(self) -> list[str]:
-        return [*self.causes, *describe_holds(self.kept)]
+        return [*self.causes, *describe_holds(self.holds)]
 
     @property
     def _rest(self) -> str:
@@ -203,7 +203,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
             found,
             models=describe_mismatch(world, answer),
             causes=why,
-            kept=holds_for_others(world, answer),
+            holds=holds_for_others(world, answer),
             group=describe_group(world, own) if own is not None and own.minimum > 1 else "",
         )
 
@@ -222,8 +222,7 @@ def _explain_together(
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
-        own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # room may be reserved for it, too
-        with placed(world, [*own, *turns.after]):
+        with placed(world, [*own_turn(world, pod), *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
         served = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         why = not_found(group) if searched and not helps else ""

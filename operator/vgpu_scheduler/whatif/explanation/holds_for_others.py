@@ -61,8 +61,8 @@ def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...
     return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
 
 
-def describe_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
+def describe_holds(holds: Sequence[HoldForOther]) -> tuple[str, ...]:
     """Return a sentence for each of the first reservations, and one with the number of further ones."""
-    more = len(kept) - _MOST
+    more = len(holds) - _MOST
     last = (f"Room is kept for {counted(more, 'more pod')}.",) if more > 0 else ()
-    return (*(each.text for each in kept[:_MOST]), *last)
+    return (*(each.text for each in holds[:_MOST]), *last)

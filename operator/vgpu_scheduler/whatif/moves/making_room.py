@@ -197,7 +197,7 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         if steps is not None:
             return _room_plan(world, pod, steps, fewest=by_moves.certain)
     for goals in search.clearing_plans():
-        steps = _Steering(world, moves, goals).carry_out()
+        steps = _PlanExecution(world, moves, goals).carry_out()
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
             return _room_plan(world, pod, steps, fewest=fewest)
@@ -233,7 +233,7 @@ class _ByMoves:
         tried = [frozenset((*pods, other)) for pods in self._without_order for other in self._search.others(pods)]
         self._without_order, certain = [], self.certain
         for goals in self._search.plans(count):
-            steps = _Steering(self._world, self._moves, goals).carry_out()
+            steps = _PlanExecution(self._world, self._moves, goals).carry_out()
             if steps is not None:
                 return steps
             tried.append(frozenset(goal.key for goal in goals[1:]))
@@ -242,7 +242,7 @@ class _ByMoves:
                 certain = False
                 break
             goals = self._search.in_order(pods)
-            steps = _Steering(self._world, self._moves, goals).carry_out() if goals else None
+            steps = _PlanExecution(self._world, self._moves, goals).carry_out() if goals else None
             if steps is not None:
                 return steps
             self._without_order.append(pods)
@@ -278,7 +278,7 @@ def _room_plan(world: World, pod: Pod, steps: tuple[EvictionStep, ...], *, fewes
     )
 
 
-class _Steering:
+class _PlanExecution:
     """Carries out a plan on the world, with an order of moves and cordons that lead each pod to its place.
 
     Parameters
@@ -323,7 +323,7 @@ class _Steering:
             kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
             if self._others_wait:  # other pending pods would take the freed cards before the last move
                 self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
-            if not self._steered(goal, kept, strict=strict):
+            if not self._moved_to_goal(goal, kept, strict=strict):
                 return False
             if self._others_wait and not self._kept_from_others(goal, kept, strict=strict):
                 return False
@@ -344,11 +344,11 @@ class _Steering:
             self._moves.take_back(goal.key)
             self._steps.pop()
             self._cordon(sorted(taken))
-            if not self._steered(goal, kept, strict=strict):
+            if not self._moved_to_goal(goal, kept, strict=strict):
                 return False
         return False
 
-    def _steered(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
+    def _moved_to_goal(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
         """Move one pod, cordoning the cards that are kept for others, and those that decide where it lands.
 
         The pod must land in the same place whether the pending pod takes its room before or after it.

@@ -7,7 +7,8 @@ from typing import Final
 
 from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.engine.group_attempts import missing_object_in, needed_pods_in
-from vgpu_scheduler.groups import GroupKey, membership
+from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.groups import membership as membership_of
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted, did_you_mean_object, first_of
 from vgpu_scheduler.predicates import gated
@@ -53,8 +54,8 @@ def _different_numbers(group: GroupStatus) -> list[str]:
     """Return a line about the minimums that pods of a group declare, if they differ."""
     by_number: dict[int, list[str]] = {}
     for pod in group.waiting:
-        if (said := membership(pod)) is not None and said.minimum is not None:
-            by_number.setdefault(said.minimum, []).append(pod.name)
+        if (membership := membership_of(pod)) is not None and membership.minimum is not None:
+            by_number.setdefault(membership.minimum, []).append(pod.name)
     numbers = ", ".join(f"{number} ({few(names, 'pods')})" for number, names in sorted(by_number.items()))
     return [f"  its pods name different numbers, of which the largest is used: {numbers}"] if len(by_number) > 1 else []
 
@@ -65,20 +66,20 @@ _MOST_OTHERS: Final = 3
 
 def group_named_by(pod: Pod) -> str:
     """Say which group a pod names, and by which field; empty if it names none or its declaration is invalid."""
-    said = membership(pod)
-    return "" if said is None or said.problem else f"{said.said_by} names group {said.key}"
+    membership = membership_of(pod)
+    return "" if membership is None or membership.problem else f"{membership.said_by} names group {membership.key}"
 
 
 def group_remedies(world: World, pod: Pod) -> Iterator[str]:
     """Yield what to do about a pod's group before the pod can be placed on any node."""
     groups = world.engine.groups
-    said = groups.membership(pod)
-    if said is None:
+    membership = groups.membership(pod)
+    if membership is None:
         return
-    if said.problem:
-        yield f"correct {said.problem}"
+    if membership.problem:
+        yield f"correct {membership.problem}"
         return
-    group, described = groups.status(said.key), groups.object_of(said.key)
+    group, described = groups.status(membership.key), groups.object_of(membership.key)
     if described is not None and described.unsupported:
         field, _, exception = described.unsupported.removesuffix(",").partition(", ")
         yield f"make {described.kind} {described.key} without {field}{exception and f' ({exception})'}"
@@ -106,7 +107,7 @@ def _meant_object(world: World, group: GroupStatus) -> str:
 def _meant_group(world: World, pod: Pod, group: GroupStatus) -> str:
     """Suggest to correct the group's name, if it is like that of a group that has fewer pods than it needs, too."""
     groups = world.engine.groups
-    keys = {said.key for other in world.pending.values() if (said := groups.membership(other)) is not None}
+    keys = {membership.key for other in world.pending.values() if (membership := groups.membership(other)) is not None}
     names = [
         key.name
         for key in keys - {group.key}
@@ -122,14 +123,14 @@ def whom_requests_concern(world: World, pod: Pod) -> str:
 
     A gang is placed as a whole, so what helps one of several equal pods alone may leave the others without room.
     """
-    said = world.engine.groups.membership(pod)
-    if said is None or said.problem:
+    membership = world.engine.groups.membership(pod)
+    if membership is None or membership.problem:
         return ""
-    group = world.engine.groups.status(said.key)
+    group = world.engine.groups.status(membership.key)
     others = [each for each in group.waiting if each.uid != pod.uid]
     if not group.missing_object and (group.needed <= 1 or not others):
         return ""
-    with_others = f"It is placed together with other pods of its group {said.key}"
+    with_others = f"It is placed together with other pods of its group {membership.key}"
     if not others:
         return f"{with_others}: change the requests of all pods of the group that request the same."
     claims = world.engine.algorithm.classes.claims
@@ -167,8 +168,8 @@ def not_moved(group: GroupStatus) -> str:
 def _others(world: World, key: GroupKey) -> Iterator[tuple[str, str]]:
     """Yield the pods of a group that do not count towards it, each with the reason."""
     for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
-        said = membership(pod)
-        if said is not None and said.key == key and (why := said.problem or _kept_out(world, pod)):
+        membership = membership_of(pod)
+        if membership is not None and membership.key == key and (why := membership.problem or _kept_out(world, pod)):
             yield pod.name, why
 
 

@@ -53,6 +53,11 @@ def pods_before_and_after(world: World, pod: Pod, *, made_anew: bool = False) ->
     )
 
 
+def own_turn(world: World, pod: Pod) -> list[Pod]:
+    """Return a pod that fits nowhere, if this scheduler tries it: room may be reserved for it in its turn."""
+    return [pod] if pod.uid in world.pending and pod.scheduler_name in world.engine.scheduler_names else []
+
+
 def _members(world: World, pod: Pod) -> dict[str, Pod]:
     """Return a pod and the waiting pods that are scheduled as a gang with it, by UID."""
     group = world.engine.attempts.gang_status(pod)
@@ -116,51 +121,38 @@ def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
 
     Pods that would preempt keep room reserved, as they do until their victims have left.
     """
-    with world.engine.preemptions.supposing():
-        yield from _placed(world, pods, preempting=world.engine.preemption)
+    with world.engine.attempts.supposing():
+        yield from _placed(world, pods)
 
 
-def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[list[Pod]]:
-    state, algorithm, preemptions = world.engine.state, world.engine.algorithm, world.engine.preemptions
-    reserver = world.engine.attempts.reserver
+def _placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+    state, attempts = world.engine.state, world.engine.attempts
     found: list[Pod] = []
     decisions: list[Decision] = []
     refused: set[Hashable] = set()
-    before = reserver.before()
+    before = attempts.reserver.before()
     try:
         for pod in pods:
             ours = created(world, pod, pod.uid)
             alike = answer_key(ours)
-            if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
+            if alike in refused or state.reservation(pod.uid) is not None:
                 continue
-            group = world.engine.attempts.gang_status(ours)
-            if group is not None:
-                if group.schedules_as_gang:
-                    decided = world.engine.attempts.decide_group(group)
-                    together = [each for each in decided if each.placement is not None]
-                    if preempting and not together:
-                        world.engine.attempts.group_preemptions.post_filter(group, decided, 0.0)
-                    decisions += together
-                    uids = {each.uid for each in together}
-                    found += [each for each in group.waiting if each.uid in uids]
-                continue
-            decision = algorithm.decide(ours)
-            if decision.outcome is Outcome.PLACED:
-                reserver.reserve(ours, decision)
-                preemptions.placed(decision)
-                decisions.append(decision)
-                found.append(pod)
-            elif preempting and preemptions.post_filter(ours, decision, 0.0).preemption is not None:
-                continue
-            elif (
-                state.holds.get(ours.uid) is None
-                and algorithm.classes.cluster_part(ours) is None
-                and not state.nominations
-            ):
-                refused.add(alike)  # equal pods cannot fit either, whatever is placed meanwhile
+            together = [each for each in attempts.decide(ours, 0.0) if each.outcome is Outcome.PLACED]
+            decisions += together
+            found += [there for each in together if (there := state.pod(each.uid)) is not None]
+            if not together and _is_refused_for_good(world, ours):
+                refused.add(alike)
         yield found
     finally:
-        reserver.undo(decisions, before)
+        attempts.reserver.undo(decisions, before)
+
+
+def _is_refused_for_good(world: World, pod: Pod) -> bool:
+    """Tell whether equal pods cannot fit either when a pod is tried and fits nowhere, whatever is placed meanwhile."""
+    state, engine = world.engine.state, world.engine
+    if state.nominations or state.holds.get(pod.uid) is not None or engine.attempts.gang_status(pod) is not None:
+        return False
+    return engine.algorithm.classes.cluster_part(pod) is None
 
 
 def answer_key(pod: Pod) -> Hashable:
@@ -179,6 +171,7 @@ def made_anew(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
             made.append(created(world, pod, world.new_uid()))
             engine.observe_pod(made[-1], 0.0)
             engine.queue.remove(made[-1].uid)
+            engine.preemptions.evaluator.ungated(made[-1].uid, 0.0)  # it waits from now on, not since its pod was made
         yield made
     finally:
         for pod in reversed(made):

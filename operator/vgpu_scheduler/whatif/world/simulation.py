@@ -267,8 +267,8 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
 def _quota_status(world: World, pod: Pod) -> str:
     """Describe the quota status of a pod's namespace, and what the waiting pods of its group ask for together."""
     engine = world.engine
-    status, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
-    waiting = () if said is None or said.problem else engine.groups.status(said.key).waiting
+    status, membership = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
+    waiting = () if membership is None or membership.problem else engine.groups.status(membership.key).waiting
     asked: dict[str, int] = {}
     for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
         if report.namespace == pod.namespace:

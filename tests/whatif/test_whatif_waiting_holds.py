@@ -1,0 +1,73 @@
+"""Room that is kept for pods that have waited for long: a question about a pod after them finds it kept, too."""
+
+from __future__ import annotations
+
+import pytest
+from tests.policy.resources import policy_object
+from tests.whatif.preempting_worlds import Obj, explained, tenant, waiting, world
+from tests.whatif.test_whatif_remedies import node
+
+from vgpu_scheduler.whatif import RemedyType, World, simulate
+from vgpu_scheduler.whatif.world.queue_order import made_anew, queue_of
+
+CARD = 16384
+END = RemedyType.END_PODS
+GROUP = "pod-group.scheduling.sigs.k8s.io"
+
+
+def patience(after: str = "15m") -> Obj:
+    """Return a cluster policy by which room is kept for pods that need whole cards."""
+    spec = {"selector": {"matchLabels": {"size": "whole"}}, "groups": {"holdAfter": after}}
+    return policy_object("patience", spec)
+
+
+def whole(name: str, **more: Obj) -> Obj:
+    """Return a pod that has waited for a day for a whole card."""
+    return waiting(name, CARD, metadata={"labels": {"size": "whole"}, **more})
+
+
+def member(name: str) -> Obj:
+    """Return a pod of a group of two of them."""
+    return whole(name, labels={"size": "whole", f"{GROUP}/name": "team", f"{GROUP}/min-available": "2"})
+
+
+def of_two_nodes(*waiting_pods: Obj, after: str = "15m") -> World:
+    """Return a world with a full node, and one with a quarter of its card left."""
+    there = [tenant(f"a{number}", "a", "GPU-a-0", CARD // 4) for number in range(4)]
+    there += [tenant(f"b{number}", "b", "GPU-b-0", CARD // 4) for number in range(3)]
+    small = waiting("small", CARD // 4, second=2)
+    return world(node("a", 1), node("b", 1), *there, patience(after), *waiting_pods, small, preemption=False)
+
+
+@pytest.mark.parametrize(("after", "goes_to"), [("15m", ""), ("48h", "b")])
+def test_room_that_is_kept_for_a_pod_is_not_given_to_one_after_it(after: str, goes_to: str) -> None:
+    made = of_two_nodes(whole("big"), after=after)
+    for _ in range(2):  # a question leaves nothing behind
+        found = explained(made, "small")
+        assert found.answer.node == goes_to
+        assert [(kept.pod, kept.nodes) for kept in found.holds] == ([] if goes_to else [("default/big", ["b"])])
+        assert not list(made.engine.state.holds)
+    decided = simulate(made, queue_of(made), as_they_are=True)
+    assert {answer.pod.name: answer.node for answer in decided} == {"big": "", "small": goes_to}
+
+
+def test_room_is_kept_for_a_group_that_comes_before() -> None:
+    made = of_two_nodes(member("one"), member("two"))
+    found = explained(made, "small")
+    assert not found.answer.node
+    assert sorted((kept.pod, kept.nodes) for kept in found.holds) == [("default/one", ["b"]), ("default/two", ["a"])]
+    assert not list(made.engine.state.holds)
+    decided = simulate(made, queue_of(made), as_they_are=True)
+    assert not any(answer.node for answer in decided)
+
+
+def test_a_remedy_counts_on_room_that_is_kept_for_the_pod_itself() -> None:
+    (remedy,) = (each for each in explained(of_two_nodes(whole("big")), "big").remedies if each.type is END)
+    assert remedy.text == "end 3 pods on node b: default/b0, default/b1, default/b2"
+
+
+def test_pods_that_are_made_anew_have_not_waited_yet() -> None:
+    made = of_two_nodes(whole("big"))
+    (running,) = (each for each in made.bound.values() if each.name == "a0")
+    with made_anew(made, [running]) as (again,):
+        assert made.engine.preemptions.evaluator.waiting_since(again) == 0.0
