@@ -260,7 +260,7 @@ def test_policies_may_come_from_a_folder_and_nothing_else_may() -> None:
     write("policies/quota.yaml", {"kind": "ResourceQuota", "metadata": {"name": "q"}})
     result = simulate("--policy", "policies")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "Error: policies/quota.yaml: ResourceQuota q is not a policy: --policy takes VGPUPolicy and" in result.stderr
+    assert "Error: policies/quota.yaml: ResourceQuota q is not a policy: only VGPUPolicy and" in result.stderr
     write("empty.yaml")
     assert "Error: empty.yaml: it contains no policy" in simulate("--policy", "empty.yaml").stderr
 

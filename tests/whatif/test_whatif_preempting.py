@@ -173,8 +173,7 @@ def test_it_says_why_nobody_would_go_for_the_group_of_a_pod() -> None:
     low = [tenant(f"low-{on}", on, f"GPU-{on}-0", 9000) for on in ("a", "b")]
     made = world(allows(), node("a", 1), node("b", 1), *low, *gang(3))
     told = (
-        "No pod would be evicted for it: pod default/gang-2: 0/2 nodes are available: 2 No preemption "
-        "victims found for"
+        "No pod would be evicted for it: pod default/gang-2: 0/2 nodes are available: 2 No preemption victims found for"
     )
     assert told in explained(made, "gang-0").text()
     answers = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
