@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine import QuotaReport, quotas_from_event
+from vgpu_scheduler.engine import ExceededLimit, QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, by_name
@@ -21,7 +21,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
 from vgpu_scheduler.whatif.advice.constraints import HOST_PORT
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
-from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
@@ -259,15 +259,22 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     if not before and condition.other_member and not (condition.of_quota and quotas.alone):
         before = [do(_OF_OTHER.format(condition.other_member))]
     yield from quotas.beside(before)
-    yield from map(meant.and_then, quotas.beside([()] if meant.changes else ()))
+    exceeded = _limits_then(condition)
+    yield from map(meant.and_then, quotas.beside([()] if meant.changes and not exceeded else ()))
     yield from quotas.beside(gate_remedies(pod))
     yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
-    yield from filter(
-        None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, message))
-    )
+    told = f"{message} {exceeded}" if exceeded else message
+    yield from filter(None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, told)))
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
     yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
     yield from quotas.beside((*others.after, *others.of_claims))
+
+
+def _limits_then(condition: _Condition) -> str:
+    """Return the limits of policies that the pod exceeds once its mistakes are corrected, as a condition says them."""
+    meant = condition.meant
+    refusal = refusal_of(condition.asked.world, meant.written) if meant.changes else ""
+    return refusal if ExceededLimit.found_in(refusal) else ""
 
 
 def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: OtherRemedies) -> None:
