@@ -75,6 +75,7 @@ class QuotasOfPod:
     def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
         self._asked, self._status, self._given = asked, status, given
         self.reports = tuple(status.reports or ())
+        self.other_members = status.other_members
         statuses = list(statuses_of(asked, self.reports, status.other_members, given=given))
         limits = list(statuses_of(asked, status.limits, status.other_members, given=given))
         is_certain = any(each.is_exceeded for each in statuses)
@@ -253,14 +254,16 @@ def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: 
     used, to = (quotas.written(report.resource, each) for each in (report.used, wanted))
     may_be_more = status.depends or status.may_be_given or report.resource in more_than
     limit, where = _limits_below(quotas, report, None if may_be_more else wanted)
+    together = f"; {status.together} pods of its group count at once" if status.together else ""
     if status.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {limit}, {used} are used){where}"
+        return f"limits.{report.resource} raised (of {limit}, {used} are used{together}){where}"
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
         return f"limits.{report.resource} raised to {to} or more ({given}){where}"
     if not may_be_more:
         return f"limits.{report.resource} raised to {to} (it is {limit}){where}"
     by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
+    by = "what others of its group are" if status.together else by
     return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit}){where}"
 
 
@@ -326,6 +329,8 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
 
     leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
     most, why = ((), f"if a card has more: {leaves}") if status.unsure else ((leaves,), "")
+    if status.together:
+        most = (f"at most: the {status.together} pods of its group count at once in limits.{resource}", *most)
 
     def of_pieces(claims: PodClaims) -> str:
         smallest = smallest_pieces_of(asked.world, claims) if may_take_pieces(asked) else ()

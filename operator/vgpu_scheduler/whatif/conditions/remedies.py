@@ -32,7 +32,7 @@ from vgpu_scheduler.whatif.conditions.cards import (
     shared_cards,
     smaller_card_requests,
 )
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_in
 from vgpu_scheduler.whatif.conditions.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, less_of_nodes
@@ -171,7 +171,7 @@ def remedies_from_condition(
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other_member is None else None
     status = quota_status._replace(fits_nowhere=of_quota and reason == ConditionReason.UNSCHEDULABLE)
-    quotas = _quotas_of(asked, status, event, kept=of_quota and other_member is None)
+    quotas = _quotas_of(asked, pod, status, event, kept=of_quota and other_member is None)
     condition = _Condition(
         pod=pod,
         message=message,
@@ -192,7 +192,7 @@ def remedies_from_condition(
     each_once: dict[tuple[str, ...], Advice] = {}
     for remedy in map(each_amount_once, remedies):
         each_once.setdefault(parts_of(remedy), remedy)
-    advice, other_members = tuple(each_once.values()), quota_status.other_members
+    advice, other_members = tuple(each_once.values()), quotas.other_members
     return ConditionRemedies(near_miss, quotas.reports, advice, other_members, condition.quota_unseen)
 
 
@@ -293,9 +293,13 @@ def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: Othe
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
 
 
-def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
+def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
     """Return the quota advice for a pod, whose condition tells whether quotas keep it waiting."""
-    known = quotas_from_event(event) if quota_status.reports is None else quota_status.reports
+    known = quota_status.reports
+    if known is None:
+        known = quotas_from_event(event)
+        members = quota_status.other_members or other_members_in(asked.world, pod, event, known)
+        quota_status = quota_status._replace(other_members=members)
     quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
