@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 from vgpu_scheduler.whatif.conditions.pieces import (
     LEAST_COMPUTE,
+    has_pieces,
     may_take_pieces,
     number_of_cards,
     smallest_pieces_of,
@@ -54,6 +55,7 @@ class QuotaStatus(NamedTuple):
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
 _ON_A_NODE: Final = "some node must have that much free, too"
+ON_PIECES: Final = "on cards that are split into pieces a whole piece counts"
 _IN_EACH: Final = " in each quota that leaves too little"
 
 
@@ -85,7 +87,8 @@ class QuotasOfPod:
         resources = {each.report.resource for each in self._exceeded}
         if given:
             asked.amounts = [_is_given(each, resources) for each in asked.amounts]
-        leave_something = all(each.remaining > 0 for each in self._exceeded) and not takes_pieces_alone(asked)
+        leave_something = all(_leaves_something(asked, each) for each in self._exceeded)
+        leave_something &= not takes_pieces_alone(asked)
         self._needs = [_need_of_quota(asked, each) for each in self._exceeded] if leave_something else []
         by_asking_less = tuple(met_together(asked, self._needs))
         less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
@@ -94,7 +97,9 @@ class QuotasOfPod:
 
     @cached_property
     def _raised(self) -> Advice:
-        return _all_raised(self._asked.world.engine.quota_limits, self._statuses, self._exceeded, self._status.earlier)
+        by_the_piece = may_take_pieces(self._asked) and has_pieces(self._asked.world, self._asked.claims)
+        quotas, earlier = self._asked.world.engine.quota_limits, self._status.earlier
+        return _all_raised(quotas, self._statuses, self._exceeded, earlier, by_the_piece=by_the_piece)
 
     @property
     def alone(self) -> tuple[Advice, ...]:
@@ -157,9 +162,11 @@ class QuotasOfPod:
         return is_compute(self._asked, status.report.resource) and status.remaining < most
 
     def if_written(self, written: Object) -> QuotasOfPod:
-        """Return the advice for another version of the pod."""
+        """Return the advice for another version of the pod, which may exceed quotas that the pod keeps now."""
         asked = PodRequest(self._asked.world, written, corrections=self._asked.corrections)
-        return QuotasOfPod(asked, self._status, given=self._given)
+        is_other = not self.reports and asked.claims != self._asked.claims
+        status = self._status._replace(reports=self._status.limits) if is_other else self._status
+        return QuotasOfPod(asked, status, given=self._given)
 
     def if_given(self) -> QuotasOfPod:
         """Return the advice if a policy sets the pod's unspecified amounts."""
@@ -212,9 +219,20 @@ def _at_most(less: Advice) -> Advice:
 
 
 def _all_raised(
-    quotas: QuotaLimits, statuses: Sequence[ResourceStatus], exceeded: Sequence[ResourceStatus], earlier: EarlierPods
+    quotas: QuotaLimits,
+    statuses: Sequence[ResourceStatus],
+    exceeded: Sequence[ResourceStatus],
+    earlier: EarlierPods,
+    *,
+    by_the_piece: bool,
 ) -> Advice:
-    """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be."""
+    """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be.
+
+    Parameters
+    ----------
+    by_the_piece
+        Whether the pod may get pieces of cards, which count whole: an amount then need not suffice.
+    """
     if not exceeded:
         return ()
     beside = {each.report.resource: each.asked + each.others for each in statuses}
@@ -235,7 +253,8 @@ def _all_raised(
             f" (then {counted(number, 'pod')} of the namespace that {waits}, too, and {are} served before it, {get}"
             f" place{'' if number == 1 else 's'} as well)"
         )
-    return do(f"have {raised}{first}, or end pods of the namespace")
+    why = f": {ON_PIECES}, which may be more" if by_the_piece and " raised to " in raised else ""
+    return do(f"have {raised}{first}, or end pods of the namespace{why}")
 
 
 def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: Container[str]) -> str:
@@ -304,6 +323,18 @@ def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     return replace(need, fits=fits, otherwise=need.otherwise if status.remaining > 0 else raised)
 
 
+def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
+    """Tell whether a quota leaves as much as the least that the pod can ask for, which may be rounded up to a part."""
+    quotas, resource = asked.world.engine.quota_limits, status.report.resource
+    least = asked.written
+    for amount in asked.amounts:
+        less = amount.applied(least, 1)
+        then = asked.claims_if(less)
+        if then and quotas.asked(resource, then) != quotas.asked(resource, asked.claims_if(least)):
+            least = less
+    return 0 < status.remaining >= quotas.asked(resource, asked.claims_if(least))
+
+
 def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
     now, remaining = status.asked, status.remaining
@@ -333,9 +364,12 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
         most = (f"at most: the {status.together} pods of its group count at once in limits.{resource}", *most)
 
     def of_pieces(claims: PodClaims) -> str:
-        smallest = smallest_pieces_of(asked.world, claims) if may_take_pieces(asked) else ()
-        counts = quotas.asked(resource, smallest)
-        return f"on cards that are split into pieces it counts as {counts} {unit} or more" * (counts > remaining)
+        if not may_take_pieces(asked) or not has_pieces(asked.world, claims):
+            return ""
+        counts = quotas.asked(resource, smallest_pieces_of(asked.world, claims))
+        if counts > remaining:
+            return f"on cards that are split into pieces it counts as {counts} {unit} or more"
+        return f"{ON_PIECES}, which may be more"
 
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):

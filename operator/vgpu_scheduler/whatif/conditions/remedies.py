@@ -19,7 +19,7 @@ from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
-from vgpu_scheduler.whatif.advice.constraints import HOST_PORT
+from vgpu_scheduler.whatif.advice.constraints import HOST_PORT, Constraint
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
@@ -320,7 +320,8 @@ def _asked_otherwise(
         yield from cards_in_one_container(asked, quotas)
     yield from amounts_within_limits(asked, message, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
-    yield from quotas.beside(_drop_constraints(asked, message))
+    for constraint in _constraints_to_drop(asked, message):
+        yield from quotas.if_written(constraint.without).beside([(drop(constraint),)])
 
 
 def gate_remedies(pod: Pod) -> Iterator[Advice]:
@@ -356,14 +357,14 @@ def _is_about_taints(message: str) -> bool:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
+def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint]:
     """Yield the constraints that the pod may drop, of those for which nodes and cards reject it."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield (drop(constraint),)
+                yield constraint
             continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
@@ -372,4 +373,4 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
             else any(reason.text in message for reason in fields)
         )
         if concerned:
-            yield (drop(constraint),)
+            yield constraint
