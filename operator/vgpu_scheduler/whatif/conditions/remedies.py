@@ -311,7 +311,7 @@ def _asked_otherwise(
     if near_miss:
         yield from smaller_card_requests(asked, near_miss, quotas, message)
     if any(reason.text in message for reason in _TOO_FEW_CARDS):
-        yield from fewer_cards(asked, quotas)
+        yield from fewer_cards(asked, quotas, message)
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         yield from shared_cards(asked, quotas)
     if CardReason.CardComputeUnitsExhausted.text in message:
