@@ -75,3 +75,35 @@ def test_a_corrected_mistake_keeps_the_limit_of_a_policy_that_is_seen(
     pending = run("simulate", "--pending", "-n", "team").stdout
     assert ("limits.memoryPerPod of VGPUPolicy team/l allows" in pending) is (most < meant)
     assert api.refused == frozenset(KINDS.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hami.io/gpu-scheduler-policy", "binpak"),
+        ("hami.io/node-scheduler-policy", "sprea"),
+        ("nvidia.com/numa-bind", "yes"),
+        ("hami.io/gpu-scheduler-policy", "spread"),
+        ("nvidia.com/numa-bind", "true"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_values_of_annotations_that_have_no_effect_are_named_without_nodes(
+    api: Api, tmp_path: Path, seed: int, name: str, value: str
+) -> None:
+    """As an administrator is told them."""
+    rng = np.random.default_rng(seed)
+    asked = asking(gpu=int(rng.integers(1, 3)), gpumem=int(rng.integers(1, 9000)))
+    asked["metadata"]["annotations"] = {name: value}
+    path = in_file(tmp_path, asked)
+    api.objects[:] = [node("a", 2), asked]
+    commands = (["simulate", "-f", path, "-n", "team"], ["simulate", "--pending", "-n", "team"])
+    known = [_warned(*each, of=name) for each in commands]
+    api.refused = frozenset(KINDS.values())
+    assert [_warned(*each, of=name) for each in commands] == known
+    assert _warned("explain", "p", "-n", "team", of=name) == known[0]
+    assert bool(known[0]) is (value not in {"spread", "true"})
+
+
+def _warned(*command: str, of: str) -> list[str]:
+    return [each for each in run(*command).stderr.splitlines() if each.startswith("warning: ") and of in each]

@@ -196,7 +196,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     advised = _advised(reading, found, now, events.failed if events and not turn else "")
     rights = [*(["list events"] if events is None else []), *reading.rights]
     missing = f"{error}, {', '.join(rights)} in namespace {pod.namespace}" if rights else str(error)
-    print_pod_warnings(reading.world, [pod])
+    print_pod_warnings(reading.world, [pod], undecided=True)
     said = {"near_miss": str(advised.near_miss or ""), "quotas": [str(each) for each in advised.quotas]}
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"waitsForTurn": turn} if turn else {}
