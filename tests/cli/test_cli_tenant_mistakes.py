@@ -47,6 +47,7 @@ def test_a_corrected_mistake_keeps_the_quota_that_is_seen(api: Api, seed: int, t
     for each in remedies:
         if f"add {GPU}: 1 to" not in each:
             assert done(api, "p", each) == "a", each
+    api.refused = frozenset(KINDS.values())
     for command in (["--pending"], ["-f", in_file(tmp_path, asking(**asks))]):
         pending = run("simulate", *command, "-n", "team").stdout
         then = f"then its quota keeps it waiting (namespace team uses {used} of {used + left} MiB"
@@ -107,3 +108,19 @@ def test_values_of_annotations_that_have_no_effect_are_named_without_nodes(
 
 def _warned(*command: str, of: str) -> list[str]:
     return [each for each in run(*command).stderr.splitlines() if each.startswith("warning: ") and of in each]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_a_corrected_pod_that_leaves_its_memory_to_the_card_this_is_said(api: Api, seed: int) -> None:
+    """What is told without it is enough: nothing is known to keep the pod."""
+    rng = np.random.default_rng(seed)
+    left, cores = int(rng.integers(1, 30000)), int(rng.integers(1, 100))
+    memory: Object = [{}, {"gpumem-percentage": int(rng.integers(1, 100))}, {"gpumem": int(rng.integers(1, left + 1))}][
+        seed % 3
+    ]
+    api.objects[:] = [node("a", 2, 40000), quota(gpumem=left), asking(gpucores=cores, **memory)]
+    assert not decided(api, "p")
+    (added,) = told(api, "p")
+    assert added.startswith(f"add {GPU}: 1 to the limits of container main")
+    depends = f"(how much it takes of the {left} MiB that limits.{MEMORY} leaves depends on the card)"
+    assert (depends in added) is ("gpumem" not in memory)

@@ -7,7 +7,7 @@ that are needed together form one remedy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -260,7 +260,9 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
         before = [do(_OF_OTHER.format(condition.other_member))]
     yield from quotas.beside(before)
     exceeded = _limits_then(condition)
-    yield from map(meant.and_then, quotas.beside([()] if meant.changes and not exceeded else ()))
+    if meant.changes and not exceeded:
+        unless = "" if condition.message and condition.of_quota else quotas.left_to_cards
+        yield from (_with_why(meant.and_then(way), unless) for way in quotas.beside([()]))
     yield from quotas.beside(gate_remedies(pod))
     yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
     told = f"{message} {exceeded}" if exceeded else message
@@ -268,6 +270,11 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
     yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
     yield from quotas.beside((*others.after, *others.of_claims))
+
+
+def _with_why(advice: Advice, why: str) -> Advice:
+    """Return advice whose last action has a further explanation."""
+    return (*advice[:-1], *(replace(each, why="; ".join(filter(None, (each.why, why)))) for each in advice[-1:]))
 
 
 def _limits_then(condition: _Condition) -> str:
