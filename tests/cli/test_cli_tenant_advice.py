@@ -88,7 +88,7 @@ def test_only_a_percentage_of_compute_is_called_one(api: Api, seed: int, cards: 
     limits = quota()
     limits["spec"]["hard"] = {f"limits.{cores}": str(limit)}
     api.objects[:] = [limits, made]
-    assert any(f"(limits.{cores} leaves {limit} {unit})" in text for text in told(api, "p"))
+    assert any(f"(limits.{cores} leaves {limit} {unit}" in text for text in told(api, "p"))
 
 
 # A quota on what is not named, beside one that is exceeded ------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.tenant_view import decided, done, told
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import asking, explained
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
@@ -83,7 +84,56 @@ def test_a_quota_that_keeps_another_member_is_advised_about_once(api: Api) -> No
     api.objects[:] = [quota(gpumem=8000), held(4000), *waits]
     less, raised = explained(api, "p0")["remedies"]
     assert less.startswith(f"ask 1000 of {MEMORY} instead of 3000")
-    assert raised == f"have limits.{MEMORY} raised to 10000 (it is 8000), or end pods of the namespace"
+    assert raised.startswith(f"have limits.{MEMORY} raised to 10000 (it is 8000), or end pods of the namespace")
+
+
+@pytest.mark.parametrize("unread", ["ResourceQuota", "Pod"])
+@pytest.mark.parametrize("seed", range(25))
+def test_that_the_pods_of_a_group_count_together_is_told_by_the_event_where_little_is_seen(
+    api: Api, seed: int, unread: str
+) -> None:
+    """Where the other pods are seen, it is told to how much; pieces of cards are not said to be the reason."""
+    rng = np.random.default_rng(seed)
+    number, used = int(rng.integers(2, 5)), int(rng.integers(1, 5000))
+    amounts = [int(each) for each in rng.integers(500, 9000, size=number)]
+    limit = used + max(amounts) + int(rng.integers(0, sum(amounts) - max(amounts)))
+    api.objects[:] = [node("a", 4), quota(gpumem=limit), held(used)]
+    api.objects += [member(f"p{n}", amount, number) for n, amount in enumerate(amounts)]
+    for n in range(number):
+        assert not decided(api, f"p{n}")
+    api.refused_everywhere = frozenset({unread})
+    for n in range(number):
+        remedies = told(api, f"p{n}")
+        assert not any("than is requested" in each or "find out" in each for each in remedies), remedies
+        (raised,) = [each for each in remedies if each.startswith("have limits.")]
+        at_once = f"limits.{MEMORY} raised (of {limit}, {used} are used; {number} pods of its group count at once)"
+        assert (at_once in raised) is (unread == "Pod")
+        of_all = f"have the {number} pods of group team/g that are placed at once ask for {limit - used} MiB"
+        assert any(each.startswith(of_all) for each in remedies) is (
+            unread == "Pod" or limit - used <= sum(amounts) - amounts[n]
+        )
+        text = run("explain", f"p{n}", "-n", "team").stdout
+        assert (f"{number} pods of its group team/g count at once" in text) is (unread == "Pod")
+        if unread != "Pod":
+            assert f"raised to {used + sum(amounts)} (it is {limit}) in each quota" in raised
+            assert done(api, f"p{n}", raised) == "a"
+            api.refused_everywhere = frozenset({unread})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_figure_is_said_to_be_enough_of_a_group_whose_other_pods_are_not_seen(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    number, used = int(rng.integers(2, 5)), int(rng.integers(1, 5000))
+    amount, left = int(rng.integers(2000, 9000)), int(rng.integers(1, 2000))
+    api.objects[:] = [node("a", 4), quota(gpumem=used + left), held(used)]
+    api.objects += [member(f"p{n}", amount, number) for n in range(number)]
+    for n in range(number):
+        assert not decided(api, f"p{n}")
+    api.refused_everywhere = frozenset({"Pod"})
+    less, raised = told(api, "p0")
+    assert less.startswith(f"ask {left} of {MEMORY} instead of {amount} in container main")
+    assert f"at most: the {number} pods of its group count at once in limits.{MEMORY}" in less
+    assert f"raised to more than {used + amount}, by what others of its group are to have" in raised
 
 
 def failed_scheduling(told: str) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 from tests.cli.live_cluster import Api
+from tests.cli.tenant_view import decided, told
 from tests.cli.test_cli_tenants import explained, waiting
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
@@ -89,6 +90,40 @@ def test_of_seven_policies_each_rule_is_named() -> None:
     world = World(EngineOptions([make_dialect("hami")]))
     world.add([node("a"), *policies, waiting("p", message)])
     (pod,) = world.pending.values()
-    remedies = list(map(say, policy_remedies(world, pod, message, NamespaceObjects(cluster_policies=True))))
+    remedies = list(map(say, policy_remedies(world, pod, message, NamespaceObjects(unread_policies=frozenset()))))
     for name in names:
         assert sum(f"of ClusterVGPUPolicy {name} changed" in each for each in remedies) == 2, remedies
+
+
+WHOSE = {
+    "VGPUPolicy": "a policy of the namespace, which",
+    "ClusterVGPUPolicy": "a policy of the cluster, which",
+    "": "a policy of the namespace or of the cluster, which",
+}
+
+
+@pytest.mark.parametrize("unread", WHOSE)
+@pytest.mark.parametrize("seed", range(20))
+def test_whose_policy_may_be_to_blame_is_what_may_not_be_read(api: Api, seed: int, unread: str) -> None:
+    """A policy of a kind that may be read, and has none, is not the one."""
+    rng = np.random.default_rng(seed)
+    kind = unread or str(rng.choice(["VGPUPolicy", "ClusterVGPUPolicy"]))
+    specs: list[dict[str, object]] = [
+        {"devices": {"types": {"deny": ["A100"]}}},
+        {"nodeSelector": {"matchLabels": {"pool": "x"}}},
+        {"limits": {"memoryPerPod": f"{int(rng.integers(1, 15))}Gi"}},
+        {"devices": {"policy": "mutex"}},
+    ]
+    policy = {"kind": kind, "metadata": {"name": "l", "uid": "l"}, "spec": specs[int(rng.integers(len(specs)))]}
+    policy["metadata"] |= {"namespace": "team"} if kind == "VGPUPolicy" else {}
+    asked = waiting("p")
+    asked["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1"}}
+    busy = [running(f"r{n}", "a", f"GPU-a-{n}", 10) for n in range(2)]
+    api.objects[:] = [node("a", 2), *busy, policy, asked]
+    assert not decided(api, "p")
+    api.refused_everywhere = frozenset({unread} if unread else WHOSE)
+    seen = frozenset({"ClusterVGPUPolicy"}) - {unread} if unread else frozenset[str]()
+    remedies = told(api, "p", seen)
+    whose = [text for each in remedies for text in WHOSE.values() if text in each]
+    assert whose, remedies
+    assert set(whose) == {WHOSE[unread]}, remedies

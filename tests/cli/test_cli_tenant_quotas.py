@@ -174,6 +174,9 @@ def test_explain_of_labels_says_of_each_pod_what_it_says_of_it_alone(api: Api, s
     listed = json.loads(run("explain", "-l", "app=x", "-n", "team", "-o", "json").stdout)
     assert listed == [json.loads(run("explain", name, "-n", "team", "-o", "json").stdout) for name in sorted(chosen)]
     names = run("explain", "-l", "app=x", "-n", "team", "-o", "name").stdout.split()
+    for name in chosen:  # one pod by its name, too
+        named = run("explain", name, "-n", "team", "-o", "name")
+        assert (named.stdout, named.exit_code) == (f"pod/team/{name}\n", alone[name].exit_code)
     assert names == [f"pod/team/{name}" for name in sorted(chosen)]
 
 

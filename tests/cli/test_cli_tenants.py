@@ -207,7 +207,7 @@ def test_the_policy_of_the_namespace_that_keeps_a_pod_away_is_named(api: Api, se
     api.objects += [waiting("p", decision.message), *([] if unseen else [policy])]
     remedies = explained(api, "p")["remedies"]
     if unseen:
-        assert any("have a cluster policy changed, which you may not read" in remedy for remedy in remedies)
+        assert any("have a policy of the cluster, which you may not read, changed" in remedy for remedy in remedies)
     else:
         assert any(all(part in remedy for part in (field, f"VGPUPolicy team/own-{seed}", says)) for remedy in remedies)
 

@@ -27,6 +27,7 @@ from vgpu_scheduler.model import CardReason, NearMiss, Shortage
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
+from vgpu_scheduler.whatif.conditions.quotas import ON_PIECES
 
 Object = dict[str, Any]
 
@@ -279,7 +280,7 @@ def test_a_quota_that_leaves_nothing_is_named_beside_what_else_keeps_a_pod_away(
     raised = (
         f"have limits.{name} raised to {used[name] + asks[name]} (it is {limit}) in each quota that leaves too little"
     )
-    raised += ", or end pods of the namespace"
+    raised += f", or end pods of the namespace: {ON_PIECES}, which may be more"
     assert told
     assert all(text.startswith("ask for less than ") and text.endswith(f" and {raised}") for text in told), told
 

@@ -92,11 +92,11 @@ def test_fewer_cards_than_are_meant_by_a_fraction_are_said_once(seed: int) -> No
     rng = np.random.default_rng(seed)
     count = f"{int(rng.integers(2, 9))}{int(rng.integers(1, 1000)):03}m"
     world, waiting = world_of(node("a", 1), pod("asked", {GPU: count, MEMORY: int(rng.integers(100, 9000))}))
-    message = (
-        f"0/1 nodes are available: 1 {rng.choice(['NodeInsufficientDevice', 'AllocatedCardsInsufficientRequest'])}."
-    )
+    reason = str(rng.choice(["NodeInsufficientDevice", "AllocatedCardsInsufficientRequest"]))
+    message = f"0/1 nodes are available: 1 {reason}."
     told = remedies_from_condition(world, waiting, message, "").remedies
-    assert f"ask 1 of {GPU} instead of {count} in container main (more may fit)" in told
+    less = "" if reason.startswith("All") else ", or less: it is not known how much the cards have left"
+    assert f"ask 1 of {GPU} instead of {count} in container main (more may fit{less})" in told
     for text in told:
         asked = ASKED.findall(text)
         assert len(set(asked)) == len(asked), text

@@ -93,8 +93,6 @@ def _explain(
         try:
             world, view = open_world(cluster, keeping=True)
         except MissingRightsError as error:
-            if key and output == NAME:
-                raise
             if node:
                 warn(f"--node {node}: not taken into account, since the nodes cannot be read")
             _explain_alone(cluster, selected, error, output, asked_forecast=forecast is not None)
@@ -183,7 +181,7 @@ def _explain_alone(
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
         _fail_without_pods(selected, meant=did_you_mean_namespace(home, cluster))
-    names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
+    names = [f"{selected.searched_namespace}/{pod['metadata']['name']}" for pod in listed]
     explanations = explain_from_conditions(cluster, selected.searched_namespace, listed, error)
     _show([_without_forecast(each) for each in explanations] if asked_forecast else explanations, key, output, names)
 

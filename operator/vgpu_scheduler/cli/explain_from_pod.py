@@ -41,6 +41,7 @@ from vgpu_scheduler.whatif import (
     InvalidObjectsError,
     NamespaceObjects,
     World,
+    as_meant,
     counted_for_quotas,
     held_cards,
     left_to_cards,
@@ -193,7 +194,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     advised = _advised(reading, found, now, events.failed if events and not turn else "", ours=ours)
     rights = [*(["list events"] if events is None else []), *reading.rights]
     missing = f"{error}, {', '.join(rights)} in namespace {pod.namespace}" if rights else str(error)
-    print_pod_warnings(reading.world, [pod])
+    print_pod_warnings(reading.world, [pod], undecided=True)
     said = {"near_miss": str(advised.near_miss or ""), "quotas": [str(each) for each in advised.quotas]}
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(advised.remedies)}
     answer |= {"waitsForTurn": turn} if turn else {}
@@ -281,11 +282,12 @@ def _remedies(
     """Return the remedies from a pod's condition and event, after those in ``first``."""
     world, settings = reading.world, reading.error.scheduler.settings
     pod, message = world.pod(found), without_preemption(message)
+    meant = as_meant(world, pod)
     others = not named_anew(pod.scheduler_name, settings) and not is_ours(pod.scheduler_name, settings)
     ours = reading.were_read and not others  # our quotas do not hold back pods of other schedulers
     other_members = other_members_of(world, pod) if ours else None
-    counts = reading.were_read and bool(world.engine.dialects.owners(pod))  # else it is unknown which quotas count
-    reports = (_quota_reports(world, pod, message, other_members) if counts and ours else ()) or None
+    counts = reading.were_read and bool(world.engine.dialects.owners(meant))  # else it is unknown which quotas count
+    reports = (_quota_reports(world, meant, message, other_members) if counts and ours else ()) or None
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))

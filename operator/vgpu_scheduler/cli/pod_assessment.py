@@ -21,6 +21,7 @@ from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     NamespaceObjects,
     World,
+    as_meant,
     ask,
     claims_of,
     counted_for_quotas,
@@ -141,18 +142,21 @@ def known_of(
         else ""
     )
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    other_members = None if refused or others else other_members_of(world, pod, before.there, before.kept)
-    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, other_members))
+    meant = as_meant(world, pod) if refused else pod
+    other_members = None if others else other_members_of(world, pod, before.there, before.kept)
+    over = not others and bool(quotas_in_the_way(world, meant, before.counted, other_members))
+    exceeded, then_exceeded = over and not refused, over and meant is not pod
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
+    quota_status, unknown = _quota_status(world, pod, before), left_to_cards(world, pod)
+    with_it = str(other_members or "") if (exceeded or then_exceeded) and quota_status else ""
+    quota_status += f"; {with_it}" if with_it else ""
+    reasons += [f"then its quota keeps it waiting ({quota_status})"] if then_exceeded else []
     if waits:
         if others:
             reasons.insert(0, left_to_whom(pod.scheduler_name, settings))
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
-    quota_status, unknown = _quota_status(world, pod, before), left_to_cards(world, pod)
-    with_it = str(other_members or "") if exceeded and quota_status else ""
-    quota_status += f"; {with_it}" if with_it else ""
     return PodAssessment(pod.key, refused, quota_status, exceeded, tuple(reasons), unknown=unknown)
 
 

@@ -287,7 +287,7 @@ def _answer_without_nodes(
         if not homes and scenario.pods:
             raise nothing_to_place(world, _where(scenario))
         print_view_warnings(world, view)
-        print_pod_warnings(world, [*waiting, *new])
+        print_pod_warnings(world, [*waiting, *new], undecided=True)
         _warn_of_creation(world, new, scenario.count or 1)
         if scenario.count:
             _warn_of_groups(new)

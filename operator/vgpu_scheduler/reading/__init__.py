@@ -59,7 +59,13 @@ if TYPE_CHECKING:
         read_scheduler,
         with_kind,
     )
-    from vgpu_scheduler.reading.warnings import creation_warnings, pod_warnings, settings_notes, view_warnings
+    from vgpu_scheduler.reading.warnings import (
+        claim_warnings,
+        creation_warnings,
+        pod_warnings,
+        settings_notes,
+        view_warnings,
+    )
     from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
 
 __all__ = [
@@ -91,6 +97,7 @@ __all__ = [
     "at_home",
     "card_places",
     "change_nodes",
+    "claim_warnings",
     "connect_to",
     "creation_warnings",
     "deleted_pods",

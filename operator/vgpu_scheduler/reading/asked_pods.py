@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
@@ -32,6 +33,11 @@ Warn = Callable[[str], None]
 
 _ALWAYS_THERE: Final = "default"
 _NAMESPACE: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ENDS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""The characters of which the API server makes the ends of names."""
+_END: Final = 5
+_LONGEST: Final = 63
+"""The lengths of such an end, and of the longest name that has one."""
 _NAMES_NODE: Final = (
     "names a node (spec.nodeName): it would be created there, without a scheduler and without cards; it is "
     "placed as if it named none"
@@ -91,7 +97,7 @@ def new_pods(
 
 
 def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:
-    """Return objects, each with the namespace in which kubectl would create it.
+    """Return objects, each with the namespace in which kubectl would create it, and with a name.
 
     Parameters
     ----------
@@ -105,7 +111,26 @@ def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) 
     InvalidObjectsError
         If an object names another namespace than ``-n``.
     """
-    return [_at_home(obj, home, named) for obj in with_job_sets(objects)]
+    return [_at_home(obj, home, named) for obj in with_job_sets(list(_with_names(objects)))]
+
+
+def _with_names(objects: Sequence[FileObject]) -> Iterator[FileObject]:
+    """Yield objects, those without a name with one that is made of ``metadata.generateName``, as the API server does.
+
+    Its random end depends here on how many objects with that beginning there are before.
+    """
+    before: Counter[tuple[str, str]] = Counter()
+    for obj in objects:
+        metadata = obj["metadata"] if is_at_home(obj) else {}
+        begins = metadata.get("generateName")
+        if begins and isinstance(begins, str) and not metadata.get("name"):
+            key = str(obj.get("kind")), begins
+            seed = sha256(f"{key} {before[key]}".encode()).digest()
+            before[key] += 1
+            ends = "".join(_ENDS[each % len(_ENDS)] for each in seed[:_END])
+            obj["metadata"] = {**metadata, "name": f"{begins[: _LONGEST - _END]}{ends}"}
+            obj.is_named_here = True
+        yield obj
 
 
 def namespaces_of(objects: Sequence[FileObject]) -> list[str]:
@@ -139,11 +164,14 @@ def _at_home(obj: FileObject, home: str, given: str | None) -> FileObject:
     return obj
 
 
-def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> None:
+def _tell_of(workload: FileObject, made: WorkloadPods, warn: Warn) -> None:
     """Warn about fields of a workload that have no effect, once per template, and about assumptions."""
     for each in made.sets:
         for text in unknown_fields(each.pods[0]) if each.pods else ():
             warn(f"{title(workload)}: {each.path}{text}")
+    if workload.is_named_here:
+        begins = workload["metadata"]["generateName"]
+        warn(f"{title(workload)}: the API server makes another name of metadata.generateName ({begins})")
     for note in made.notes:
         warn(f"{title(workload)}: {note}")
 

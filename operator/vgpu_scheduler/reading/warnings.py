@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import nodes_of_unlisted_dialects, offered_in_vain
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
@@ -107,17 +108,28 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
                 )
 
 
-def pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> Iterator[str]:
+def claim_warnings(world: World, pod: Pod) -> tuple[str, ...]:
+    """Return the warnings about a pod's annotations that have no effect as they are written."""
+    read = world.engine.algorithm.classes.read(pod)
+    return () if isinstance(read, RefusedClass) else read.warnings
+
+
+def pod_warnings(
+    world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = (), *, undecided: bool = False
+) -> Iterator[str]:
     """Yield likely mistakes in pods; equal ones of several pods come once.
 
     Parameters
     ----------
     decisions
         Decisions whose warnings are included.
+    undecided
+        Whether nothing is decided for lack of nodes: the warnings of decisions are derived from the pods then.
     """
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:
-        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod)):
+        of_claims = claim_warnings(world, pod) if undecided else ()
+        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod), *of_claims):
             pods_by_text.setdefault(text, []).append(pod.key)
     for decision in decisions:
         for text in decision.warnings:

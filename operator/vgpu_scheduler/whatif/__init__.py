@@ -18,6 +18,7 @@ from vgpu_scheduler.whatif.advice.remedies import remedies
 from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyType
 from vgpu_scheduler.whatif.conditions.remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.conditions.tenant import (
+    as_meant,
     counted_for_quotas,
     known_problems,
     left_to_cards,
@@ -96,6 +97,7 @@ __all__ = [
     "World",
     "aligned",
     "apply_change",
+    "as_meant",
     "ask",
     "awaited_volumes",
     "capacity_of",

@@ -10,10 +10,9 @@ from typing import NoReturn
 
 import click
 
-from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.reading import ClusterView, pod_warnings, view_warnings
+from vgpu_scheduler.reading import ClusterView, claim_warnings, pod_warnings, view_warnings
 from vgpu_scheduler.whatif import World
 
 _ERROR = 2
@@ -27,22 +26,25 @@ def print_view_warnings(world: World, view: ClusterView) -> None:
         click.echo(line, err=True)
 
 
-def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> None:
+def print_pod_warnings(
+    world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = (), *, undecided: bool = False
+) -> None:
     """Warn about likely mistakes in pods; the same warning about many pods of one template is printed once.
 
     Parameters
     ----------
     decisions
         Decisions whose warnings to print as well.
+    undecided
+        Whether nothing is decided for lack of nodes; see :func:`pod_warnings`.
     """
-    for text in pod_warnings(world, pods, decisions):
+    for text in pod_warnings(world, pods, decisions, undecided=undecided):
         warn(text)
 
 
 def print_claim_warnings(world: World, pod: Pod) -> None:
     """Warn about annotations of a bound pod that had no effect; those of a waiting pod are in its explanation."""
-    read = world.engine.algorithm.classes.read(pod)
-    for text in () if isinstance(read, RefusedClass) else read.warnings:
+    for text in claim_warnings(world, pod):
         warn(f"Pod {pod.key}: {text}")
 
 

@@ -21,6 +21,8 @@ from vgpu_scheduler.whatif.objects.containers import containers_of, without_reso
 _SHARES: Final = "shares"
 _OF_NEAREST: Final = "at most: the other cards may have less left"
 """The caveat about an amount requested of each of several cards, of which only the nearest is known."""
+_BEFORE_CARDS: Final = (CardReason.NodeInsufficientDevice, CardReason.NumaNotFit)
+"""Reasons of nodes with too few cards, whatever these have left."""
 _MOST_CARDS: Final = 16
 """More cards than are tried as the fewest that can be requested."""
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
@@ -48,7 +50,9 @@ def smaller_card_requests(
         if CardReason.CardNotFoundCustomFilterRule.text in message:
             return  # remedies for this reason propose a container that may leave its cards out
         lacks = f"the nearest card has {shares.free} of the {shares.asked} shares that they take"
-        what = f"leave the card out in one of the containers that run together, or {WAIT}: {lacks}"
+        number = shares.asked - shares.free
+        which = f"{'one' if number == 1 else number} of the containers that run together"
+        what = f"leave the card out in {which}{_for_the_others(near.shortages)}, or {WAIT}: {lacks}"
         yield from quotas.beside([do(what)])
         return
     by_dimension: dict[str, list[Shortage]] = {}
@@ -65,6 +69,15 @@ def smaller_card_requests(
     for amount, most in single:
         if not any(amount.request_text(most) == each.what for way in ways for each in way):
             yield from _of_one_card(asked, amount, most, tuple(by_dimension.values()), quotas)
+
+
+def _for_the_others(shortages: Sequence[Shortage]) -> str:
+    """Say how much the nearest card has for the containers that keep it; empty if it lacks nothing but shares."""
+    left = {each.dimension: each for each in shortages if each.unit != _SHARES}
+    amounts = [
+        f"{each.free} {each.unit} {each.dimension}{' in one piece' if each.piece else ''}" for each in left.values()
+    ]
+    return f", and have the others ask for {' and '.join(amounts)} at most together" if amounts else ""
 
 
 def _of_several(advice: Advice, single: Collection[str]) -> Advice:
@@ -178,14 +191,28 @@ def _is_given(amount: Amount, card: CardRoom) -> Amount:
     return replace(amount, unsaid=f"it asks for none, and is given {some}", is_given=True) if amount.unsaid else amount
 
 
-def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
-    """Yield proposals to request as few cards as can be requested, since the number that fits is unknown."""
+def fewer_cards(asked: PodRequest, quotas: QuotasOfPod, message: str = "") -> Iterator[Advice]:
+    """Yield proposals to request as few cards as can be requested, since the number that fits is unknown.
+
+    Even so few need not fit, unless the condition says that some of the cards of the only container were found.
+
+    Parameters
+    ----------
+    message
+        The message of the pod's condition.
+    """
+    some_fit = (
+        CardReason.AllocatedCardsInsufficientRequest.text in message
+        and sum(len(each.claims) for each in asked.claims) <= 1
+        and not any(each.text in message for each in _BEFORE_CARDS)
+    )
+    caveat = "more may fit" if some_fit else "more may fit, or less: it is not known how much the cards have left"
     for amount, now in _cards_of(asked):
         fewest = (asked.most(amount, _asks_for(amount, count)) for count in range(1, min(now, _MOST_CARDS)))
         most = next((each for each in fewest if each is not None), None)
         if most is None:
             continue
-        few = (ask_for(amount, most, ("more may fit",)),)
+        few = (ask_for(amount, most, (caveat,)),)
         written = amount.applied(asked.written, most)
         kept = asked.meets(written, quotas.kept_by)
         if kept:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world.world import World
+
+_AT_ONCE: Final = re.compile(r"\b(\d+) pods of its group count at once")
+"""Matches what an event says of the group of a pod that is kept by a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,7 @@ class OtherMembers:
     asked
         The least that they add to quotas together, by resource.
     depends
-        The resources of which they use more on a larger card.
+        The resources of which they use more on a larger card, or of which it is not known how much they use.
     units
         The units of the amounts, by resource.
     """
@@ -44,11 +51,17 @@ class OtherMembers:
         others = f"another pod of its group {self.group} asks"
         if self.number > 1:
             others = f"{self.number} other pods of its group {self.group} ask"
+        if self.depends and not sums:
+            return f"{self.number + 1} pods of its group {self.group} count at once"
         return f"it is placed at once with others, and {others} for {sums}" if sums else ""
 
 
 def other_members_of(
-    world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()
+    world: World,
+    pod: Pod,
+    placed: Collection[str] = (),
+    kept: Collection[str] = (),
+    reports: Iterable[QuotaReport] | None = None,
 ) -> OtherMembers | None:
     """Return the members placed at once with a pod; None if the pod is placed by itself, or members are missing.
 
@@ -58,6 +71,8 @@ def other_members_of(
         A world with all pods of the namespace.
     placed, kept
         The UIDs of pods that will be placed by then, and of pods that will not.
+    reports
+        The quotas of the pod's namespace; by default those of the world.
     """
     engine = world.engine
     membership = engine.groups.membership(pod)
@@ -73,7 +88,7 @@ def other_members_of(
     asked: dict[str, int] = {}
     depends: set[str] = set()
     units: dict[str, str] = {}
-    for report in engine.quota_limits.report(engine.state):
+    for report in engine.quota_limits.report(engine.state) if reports is None else reports:
         if report.namespace == pod.namespace:
             least = sorted(engine.quota_limits.asked(report.resource, with_some_memory(world, each)) for each in claims)
             asked[report.resource] = sum(least[:needed])
@@ -81,6 +96,24 @@ def other_members_of(
             if any(engine.quota_limits.depends_on_card(report.resource, each) for each in claims):
                 depends.add(report.resource)
     return OtherMembers(str(membership.key), needed, asked, frozenset(depends), units)
+
+
+def other_members_in(world: World, pod: Pod, event: str, reports: Iterable[QuotaReport]) -> OtherMembers | None:
+    """Return the members placed at once with a pod according to its event; None if it names none.
+
+    Parameters
+    ----------
+    world
+        A world with the pods of the namespace that are known: there may be none.
+    reports
+        The quotas that the event names.
+    """
+    found, said = _AT_ONCE.search(event), membership(pod)
+    if found is None or said is None:
+        return None
+    units = {report.resource: report.unit for report in reports}
+    unknown = OtherMembers(str(said.key), int(found[1]) - 1, dict.fromkeys(units, 0), frozenset(units), units)
+    return other_members_of(world, pod, reports=reports) or unknown
 
 
 def with_some_memory(world: World, claims: PodClaims) -> PodClaims:

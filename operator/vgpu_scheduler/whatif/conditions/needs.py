@@ -207,7 +207,7 @@ def _action(amount: Amount, steps: int, need: ClaimCondition | None, claims: Pod
     """Return the action that sets an amount to a number of steps, explained by the condition that it meets."""
     if need is None:
         return ask_for(amount, steps)
-    return ask_for(amount, steps, need.most, "; ".join(filter(None, (need.why, need.unless(claims)))))
+    return ask_for(amount, steps, tuple(filter(None, (*need.most, need.unless(claims)))), need.why)
 
 
 class _Choices:

@@ -58,6 +58,15 @@ def smallest_pieces_of(world: World, claims: PodClaims) -> PodClaims:
     return () if any(each is None for each in found) else tuple(each for each in found if each is not None)
 
 
+def has_pieces(world: World, claims: PodClaims) -> bool:
+    """Tell whether a card that is claimed may be one that is given out in pieces."""
+    return any(
+        claim.vendor in world.engine.dialects[each.dialect].inventory.smallest_pieces
+        for each in claims
+        for claim in each.claims
+    )
+
+
 def _smallest_of(world: World, container: ContainerClaims) -> ContainerClaims | None:
     if not container.claims:
         return container

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
@@ -10,16 +11,18 @@ from vgpu_scheduler.engine import ExceededLimit, PodSums, pod_sums
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import MIB, PodClaims
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
-from vgpu_scheduler.whatif.advice.remedy import Advice, do
+from vgpu_scheduler.whatif.advice.remedy import Advice, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
 
+_DEVICES: Final = "devicesPerPod"
 _OWN: Final = "exclusiveCardsPerPod"
 _MEMORY: Final = "memoryPerPod"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
-    "devicesPerPod": lambda sums, _: sums.devices,
+    _DEVICES: lambda sums, _: sums.devices,
     _OWN: lambda sums, _: sums.own,
     "coresPerPod": lambda sums, _: sums.cores,
     _MEMORY: lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
@@ -35,9 +38,42 @@ def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) 
     exceeded = ExceededLimit.found_in(message)
     needs = [_need_of_limit(asked, field, to_int(most), _limit_text(field, of, most)) for field, of, most in exceeded]
     if exceeded:
-        yield from quotas.met_with(needs)
+        devices = [to_int(most) for field, _, most in exceeded if field == _DEVICES]
+        if devices and _fewest_devices(asked) > min(devices):
+            yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
+        else:
+            yield from quotas.met_with(needs)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
         yield from quotas.raised_beside([do(f"have {raised}")])
+
+
+def _fewest_devices(asked: PodRequest) -> int:
+    """Return the fewest devices that a pod can ask for at once: one in each container that has any."""
+    claims = tuple(
+        replace(each, claims=tuple(replace(claim, count=1) for claim in each.claims)) for each in asked.claims
+    )
+    return most_at_once(pod_sums(claims, asked.dialects[claims[0].dialect])).devices if claims else 0
+
+
+def _in_fewer_containers(
+    asked: PodRequest, exceeded: Sequence[tuple[str, str, str]], most: int, quotas: QuotasOfPod
+) -> Iterator[Advice]:
+    """Yield ways to leave cards out in one container, so that the others keep all limits, or say in how many to ask."""
+    found = False
+    known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
+    for container in (each.name for each in asked.claims if each.claims):
+        named = next(each for _, _, each in containers_of(asked.written) if each.get("name") == container)
+        names = sorted(known.intersection(amounts_asked(named)))
+        other = PodRequest(asked.world, without_resources(asked.written, names, [container]))
+        if other.claims and other.is_let_in(other.written) and _fewest_devices(other) <= most:
+            found = True
+            needs = [_need_of_limit(other, field, to_int(m), _limit_text(field, of, m)) for field, of, m in exceeded]
+            left = leave_out_resources(names, [container])
+            ways = list(quotas.if_written(other.written).met_with(needs))
+            yield from ((left, *way) for way in ways or [()])
+    if not found:
+        source = next(of for field, of, _ in exceeded if field == _DEVICES)
+        yield do(f"ask for cards in no more containers than limits.{_DEVICES} of {source} allows cards ({most})")
 
 
 def _limit_text(field: str, source: str, most: str) -> str:

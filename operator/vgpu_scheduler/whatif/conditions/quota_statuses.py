@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
@@ -26,6 +26,8 @@ class ResourceStatus:
         Whether this quota may not be in the way, since another one certainly is.
     may_be_given
         Whether the pod may add more because of policies that the reader cannot see.
+    together
+        The number of pods of the group that count at once, if others of them may add more than is known; else 0.
     """
 
     report: QuotaReport
@@ -34,6 +36,7 @@ class ResourceStatus:
     depends: bool
     unsure: bool = False
     may_be_given: bool = False
+    together: int = 0
 
     @property
     def is_exceeded(self) -> bool:
@@ -74,10 +77,11 @@ def statuses_of(
             continue
         counts, of_compute = quotas.asked(resource, asked.claims), is_compute(asked, resource)
         depends = quotas.depends_on_card(resource, asked.claims)
-        depends |= other_members is not None and resource in other_members.depends
-        may_be_given = of_compute and not counts and not depends and CLUSTER_KIND in asked.world.unread
+        together = other_members.number + 1 if other_members and resource in other_members.depends else 0
+        depends |= together > 0
+        may_be_given = of_compute and not counts and not depends and not asked.world.unread.isdisjoint(PLURALS)
         depends |= (given and not counts) or (in_pieces and not of_compute)
-        yield ResourceStatus(report, counts, others, depends, may_be_given=may_be_given)
+        yield ResourceStatus(report, counts, others, depends, may_be_given=may_be_given, together=together)
 
 
 def is_compute(asked: PodRequest, resource: str) -> bool:

@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 from vgpu_scheduler.whatif.conditions.pieces import (
     LEAST_COMPUTE,
+    has_pieces,
     may_take_pieces,
     number_of_cards,
     smallest_pieces_of,
@@ -54,6 +55,7 @@ class QuotaStatus(NamedTuple):
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
 _ON_A_NODE: Final = "some node must have that much free, too"
+ON_PIECES: Final = "on cards that are split into pieces a whole piece counts"
 _IN_EACH: Final = " in each quota that leaves too little"
 
 
@@ -75,6 +77,7 @@ class QuotasOfPod:
     def __init__(self, asked: PodRequest, status: QuotaStatus, *, given: bool = False) -> None:
         self._asked, self._status, self._given = asked, status, given
         self.reports = tuple(status.reports or ())
+        self.other_members = status.other_members
         statuses = list(statuses_of(asked, self.reports, status.other_members, given=given))
         limits = list(statuses_of(asked, status.limits, status.other_members, given=given))
         is_certain = any(each.is_exceeded for each in statuses)
@@ -84,16 +87,20 @@ class QuotasOfPod:
         resources = {each.report.resource for each in self._exceeded}
         if given:
             asked.amounts = [_is_given(each, resources) for each in asked.amounts]
-        leave_something = all(each.remaining > 0 for each in self._exceeded) and not takes_pieces_alone(asked)
+        leave_something = all(_leaves_something(asked, each) for each in self._exceeded)
+        leave_something &= not takes_pieces_alone(asked)
         self._needs = [_need_of_quota(asked, each) for each in self._exceeded] if leave_something else []
         by_asking_less = tuple(met_together(asked, self._needs))
         less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
         self._less = tuple(map(_at_most, less)) if status.fits_nowhere else less
+        self._limits = limits
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
     def _raised(self) -> Advice:
-        return _all_raised(self._asked.world.engine.quota_limits, self._statuses, self._exceeded, self._status.earlier)
+        by_the_piece = may_take_pieces(self._asked) and has_pieces(self._asked.world, self._asked.claims)
+        quotas, earlier = self._asked.world.engine.quota_limits, self._status.earlier
+        return _all_raised(quotas, self._statuses, self._exceeded, earlier, by_the_piece=by_the_piece)
 
     @property
     def alone(self) -> tuple[Advice, ...]:
@@ -121,6 +128,16 @@ class QuotasOfPod:
 
         namespace = self._statuses[0].report.namespace
         return tuple(wait_for_ending_pods(self._asked.world, namespace, resources, suffices))
+
+    @property
+    def left_to_cards(self) -> str:
+        """What is not known of the quotas that the pod does not exceed for certain; empty if all is known."""
+        kept = [each for each in self._limits if each.may_be_exceeded and each not in self._statuses]
+        return "; ".join(
+            f"how much it takes of the {each.remaining} {each.report.unit} that limits.{each.report.resource} leaves"
+            " depends on the card"
+            for each in kept
+        )
 
     @property
     def less(self) -> tuple[Advice, ...]:
@@ -156,9 +173,11 @@ class QuotasOfPod:
         return is_compute(self._asked, status.report.resource) and status.remaining < most
 
     def if_written(self, written: Object) -> QuotasOfPod:
-        """Return the advice for another version of the pod."""
+        """Return the advice for another version of the pod, which may exceed quotas that the pod keeps now."""
         asked = PodRequest(self._asked.world, written, corrections=self._asked.corrections)
-        return QuotasOfPod(asked, self._status, given=self._given)
+        is_other = not self.reports and asked.claims != self._asked.claims
+        status = self._status._replace(reports=self._status.limits) if is_other else self._status
+        return QuotasOfPod(asked, status, given=self._given)
 
     def if_given(self) -> QuotasOfPod:
         """Return the advice if a policy sets the pod's unspecified amounts."""
@@ -211,9 +230,20 @@ def _at_most(less: Advice) -> Advice:
 
 
 def _all_raised(
-    quotas: QuotaLimits, statuses: Sequence[ResourceStatus], exceeded: Sequence[ResourceStatus], earlier: EarlierPods
+    quotas: QuotaLimits,
+    statuses: Sequence[ResourceStatus],
+    exceeded: Sequence[ResourceStatus],
+    earlier: EarlierPods,
+    *,
+    by_the_piece: bool,
 ) -> Advice:
-    """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be."""
+    """Return to what quotas must be raised to let in a pod after the pods ahead of it; empty if none must be.
+
+    Parameters
+    ----------
+    by_the_piece
+        Whether the pod may get pieces of cards, which count whole: an amount then need not suffice.
+    """
     if not exceeded:
         return ()
     beside = {each.report.resource: each.asked + each.others for each in statuses}
@@ -234,7 +264,8 @@ def _all_raised(
             f" (then {counted(number, 'pod')} of the namespace that {waits}, too, and {are} served before it, {get}"
             f" place{'' if number == 1 else 's'} as well)"
         )
-    return do(f"have {raised}{first}, or end pods of the namespace")
+    why = f": {ON_PIECES}, which may be more" if by_the_piece and " raised to " in raised else ""
+    return do(f"have {raised}{first}, or end pods of the namespace{why}")
 
 
 def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: Container[str]) -> str:
@@ -253,14 +284,16 @@ def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: 
     used, to = (quotas.written(report.resource, each) for each in (report.used, wanted))
     may_be_more = status.depends or status.may_be_given or report.resource in more_than
     limit, where = _limits_below(quotas, report, None if may_be_more else wanted)
+    together = f"; {status.together} pods of its group count at once" if status.together else ""
     if status.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {limit}, {used} are used){where}"
+        return f"limits.{report.resource} raised (of {limit}, {used} are used{together}){where}"
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
         return f"limits.{report.resource} raised to {to} or more ({given}){where}"
     if not may_be_more:
         return f"limits.{report.resource} raised to {to} (it is {limit}){where}"
     by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
+    by = "what others of its group are" if status.together else by
     return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit}){where}"
 
 
@@ -301,6 +334,18 @@ def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     return replace(need, fits=fits, otherwise=need.otherwise if status.remaining > 0 else raised)
 
 
+def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
+    """Tell whether a quota leaves as much as the least that the pod can ask for, which may be rounded up to a part."""
+    quotas, resource = asked.world.engine.quota_limits, status.report.resource
+    least = asked.written
+    for amount in asked.amounts:
+        less = amount.applied(least, 1)
+        then = asked.claims_if(less)
+        if then and quotas.asked(resource, then) != quotas.asked(resource, asked.claims_if(least)):
+            least = less
+    return 0 < status.remaining >= quotas.asked(resource, asked.claims_if(least))
+
+
 def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
     now, remaining = status.asked, status.remaining
@@ -326,11 +371,16 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
 
     leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
     most, why = ((), f"if a card has more: {leaves}") if status.unsure else ((leaves,), "")
+    if status.together:
+        most = (f"at most: the {status.together} pods of its group count at once in limits.{resource}", *most)
 
     def of_pieces(claims: PodClaims) -> str:
-        smallest = smallest_pieces_of(asked.world, claims) if may_take_pieces(asked) else ()
-        counts = quotas.asked(resource, smallest)
-        return f"on cards that are split into pieces it counts as {counts} {unit} or more" * (counts > remaining)
+        if not may_take_pieces(asked) or not has_pieces(asked.world, claims):
+            return ""
+        counts = quotas.asked(resource, smallest_pieces_of(asked.world, claims))
+        if counts > remaining:
+            return f"on cards that are split into pieces it counts as {counts} {unit} or more"
+        return f"{ON_PIECES}, which may be more"
 
     otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):

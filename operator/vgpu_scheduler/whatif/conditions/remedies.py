@@ -7,11 +7,11 @@ that are needed together form one remedy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine import QuotaReport, quotas_from_event
+from vgpu_scheduler.engine import ExceededLimit, QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, by_name
@@ -19,9 +19,9 @@ from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
-from vgpu_scheduler.whatif.advice.constraints import HOST_PORT
+from vgpu_scheduler.whatif.advice.constraints import HOST_PORT, Constraint
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
-from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
@@ -32,7 +32,7 @@ from vgpu_scheduler.whatif.conditions.cards import (
     shared_cards,
     smaller_card_requests,
 )
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_in
 from vgpu_scheduler.whatif.conditions.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, less_of_nodes
@@ -171,7 +171,7 @@ def remedies_from_condition(
     asked = PodRequest(world, meant.written, corrected=bool(meant.changes), corrections=meant.amounts)
     near_miss = NearMiss.found_in(event) if other_member is None else None
     status = quota_status._replace(fits_nowhere=of_quota and reason == ConditionReason.UNSCHEDULABLE)
-    quotas = _quotas_of(asked, status, event, kept=of_quota and other_member is None)
+    quotas = _quotas_of(asked, pod, status, event, kept=of_quota and other_member is None)
     condition = _Condition(
         pod=pod,
         message=message,
@@ -192,7 +192,7 @@ def remedies_from_condition(
     each_once: dict[tuple[str, ...], Advice] = {}
     for remedy in map(each_amount_once, remedies):
         each_once.setdefault(parts_of(remedy), remedy)
-    advice, other_members = tuple(each_once.values()), quota_status.other_members
+    advice, other_members = tuple(each_once.values()), quotas.other_members
     return ConditionRemedies(near_miss, quotas.reports, advice, other_members, condition.quota_unseen)
 
 
@@ -259,15 +259,29 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     if not before and condition.other_member and not (condition.of_quota and quotas.alone):
         before = [do(_OF_OTHER.format(condition.other_member))]
     yield from quotas.beside(before)
-    yield from map(meant.and_then, quotas.beside([()] if meant.changes else ()))
+    exceeded = _limits_then(condition)
+    if meant.changes and not exceeded:
+        unless = "" if condition.message and condition.of_quota else quotas.left_to_cards
+        yield from (_with_why(meant.and_then(way), unless) for way in quotas.beside([()]))
     yield from quotas.beside(gate_remedies(pod))
     yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
-    yield from filter(
-        None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, message))
-    )
+    told = f"{message} {exceeded}" if exceeded else message
+    yield from filter(None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, told)))
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
     yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
     yield from quotas.beside((*others.after, *others.of_claims))
+
+
+def _with_why(advice: Advice, why: str) -> Advice:
+    """Return advice whose last action has a further explanation."""
+    return (*advice[:-1], *(replace(each, why="; ".join(filter(None, (each.why, why)))) for each in advice[-1:]))
+
+
+def _limits_then(condition: _Condition) -> str:
+    """Return the limits of policies that the pod exceeds once its mistakes are corrected, as a condition says them."""
+    meant = condition.meant
+    refusal = refusal_of(condition.asked.world, meant.written) if meant.changes else ""
+    return refusal if ExceededLimit.found_in(refusal) else ""
 
 
 def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: OtherRemedies) -> None:
@@ -286,9 +300,13 @@ def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: Othe
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
 
 
-def _quotas_of(asked: PodRequest, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
+def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
     """Return the quota advice for a pod, whose condition tells whether quotas keep it waiting."""
-    known = quotas_from_event(event) if quota_status.reports is None else quota_status.reports
+    known = quota_status.reports
+    if known is None:
+        known = quotas_from_event(event)
+        members = quota_status.other_members or other_members_in(asked.world, pod, event, known)
+        quota_status = quota_status._replace(other_members=members)
     quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     return quotas.if_given() if kept and known and not quotas.alone else quotas
 
@@ -300,7 +318,7 @@ def _asked_otherwise(
     if near_miss:
         yield from smaller_card_requests(asked, near_miss, quotas, message)
     if any(reason.text in message for reason in _TOO_FEW_CARDS):
-        yield from fewer_cards(asked, quotas)
+        yield from fewer_cards(asked, quotas, message)
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         yield from shared_cards(asked, quotas)
     if CardReason.CardComputeUnitsExhausted.text in message:
@@ -309,7 +327,8 @@ def _asked_otherwise(
         yield from cards_in_one_container(asked, quotas)
     yield from amounts_within_limits(asked, message, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
-    yield from quotas.beside(_drop_constraints(asked, message))
+    for constraint in _constraints_to_drop(asked, message):
+        yield from quotas.if_written(constraint.without).beside([(drop(constraint),)])
 
 
 def gate_remedies(pod: Pod) -> Iterator[Advice]:
@@ -345,14 +364,14 @@ def _is_about_taints(message: str) -> bool:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
+def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint]:
     """Yield the constraints that the pod may drop, of those for which nodes and cards reject it."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield (drop(constraint),)
+                yield constraint
             continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
@@ -361,4 +380,4 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[Advice]:
             else any(reason.text in message for reason in fields)
         )
         if concerned:
-            yield (drop(constraint),)
+            yield constraint

@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import is_about_claims
-from vgpu_scheduler.whatif.advice.corrections import corrected
+from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
 from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
@@ -19,9 +19,18 @@ from vgpu_scheduler.whatif.world.world import World
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
+def as_meant(world: World, pod: Pod) -> Pod:
+    """Return a pod that the world has read as it was probably meant: with its mistakes corrected."""
+    meant = corrected(world, world.written(pod))
+    return world.pod(meant.written, again=True) if meant.changes else pod
+
+
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what to do about problems that keep a pod from being placed on any node."""
-    yield from filter(None, [say(corrected(world, world.written(pod)).and_then())])
+    meant = corrected(world, world.written(pod))
+    if meant.changes:
+        then = refusal_of(world, meant.written)
+        yield f"{say(meant.and_then())}{then and f' (then {then})'}"
     yield from map(say, gate_remedies(pod))
     waits = pod.uid in world.pending
     message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""

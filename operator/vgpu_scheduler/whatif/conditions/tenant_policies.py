@@ -21,13 +21,14 @@ from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.world import World
 
-_CHANGED: Final = "have an administrator of the cluster change it, or wait until cards are idle"
+_CHANGED: Final = "have it changed, or wait until cards are idle"
 
 
 def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[Advice]:
     """Yield the policy fields that may keep a pod from nodes and cards, if its condition says that policies do.
 
-    Cluster policies that the reader cannot see are mentioned as a possible cause.
+    Policies that the reader cannot see are mentioned as a possible cause, and whether the namespace or the cluster has
+    them.
     """
     for reason, fields in (
         (filters.POLICY_SELECTOR.text, map(Action, _selectors(world, pod))),
@@ -37,17 +38,16 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
             continue
         found: list[Advice] = [(action,) for action in fields]
         yield from found
-        if not seen.cluster_policies:
-            yield do(
-                "have a cluster policy changed, which you may not read", "an administrator of the cluster can say which"
-            )
+        if hidden := seen.hidden_policy:
+            yield do(f"have {hidden}, changed", "an administrator of the cluster can say which")
         elif not found:
             yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         found = list(map(do, _of_idle_cards(world, pod)))
         yield from found
-        if not found and not seen.cluster_policies and not _wants_idle_cards(world, pod):
-            yield do(f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}")
+        hidden = seen.hidden_policy
+        if not found and hidden and not _wants_idle_cards(world, pod):
+            yield do(f"if {hidden}, gives the pod idle cards only: {_CHANGED}")
 
 
 def _wants_idle_cards(world: World, pod: Pod) -> bool:
@@ -82,7 +82,7 @@ def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action
     """Yield the changes of rules that deny cards to a pod, and memory requests that no limit would deny."""
     by_memory = list(_less_memory(world, pod, seen)) if leaves_memory_to_cards(world, pod) else []
     yield from by_memory
-    models = _models_named(world, pod) if by_memory or not seen.cluster_policies else []
+    models = _models_named(world, pod) if by_memory or seen.unread_policies else []
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
         for field, listed, _ in rules_of_cards(devices):
@@ -126,11 +126,11 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Act
     """
     claimed = world.engine.algorithm.classes.claimed(pod)
     limit = None if claimed is None else claimed.policy.limits.memory
-    if limit is None and seen.cluster_policies:
+    if limit is None and not seen.unread_policies:
         return
     asked = PodRequest(world, corrected(world, world.written(pod)).written)
     most = 0 if limit is None else limit.most
-    source = "a policy of the cluster, which you may not read, may limit" if limit is None else f"{limit.source} limits"
+    source = f"{seen.hidden_policy}, may limit" if limit is None else f"{limit.source} limits"
     why = f"{source} the memory of a pod, and denies larger cards"
     if limit is not None:
         yield from (replace(each, what=f"{each.what}: {why}") for each in _named_memory(asked, most))

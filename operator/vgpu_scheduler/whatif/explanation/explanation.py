@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, GroupStatus
+from vgpu_scheduler.engine.group_attempts import waits_for_group_members
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.whatif.advice.group_searches import changes_for_group
@@ -31,7 +32,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
     preemption_outlook,
 )
 from vgpu_scheduler.whatif.reasons.causes import causes
-from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found
+from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found, with_gated
 from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
 from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, own_turn, placed, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask
@@ -213,7 +214,7 @@ def _explain_together(
 ) -> Explanation:
     """Explain a pod that is scheduled as a gang with others of its group."""
     with placed(world, turns.before) as going:
-        answer = ask(world, pod)
+        answer = _with_gated_members(world, ask(world, pod), group)
         with other_members_placed(world, group, answer) as is_same:
             shown = ([node] if node else nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = verdicts_of_cards(world, answer, shown, all_cards=all_cards)
@@ -238,6 +239,15 @@ def _explain_together(
             none_proposed=why,
             preemption_outlook=goes,
         )
+
+
+def _with_gated_members(world: World, answer: PodResult, group: GroupStatus) -> PodResult:
+    """Return the answer about a pod that waits for members, with the number that its gated members declare."""
+    pod, decision = answer.pod, answer.decision
+    if decision.message != waits_for_group_members(pod, group).message:
+        return answer
+    told = waits_for_group_members(pod, with_gated(world, group)[0])
+    return replace(answer, decision=replace(decision, message=told.message))
 
 
 def _is_single(remedy: Remedy) -> bool:

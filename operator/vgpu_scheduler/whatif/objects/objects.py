@@ -47,9 +47,12 @@ class FileObject(dict[str, Any]):
     ----------
     origin
         The path of the file.
+    is_named_here
+        Whether its name stands for one that the API server would make of ``metadata.generateName``.
     """
 
     origin = ""
+    is_named_here = False
 
 
 def origin_of(obj: Object) -> str:

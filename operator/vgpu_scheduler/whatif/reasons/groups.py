@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.engine import GroupStatus
@@ -25,6 +26,7 @@ def describe_group(world: World, group: GroupStatus) -> str:
         described = f"{group.missing_object} {group.key} would describe"
         wrong = _what_is_wrong(world, group)
         return f"It belongs to group {group.key}, which {described}: it {group.why_missing}{wrong and f' ({wrong})'}."
+    group, later = with_gated(world, group)
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += _different_numbers(group)
@@ -33,15 +35,38 @@ def describe_group(world: World, group: GroupStatus) -> str:
     at_once = (
         f"{group.needed} of {len(group.waiting)}" if len(group.waiting) > group.needed else f"{len(group.waiting)}"
     )
-    if group.needed:
+    if not group.waiting:
+        lines += ["  none to be placed yet"]
+    elif group.needed:
         lines += [f"  {at_once} to be placed at once: {waiting}"]
     else:
         alone = "by itself" if len(group.waiting) == 1 else "each by itself"
         lines += [f"  {len(group.waiting)} to be placed, {alone}: {waiting}"]
     lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
     missing = group.needed - len(group.waiting)
-    lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []
+    gates = min(missing, len(later))
+    with_gates = f", {gates} of which {'has' if gates == 1 else 'have'} scheduling gates" if gates > 0 else ""
+    lines += [f"  {counted(missing, 'more pod')} needed before any is placed{with_gates}"] if missing > 0 else []
     return "\n".join(lines)
+
+
+def with_gated(world: World, group: GroupStatus) -> tuple[GroupStatus, list[Pod]]:
+    """Return the status of a group with the minimum that it has once its pods have no gates, and its gated pods.
+
+    The scheduler leaves out what gated pods declare until their gates are removed.
+    """
+    groups = world.engine.groups
+    members = {each.uid: each for each in groups.pods(group.key)}
+    later = [each for each in members.values() if gated(each) and _comes_later(world, each)]
+    declared = [groups.membership(each) for each in (*group.waiting, *later)]
+    minimum = max((each.minimum or 0 for each in declared if each is not None), default=0)
+    return replace(group, minimum=minimum or group.minimum), sorted(later, key=lambda pod: pod.name)
+
+
+def _comes_later(world: World, pod: Pod) -> bool:
+    """Tell whether a gated pod counts towards its group once its gates are removed."""
+    said, ungated = world.engine.groups.membership(pod), not (pod.node_name or pod.terminal or pod.deleting)
+    return ungated and said is not None and not said.problem and pod.scheduler_name in world.engine.scheduler_names
 
 
 def _what_is_wrong(world: World, group: GroupStatus) -> str:
@@ -89,12 +114,29 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
         elif group.does_not_exist:
             meant = _meant_object(world, group)
             yield f"create {group.missing_object} {group.key}, or correct the name{meant}"
-    elif (missing := group.needed - len(group.waiting)) > 0:
-        others = list(_others(world, group.key))
-        listed = first_of([f"{name} ({why})" for name, why in others], _MOST_OTHERS)
-        or_have = f", or include others: {listed}" if others else ""
-        meant = _meant_group(world, pod, group)
-        yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}{meant}"
+    else:
+        yield from _missing_pods(world, pod, group)
+
+
+def _missing_pods(world: World, pod: Pod, now: GroupStatus) -> Iterator[str]:
+    """Yield which pods a group lacks: those that have scheduling gates, and those that do not exist."""
+    group, later = with_gated(world, now)
+    missing = group.needed - len(group.waiting)
+    if missing <= 0:
+        return
+    gates = [f"{each.name} ({', '.join(each.spec.scheduling_gates)})" for each in later]
+    which = counted(missing, "pod") if missing == len(gates) else f"{missing} of {counted(len(gates), 'pod')}"
+    listed = first_of(gates, _MOST_OTHERS)
+    others = [f"{name} ({why})" for name, why in _others(world, group.key) if name not in {each.name for each in later}]
+    or_have = f", or include others: {first_of(others, _MOST_OTHERS)}" if others else ""
+    meant = _meant_group(world, pod, group)
+    if missing <= len(gates):
+        exist = "exists" if len(gates) == 1 else "exist"
+        where = f"of group {group.key}, which {exist}, are removed"
+        yield f"wait until the scheduling gates of {which} {where}: {listed}{or_have}"
+        return
+    and_wait = f"; and wait until the scheduling gates of those that exist are removed: {listed}" if gates else ""
+    yield f"create {counted(missing - len(gates), 'more pod')} of group {group.key}{or_have}{meant}{and_wait}"
 
 
 def _meant_object(world: World, group: GroupStatus) -> str:

@@ -14,12 +14,14 @@ from vgpu_scheduler.kube import (
     decode_storage_class,
     decode_volume_claim,
 )
-from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.whatif.reasons.claim_problems import claim_problems
 from vgpu_scheduler.whatif.world.world import World
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
+_OF: Final = {NAMESPACED_KIND: "the namespace", CLUSTER_KIND: "the cluster"}
+_POLICIES: Final = frozenset(_OF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,20 @@ class NamespaceObjects:
         The claims of the namespace and the storage classes, by name; None if the reader may not list them.
     volumes
         The names of the cluster's volumes; None if the reader may not list them.
-    cluster_policies
-        Whether the cluster policies were read.
+    unread_policies
+        The kinds of policies that were not read.
     """
 
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     classes: Mapping[str, StorageClass] | None = None
     volumes: Container[str] | None = None
-    cluster_policies: bool = False
+    unread_policies: frozenset[str] = _POLICIES
+
+    @property
+    def hidden_policy(self) -> str:
+        """The policy that may be the cause of something, but was not read; empty if all were read."""
+        of = [name for kind, name in _OF.items() if kind in self.unread_policies]
+        return f"a policy of {' or of '.join(of)}, which you may not read" if of else ""
 
     @classmethod
     def among(cls, objects: Iterable[Object], missing: Iterable[str]) -> NamespaceObjects:
@@ -67,7 +75,7 @@ class NamespaceObjects:
         return cls(
             None if _CLAIM in unread else claims,
             None if _CLASS in unread else classes,
-            cluster_policies=CLUSTER_KIND not in unread,
+            unread_policies=_POLICIES & unread,
         )
 
     @classmethod
@@ -76,7 +84,7 @@ class NamespaceObjects:
         known = world.engine.state.volumes.objects
         claims = {claim.name: claim for claim in known.claims if claim.namespace == namespace}
         volumes = None if "PersistentVolume" in world.unread else {volume.name for volume in known.volumes}
-        return cls(claims, {each.name: each for each in known.classes}, volumes, cluster_policies=True)
+        return cls(claims, {each.name: each for each in known.classes}, volumes, frozenset())
 
     def claim_problems(self, written: Object, uids: Collection[str] = (), *, unobjected: bool = False) -> Iterator[str]:
         """Yield what to do about a pod's claims; see :func:`claim_problems`."""
