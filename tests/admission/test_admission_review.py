@@ -14,7 +14,7 @@ from tests.engine.builders import make_engine
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.model import ClaimDefaults
 
 Obj = dict[str, Any]
@@ -297,7 +297,7 @@ def test_whoever_creates_a_pod_is_warned_of_what_is_followed_otherwise(
     limits: Obj, annotations: Obj, says: str
 ) -> None:
     engine = make_engine()
-    rules = replace(RULES, usage_warnings_of=engine.usage_warnings_of)
+    rules = replace(RULES, request_warnings_of=engine.request_warnings_of)
     verdict = review(pod(container({GPU: "1", **limits}), annotations=annotations), "team-a", rules)
     assert verdict.allowed
     (warning,) = verdict.warnings
@@ -305,7 +305,7 @@ def test_whoever_creates_a_pod_is_warned_of_what_is_followed_otherwise(
 
 
 def test_nobody_is_warned_of_a_pod_that_means_what_it_says_or_asks_for_no_card() -> None:
-    rules = replace(RULES, usage_warnings_of=make_engine().usage_warnings_of)
+    rules = replace(RULES, request_warnings_of=make_engine().request_warnings_of)
     assert review(pod(container({GPU: "1", MEM: "1000"})), "team-a", rules).warnings == ()
     plain = pod(container({"cpu": "1"}), annotations={"hami.io/node-scheduler-policy": "binpak"})
     assert review(plain, "team-a", rules).warnings == ()
@@ -315,9 +315,9 @@ def test_nobody_is_warned_of_a_pod_that_means_what_it_says_or_asks_for_no_card()
 @pytest.mark.parametrize("name", ["nvida.com/gpu", "nvidia.com/gpus", "vastaitech.com/v", "nvidia.com/gpumen"])
 def test_misspelt_resources_are_warned_of_whether_or_not_the_pod_asks_for_cards(name: str, *, asks: bool) -> None:
     dialects = Dialects([hami_dialect()])
-    found = UsageWarnings(dialects)
+    found = RequestWarnings(dialects)
     rules = AdmissionRules(
-        dialects, ("vgpu-scheduler",), usage_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
+        dialects, ("vgpu-scheduler",), request_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
     )
     limits = {name: "1", **({GPU: "1"} if asks else {})}
     verdict = review(pod(container(limits)), "team-a", rules)
@@ -331,8 +331,8 @@ def test_misspelt_resources_are_warned_of_whether_or_not_the_pod_asks_for_cards(
 )
 def test_pods_of_others_are_not_warned_of(name: str) -> None:
     dialects = Dialects([hami_dialect()])
-    found = UsageWarnings(dialects)
+    found = RequestWarnings(dialects)
     rules = AdmissionRules(
-        dialects, ("vgpu-scheduler",), usage_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
+        dialects, ("vgpu-scheduler",), request_warnings_of=found.of_pod, misspelt_of=found.of_misspelt_resources
     )
     assert review(pod(container({name: "1"})), "team-a", rules).warnings == ()

@@ -150,7 +150,7 @@ async def test_what_is_read_before_a_node_is_claimed_is_observed_as_all_else_is(
         if lock:
             assert await b.binder.locker.status(b.binder.locker.find("node-a", NodeLock(LOCK))) is LockStatus.HELD
         else:
-            assert await b.binder.locker.make_sure("node-a")
+            assert await b.binder.locker.secure_last_allocation("node-a")
         assert heard.pods == [("frozen", "node-a")]
 
 

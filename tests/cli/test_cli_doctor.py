@@ -16,13 +16,13 @@ from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, DoctorInput, ListedKind, Report, examine
+from vgpu_scheduler.doctor import EXAMINED_KINDS, ROLE_KINDS, DoctorInput, ListedKind, Report, examine
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
     UnauthorizedError,
-    read_facts,
-    read_facts_with_view,
+    read_doctor_input,
+    read_doctor_input_with_view,
     settings_from_file,
 )
 from vgpu_scheduler.reading.lists import MissingList
@@ -32,9 +32,9 @@ CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
 REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-BY_PATH: dict[str, ListedKind] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
+BY_PATH: dict[str, ListedKind] = {fact.paths[0]: fact for fact in (*EXAMINED_KINDS, *ROLE_KINDS)}
 ALL_LISTED = frozenset({*list_paths(settings_from_file(None)), *NAMESPACED_KINDS})
-BY_KIND = {fact.kind: fact for fact in FACTS}
+BY_KIND = {fact.kind: fact for fact in EXAMINED_KINDS}
 DENIED = ApiResponse(403, b'{"message": "forbidden"}')
 VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
 
@@ -132,7 +132,7 @@ def config_map(**settings: Any) -> dict[str, Obj]:
 
 
 async def look(server: Server, config: Path | None = None) -> tuple[DoctorInput, Report]:
-    seen = await read_facts(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
+    seen = await read_doctor_input(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
     report = examine(seen)
     assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped
     return seen, report
@@ -190,7 +190,7 @@ async def test_rights_that_nobody_may_tell_are_skipped() -> None:
     assert skipped == {"scheduler-rights": right, "plugin-accounts": right}
 
 
-@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.kind)
+@pytest.mark.parametrize("fact", EXAMINED_KINDS, ids=lambda fact: fact.kind)
 async def test_a_kind_that_may_not_be_seen_is_named(fact: ListedKind) -> None:
     objects = healthy()
     if fact.kind == "Namespace":
@@ -240,7 +240,7 @@ async def beside(server: Server) -> Report:
     }
     settings = settings_from_file(None)
     view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
-    return examine(await read_facts_with_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
+    return examine(await read_doctor_input_with_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ IN_NO_NAMESPACE = frozenset(
 """As Kubernetes and our definitions have it; all others are in namespaces."""
 
 
-@pytest.mark.parametrize("fact", [*FACTS, *ROLE_FACTS], ids=lambda fact: fact.kind)
+@pytest.mark.parametrize("fact", [*EXAMINED_KINDS, *ROLE_KINDS], ids=lambda fact: fact.kind)
 @pytest.mark.parametrize("namespace", ["", "team"])
 def test_a_right_says_in_which_namespaces_it_is_needed_where_that_makes_a_difference(
     fact: ListedKind, namespace: str

@@ -140,7 +140,7 @@ def test_reasons_that_hami_gives() -> None:
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_more_memory_than_a_card_has_is_told(asked: int, count: int) -> None:
     (container,) = decode_pod(asking({SLICES: str(count), MEMORY: str(asked)})).spec.containers
-    (told,) = hami_dialect().claims.usage_warnings(container, {})
+    (told,) = hami_dialect().claims.request_warnings(container, {})
     assert str(told) == f"{MEMORY}: {asked} is more than a whole card, and counts as 98304"
     assert told.refused == f"{MEMORY}: {asked} is more than a whole card: write 98304"
 
@@ -148,4 +148,4 @@ def test_more_memory_than_a_card_has_is_told(asked: int, count: int) -> None:
 @pytest.mark.parametrize("asked", [1, 24576, 24577, 49152, 98303, 98304])
 def test_what_a_card_has_is_not_told(asked: int) -> None:
     (container,) = decode_pod(asking({SLICES: "1", MEMORY: str(asked)})).spec.containers
-    assert list(hami_dialect().claims.usage_warnings(container, {})) == []
+    assert list(hami_dialect().claims.request_warnings(container, {})) == []

@@ -176,7 +176,7 @@ def states(allocated: str, *placements: dict[str, Any], text: str | None = None,
     assert not state.drift()
     row = state.nodes.row("node")
     assert row is not None
-    used, broken = dict(state.devices.usage(row)), state.devices.unexplained(row)
+    used, broken = dict(state.devices.usage(row)), state.devices.inconsistent(row)
     return {
         device.uuid: "out" if device.uuid in broken else
         "".join(str(number) for number, (has, taken) in
@@ -238,7 +238,7 @@ def template_states(*allocated: str, **notes: str) -> list[bool]:
         state.observe_pod(decode_pod(one), {dialect.name: dialect.allocation.usage(decode_pod(one))})
     row = state.nodes.row("node")
     assert row is not None
-    return [uuid not in state.devices.unexplained(row) for uuid in ("t", "core")]
+    return [uuid not in state.devices.inconsistent(row) for uuid in ("t", "core")]
 
 
 def test_templates_of_a_card_without_profiles() -> None:

@@ -125,7 +125,7 @@ def place(state: State, waiting: Pod, name: str, policy: str) -> Placement | Non
 def assert_in_order(state: State, newest: Pod | None) -> None:
     assert state.over_capacity() == {}, newest
     for row in state.nodes.rows().tolist():
-        assert state.devices.unexplained(row) == [], newest
+        assert state.devices.inconsistent(row) == [], newest
 
 
 def trimmed(usage: Usage) -> dict[str, Amounts]:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, FACTS, ListedKind, inventory_fact
+from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, EXAMINED_KINDS, ListedKind, inventory_kind
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "doctor.md").read_text()
@@ -38,13 +38,15 @@ def test_the_role_of_the_doctor_reads_all_that_it_looks_at() -> None:
     role: dict[str, Any] = yaml.safe_load((ROOT / "manifests" / "doctor" / "role.yaml").read_text())
     inventory = koordinator_dialect().inventory.kind
     assert inventory is not None
-    for fact in (*FACTS, inventory_fact(inventory)):
-        assert any(allows(rule, fact) for rule in role["rules"]), fact.kind
+    for listed in (*EXAMINED_KINDS, inventory_kind(inventory)):
+        assert any(allows(rule, listed) for rule in role["rules"]), listed.kind
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "create"}
     assert [rule["resources"] for rule in role["rules"] if "create" in rule["verbs"]] == [["subjectaccessreviews"]]
 
 
-def allows(rule: dict[str, Any], fact: ListedKind) -> bool:
-    verb = "get" if fact.names else "list"
-    named = set(fact.names) <= set(rule.get("resourceNames", fact.names))
-    return fact.group in rule["apiGroups"] and fact.resource in rule["resources"] and verb in rule["verbs"] and named
+def allows(rule: dict[str, Any], listed: ListedKind) -> bool:
+    verb = "get" if listed.names else "list"
+    named = set(listed.names) <= set(rule.get("resourceNames", listed.names))
+    return (
+        listed.group in rule["apiGroups"] and listed.resource in rule["resources"] and verb in rule["verbs"] and named
+    )

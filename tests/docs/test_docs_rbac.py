@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.apiserver.rights import PAGE as UI
 from tests.apiserver.rights import SHADOW, Right, granted
 
-from vgpu_scheduler.doctor import FACTS, ROLE_FACTS
+from vgpu_scheduler.doctor import EXAMINED_KINDS, ROLE_KINDS
 from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
 from vgpu_scheduler.whatif import make_dialect
 
@@ -73,9 +73,9 @@ def test_the_page_reads_what_decisions_and_the_doctor_need_and_writes_nothing() 
     followed = {(right.group, right.resource) for right in rights if right.verb == "watch"}
     assert followed == {_kind(path) for path in FOLLOWED}
     listed = {(right.group, right.resource) for right in rights if right.verb == "list"}
-    assert listed >= {(fact.group, fact.resource) for fact in (*FACTS, *ROLE_FACTS) if not fact.names}
+    assert listed >= {(listed.group, listed.resource) for listed in (*EXAMINED_KINDS, *ROLE_KINDS) if not listed.names}
     named = {(right.group, right.resource, right.name) for right in rights if right.verb == "get"}
-    assert named >= {(fact.group, fact.resource, name) for fact in FACTS for name in fact.names}
+    assert named >= {(listed.group, listed.resource, name) for listed in EXAMINED_KINDS for name in listed.names}
 
 
 def _kind(path: str) -> tuple[str, str]:

@@ -16,17 +16,17 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.doctor import (
-    FACTS,
-    ROLE_FACTS,
+    EXAMINED_KINDS,
+    ROLE_KINDS,
     DoctorInput,
     ExpectedSettings,
     Finding,
     Rbac,
     Report,
     Server,
-    decode_fact,
+    decode_objects,
     examine,
-    inventory_fact,
+    inventory_kind,
 )
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import crds
@@ -187,11 +187,11 @@ def see(
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
     inventories = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
-    for fact in (*FACTS, *ROLE_FACTS, *map(inventory_fact, inventories)):
-        if fact.kind not in (missing or {}):
-            values[fact.kind], unreadable = decode_fact(fact, objects.get(fact.kind, []))
+    for listed in (*EXAMINED_KINDS, *ROLE_KINDS, *map(inventory_kind, inventories)):
+        if listed.kind not in (missing or {}):
+            values[listed.kind], unreadable = decode_objects(listed, objects.get(listed.kind, []))
             findings += unreadable
-    rights = Rbac(*(tuple(values.get(fact.kind, ())) for fact in ROLE_FACTS))
+    rights = Rbac(*(tuple(values.get(listed.kind, ())) for listed in ROLE_KINDS))
     return DoctorInput(
         expected=expected,
         server=server,

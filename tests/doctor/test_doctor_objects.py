@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from vgpu_scheduler.dialects import InventoryKind
-from vgpu_scheduler.doctor import FACTS, decode_fact, inventory_fact
+from vgpu_scheduler.doctor import EXAMINED_KINDS, decode_objects, inventory_kind
 from vgpu_scheduler.doctor.objects import Lease, decoder
 
-LEASES = next(fact for fact in FACTS if fact.kind == "Lease")
+LEASES = next(listed for listed in EXAMINED_KINDS if listed.kind == "Lease")
 
 
 def lease(**spec: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize("encode", [lambda obj: obj, msgspec.json.encode])
 def test_a_field_of_another_type_is_named(encode: Any) -> None:
-    values, (finding,) = decode_fact(
+    values, (finding,) = decode_objects(
         LEASES, [encode(lease(leaseDurationSeconds="x")), encode(lease(holderIdentity="a"))]
     )
     assert [each.spec.holder_identity for each in values] == ["a"]
@@ -47,10 +47,10 @@ def test_an_object_is_read_however_deep_it_is(levels: int) -> None:
 
 
 def test_an_inventory_is_read_as_the_scheduler_reads_it() -> None:
-    fact = inventory_fact(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
+    listed = inventory_kind(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
     good = {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}}
     odd = {"metadata": {"name": "odd", "resourceVersion": "x"}}
-    (found,), (finding,) = decode_fact(fact, [good, odd])
+    (found,), (finding,) = decode_objects(listed, [good, odd])
     assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
     assert str(finding.ref) == "Device odd"
     assert finding.message == "it cannot be read: metadata.resourceVersion: 'x' is not a number"

@@ -11,8 +11,8 @@ from tests.cli.typos import letters_off
 from vgpu_scheduler.dialects import Dialect, Dialects
 from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, DeviceNames, domain_of
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import decode_pod, decode_quota
 
 HAMI = Dialects([DIALECTS["hami"]()])
@@ -33,9 +33,9 @@ OF_QUOTAS = [
 ]  # fmt: skip
 
 
-def of_quota(key: str, warnings: UsageWarnings | None = None, amount: str = "1") -> list[str]:
+def of_quota(key: str, warnings: RequestWarnings | None = None, amount: str = "1") -> list[str]:
     quota = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": {key: amount}}}
-    return list((warnings or UsageWarnings(HAMI)).of_quota(decode_quota(quota)))
+    return list((warnings or RequestWarnings(HAMI)).of_quota(decode_quota(quota)))
 
 
 def domains_off(name: str) -> list[str]:
@@ -82,7 +82,7 @@ def test_limits_of_others_are_let_be(key: str) -> None:
     "name", ["nvidea.com/gpumem", "mthreads.com/gpu", "cambricon.com/mlu", "nvidia.com/gpu.shared"]
 )
 def test_what_nodes_offer_is_not_misspelt(name: str) -> None:
-    offering = UsageWarnings(HAMI, names=DeviceNames(HAMI, offered=lambda: {"cpu", name}))
+    offering = RequestWarnings(HAMI, names=DeviceNames(HAMI, offered=lambda: {"cpu", name}))
     assert of_quota(f"requests.{name}", offering) == []
     assert offering.names.meant_by(name) == ()
 
@@ -92,7 +92,7 @@ def test_names_of_other_device_plugins_are_no_mistake_outside_of_our_pods(name: 
     container = {"name": "main", "resources": {"limits": {name: "1"}}}
     pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]}}
     assert of_quota(f"requests.{name}") == []
-    assert list(UsageWarnings(HAMI).of_misspelt_resources(decode_pod(pod))) == []
+    assert list(RequestWarnings(HAMI).of_misspelt_resources(decode_pod(pod))) == []
 
 
 @pytest.mark.parametrize("offered", [(), ("cpu",), ("cpu", "nvidia.com/mig-1g.5gb")])
@@ -100,7 +100,7 @@ def test_mig_instances_that_no_node_offers_are_suspicious_in_our_pods(offered: t
     name = "nvidia.com/mig-1g.5gb"
     container = {"name": "main", "resources": {"limits": {name: "1"}}}
     pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]}}
-    warnings = UsageWarnings(HAMI, names=DeviceNames(HAMI, offered=lambda: offered))
+    warnings = RequestWarnings(HAMI, names=DeviceNames(HAMI, offered=lambda: offered))
     told = [text for text in warnings.of_pod(decode_pod(pod)) if f"no node offers {name}" in text]
     assert len(told) == (offered == ("cpu",))
     assert all(text.endswith("nvidia.com/vgpu-mode: mig") for text in told)

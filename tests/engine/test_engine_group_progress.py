@@ -50,7 +50,7 @@ def test_a_policy_says_how_many_are_needed_where_nobody_serves_the_object() -> N
     engine = engine_with([node("a", cards("a", 2))])
     groups_policy(engine, minimum=2)
     engine.observe_pod(labelled("p0"), 0.0)
-    assert not engine.usage_warnings_of(labelled("p0"))
+    assert not engine.request_warnings_of(labelled("p0"))
     [decision] = engine.schedule_next(0.0)
     assert decision.message == "waits for other pods of its group default/team: 2 are needed before any is placed."
     engine.observe_pod(labelled("p1", priority=7), 0.0)

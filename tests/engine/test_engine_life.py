@@ -218,7 +218,7 @@ def test_a_pod_whose_attempt_raises_anywhere_does_not_stop_the_others(
 
 def test_a_pod_whose_look_at_changed_nodes_raises_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("bad", priority=9), pod("good")])
-    monkeypatch.setattr(engine.queue, "last_attempt", lambda uid: uid if uid == "uid-bad" else None)
+    monkeypatch.setattr(engine.queue, "retry_basis", lambda uid: uid if uid == "uid-bad" else None)
     monkeypatch.setattr(engine.attempts._requeuer, "changed_since", lambda *_: 1 / 0)
     assert [attempt(engine).outcome for _ in range(2)] == [Outcome.ERROR, Outcome.PLACED]
     assert engine.queue.place("uid-bad") is QueueName.BACKOFF

@@ -59,7 +59,7 @@ def test_pods_wait_where_the_api_server_serves_no_such_object() -> None:
     engine = engine_with([node("a", cards("a", 1))], [member("p0")])
     waits = "which says how many pods the group needs, is of a kind that the API server does not serve."
     assert messages(engine) == {f"{NEWER.name} default/team, {waits}"}
-    assert not engine.usage_warnings_of(member("p0"))
+    assert not engine.request_warnings_of(member("p0"))
     relisted(engine, OLDER, [described(1)], 20)
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED)]
 

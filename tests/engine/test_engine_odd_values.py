@@ -30,7 +30,7 @@ def answer(engine: Engine, odd: Odd) -> tuple[Decision, list[str]]:
     """Decide a pod; return the decision, and all that events and conditions say."""
     pod = decode_pod(odd.wire)
     decision = engine.algorithm.decide(pod)
-    return decision, [decision.message, *decision.warnings, *engine.usage_warnings.of_pod(pod)]
+    return decision, [decision.message, *decision.warnings, *engine.request_warnings.of_pod(pod)]
 
 
 def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
@@ -77,7 +77,7 @@ def admitted(engine: Engine, wire: Mapping[str, Any]) -> tuple[tuple[str, ...], 
         engine.dialects,
         ("vgpu-scheduler",),
         defaults=engine.policies.claim_defaults,
-        usage_warnings_of=engine.usage_warnings_of,
+        request_warnings_of=engine.request_warnings_of,
     )
     verdict = review(wire, "default", rules)
     if verdict.pod is None:
@@ -95,7 +95,7 @@ def test_the_webhook_warns_of_what_the_stored_pod_is_told(vendor: Vendor) -> Non
             found = admitted(engine, odd.wire)
             if found is not None:
                 warned, stored = found
-                told = set(engine.usage_warnings_of(stored))
+                told = set(engine.request_warnings_of(stored))
                 assert set(warned) >= told, odd
 
 
@@ -108,7 +108,7 @@ def test_what_the_webhook_completes_is_not_odd(vendor: Vendor) -> None:
         found = admitted(engine, wire)
         if found is not None:
             _, stored = found
-            assert list(engine.usage_warnings.of_pod(stored)) == [], limits
+            assert list(engine.request_warnings.of_pod(stored)) == [], limits
             assert strict.algorithm.decide(stored).outcome is engine.algorithm.decide(stored).outcome, limits
 
 
@@ -166,7 +166,7 @@ def test_a_fraction_that_koordinator_rounds_up_is_told(name: str, text: str, cou
     wire = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
     wire["metadata"] |= {"namespace": "default", "uid": "u"}
     what = f"container main: {resource}: {text} is not a whole number"
-    told = list(other_engine("koordinator").usage_warnings.of_pod(decode_pod({**wire, "status": {}})))
+    told = list(other_engine("koordinator").request_warnings.of_pod(decode_pod({**wire, "status": {}})))
     assert told == ([f"{what}, and counts as {counts}"] if counts else [])
     if counts:
         strict = other_engine("koordinator", strict_annotations=True)

@@ -60,7 +60,7 @@ def test_a_question_about_preemption_leaves_nothing_to_be_taken_back() -> None:
     fleet.come("high", 5, asks(gpumem=3000))
     pod, preemptions = fleet.engine.state.pod("uid-high"), fleet.engine.preemptions
     assert pod is not None
-    with preemptions.supposing():
+    with preemptions.rolled_back():
         decision = preemptions.post_filter(pod, fleet.engine.algorithm.decide(pod), 0.0)
         assert decision.preemption is not None
     assert not preemptions._begun

@@ -120,14 +120,14 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
         if queue.pop(now) is None:
             break
         looks += 1
-        last_attempt = queue.last_attempt("p")
-        assert last_attempt is not None
-        key = queue.return_unschedulable("p", last_attempt, now)
+        retry_basis = queue.retry_basis("p")
+        assert retry_basis is not None
+        key = queue.return_unschedulable("p", retry_basis, now)
     assert looks == 9
     assert queue.attempts("p") == 1, "looks are no attempts"
     assert queue.place("p") is QueueName.BACKOFF
     assert queue.pop(now + 1.0) == "p"
-    assert queue.last_attempt("p") is not None, "only nodes that changed are looked at after it, too"
+    assert queue.retry_basis("p") is not None, "only nodes that changed are looked at after it, too"
 
 
 def test_looks_do_not_put_off_the_next_attempt() -> None:
@@ -139,12 +139,12 @@ def test_looks_do_not_put_off_the_next_attempt() -> None:
         assert key is not None
         queue.requeue(ClusterEvent.DEVICE_FREED, now, [key])
         assert queue.pop(now) == "p"
-        last_attempt = queue.last_attempt("p")
-        assert last_attempt is not None
-        key = queue.return_unschedulable("p", last_attempt, now)
+        retry_basis = queue.retry_basis("p")
+        assert retry_basis is not None
+        key = queue.return_unschedulable("p", retry_basis, now)
     assert queue.pop(FLUSH_AFTER - 1.0) is None
     assert queue.pop(FLUSH_AFTER) == "p"
-    assert queue.last_attempt("p") is None, "all nodes are asked"
+    assert queue.retry_basis("p") is None, "all nodes are asked"
 
 
 def test_a_parked_pod_is_flushed_after_five_minutes() -> None:

@@ -268,7 +268,7 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
     fleet.tried(AFTER)
     freed = fleet.engine.state.pending_events.quota_freed
     assert freed == set()
-    with fleet.engine.preemptions.supposing():
+    with fleet.engine.preemptions.rolled_back():
         fleet.engine.preemptions.withdraw("uid-big")
         assert fleet.kept_for() == {}
     assert freed == set(), "nobody is to be woken by a question"

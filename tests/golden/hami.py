@@ -29,8 +29,8 @@ from vgpu_scheduler.engine import EquivalenceClasses, LockJudge, QuotaLimits, Sc
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import OrderKind, PendingEvents, Placement
@@ -159,7 +159,7 @@ def state_of(case: Case, dialect: hami_dialect) -> State:
 def quotas_of(case: Case, dialect: hami_dialect) -> QuotaLimits:
     """The quotas of a case."""
     dialects = Dialects([dialect])
-    quotas = QuotaLimits(dialects, UsageWarnings(dialects), PendingEvents())
+    quotas = QuotaLimits(dialects, RequestWarnings(dialects), PendingEvents())
     for wire in case.get("quotas", ()):
         quotas.observe(decode_quota(wire))
     return quotas

@@ -221,7 +221,7 @@ async def test_an_error_in_the_note_of_an_event_costs_only_the_note(
 
 async def test_an_error_in_the_check_of_requests_costs_only_its_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("large", asks(1, 9000))])
-    monkeypatch.setattr(engine.usage_warnings, "of_pod", lambda _: 1 / 0)
+    monkeypatch.setattr(engine.request_warnings, "of_pod", lambda _: 1 / 0)
     heard = Heard()
     await turns(loop_over(engine, heard))
     ((reason, text),) = heard.said

@@ -134,7 +134,7 @@ async def followed(
     found.live = LiveCluster(own, options, settle=settle)
     current = await found.live.open()
     following = asyncio.create_task(found.live.run())
-    runner, address = await serve(PageSetup(current, found.live.view, found.live.deletable, found.live.facts), 0)
+    runner, address = await serve(PageSetup(current, found.live.view, found.live.deletable, found.live.doctor_input), 0)
     try:
         async with browser_at(address) as found.browser:
             yield found

@@ -18,7 +18,7 @@ from tests.ui.doors import ADMIN, ALL, EVERYTHING, HOST, Deployed, People, deplo
 from tests.whatif.test_whatif_remedies import node, running
 
 from vgpu_scheduler.doctor import DoctorInput
-from vgpu_scheduler.reading import facts_of_view
+from vgpu_scheduler.reading import doctor_input_of_view
 from vgpu_scheduler.ui.access import User
 from vgpu_scheduler.ui.access.deployed import COOKIE
 from vgpu_scheduler.ui.access.limits import FailureLimiter
@@ -54,7 +54,7 @@ def people() -> People:
 
 
 async def nothing_wrong() -> DoctorInput:
-    return facts_of_view(view_of(OBJECTS), "vgpu-system")
+    return doctor_input_of_view(view_of(OBJECTS), "vgpu-system")
 
 
 async def log_in(page: Deployed, token: str, to: str = "/") -> Answer:

@@ -185,19 +185,19 @@ async def test_connections_on_which_no_tls_is_spoken_are_bounded_too(tmp_path: P
 
 
 async def test_questions_of_one_user_leave_turns_for_others() -> None:
-    supposing, gate = WhatIfThread(), threading.Event()
+    rolled_back, gate = WhatIfThread(), threading.Event()
     blue, green = User("blue"), User("green")
     try:
-        mine = [asyncio.create_task(supposing.ask(gate.wait, blue)) for _ in range(2)]
+        mine = [asyncio.create_task(rolled_back.ask(gate.wait, blue)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(RefusedError, match="2 questions of yours"):
-            await supposing.ask(gate.wait, blue)
-        others = asyncio.create_task(supposing.ask(gate.wait, green))
+            await rolled_back.ask(gate.wait, blue)
+        others = asyncio.create_task(rolled_back.ask(gate.wait, green))
         await asyncio.sleep(0)
         gate.set()
         assert await asyncio.gather(*mine, others) == [True, True, True]
         await asyncio.sleep(0)
-        assert await supposing.ask(gate.wait, blue)
+        assert await rolled_back.ask(gate.wait, blue)
     finally:
         gate.set()
-        supposing.close()
+        rolled_back.close()

@@ -19,7 +19,7 @@ from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import DoctorInput, examine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.reading import ClusterView, facts_of_view, read_facts
+from vgpu_scheduler.reading import ClusterView, doctor_input_of_view, read_doctor_input
 from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.ui.recent import LastHour, RecentEvents
 from vgpu_scheduler.whatif import World
@@ -33,7 +33,7 @@ def looking(looks: list[Object], *objects: Object) -> Callable[[PageSetup], Page
 
     async def look() -> DoctorInput:
         looks.append({})
-        return await asyncio.to_thread(facts_of_view, view_of(objects), "vgpu-system")
+        return await asyncio.to_thread(doctor_input_of_view, view_of(objects), "vgpu-system")
 
     return lambda window: replace(window, look=look)
 
@@ -52,7 +52,7 @@ async def test_what_the_doctor_found_is_shown_with_what_to_do() -> None:
     async with served(objects, change=looking(looks, *objects)) as browser:
         assert "It is reading the cluster" in (await browser.get("/")).text
         found = await shown(browser)
-        report = examine(facts_of_view(view_of(objects), "vgpu-system"))
+        report = examine(doctor_input_of_view(view_of(objects), "vgpu-system"))
         assert found["findings"] == [finding.as_json() for finding in report.findings]
         assert found["findings"][0]["id"] == "policy-not-ready"
         text = (await browser.get("/")).text
@@ -101,7 +101,7 @@ async def test_on_a_live_cluster_it_finds_what_the_doctor_finds(tmp_path: Path, 
 
     async with lived(tmp_path, node("a"), running("x", "b", "GPU-b-0", 3000), prepare=refuse) as cluster:
         found = await shown(cluster.browser)
-        report = examine(await read_facts(cluster.api, cluster.options))
+        report = examine(await read_doctor_input(cluster.api, cluster.options))
         assert found["findings"] == [finding.as_json() for finding in report.findings]
         assert found["findings"] != []
         assert [each["check"] for each in found["skipped"]] == [skipped.check for skipped in report.skipped]

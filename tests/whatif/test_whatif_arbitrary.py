@@ -99,7 +99,7 @@ def attempt(world: World, manifest: Any) -> str:
         for written in made.pods[:2]:
             list(unknown_fields(written))
             asked = world.pod(written)
-            list(world.engine.usage_warnings.of_pod(asked))
+            list(world.engine.request_warnings.of_pod(asked))
             found = ask(world, asked).decision.outcome.value
             if found != "placed":
                 remedies(world, asked)

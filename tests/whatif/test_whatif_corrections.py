@@ -69,7 +69,7 @@ def test_names_that_are_misspelt_come_first(dialect: str, seed: int) -> None:
     words = f"write {right} instead of {wrong} in container main"
     if not without_nodes[0].startswith(words):
         world, _ = world_of(*cluster(dialect, [[], []]), written, dialect=dialect)
-        assert world.engine.usage_warnings.names.meant_by(wrong) != (right,), "no more like it than like another"
+        assert world.engine.request_warnings.names.meant_by(wrong) != (right,), "no more like it than like another"
         return
     assert not any(f"less than {amounts[right]} of {wrong}" in text for text in without_nodes)
     assert (with_nodes[0].type, bool(with_nodes[0].node)) == (RemedyType.CORRECT, True)

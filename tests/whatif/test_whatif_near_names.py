@@ -66,10 +66,12 @@ def test_the_nearest_name_is_told_of_those_that_nodes_have(seed: int) -> None:
         written = "huawei.com/Ascend910Q"
     world, _ = world_of(node("plain", cards=0), *map(with_chips, there, range(9)), pod("p", {written: 1}))
     wanted = nearest(written, there)
-    told = world.engine.usage_warnings.names.meant_by(written)
+    told = world.engine.request_warnings.names.meant_by(written)
     assert set(told) <= wanted
     assert len(told) == min(len(wanted), 3)
-    (text,) = [each for each in world.engine.usage_warnings.of_pod(world.pod(pod("p", {written: 1}))) if "did" in each]
+    (text,) = [
+        each for each in world.engine.request_warnings.of_pod(world.pod(pod("p", {written: 1}))) if "did" in each
+    ]
     assert text.endswith(f"did you mean {' or '.join(told)}?")
 
 

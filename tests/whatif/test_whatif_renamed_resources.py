@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.test_engine_usage_warnings import told
+from tests.engine.test_engine_request_warnings import told
 from tests.whatif.test_whatif_remedies import node, pod
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.engine import EngineOptions, renamed_resources
 from vgpu_scheduler.engine.device_names import DeviceNames
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.kube import decode_quota
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.settings import Settings
@@ -36,9 +36,9 @@ def options(section: str, **names: str) -> EngineOptions:
     return engine_options(Settings(hami_devices={section: names}))
 
 
-def warnings_with(made: EngineOptions, offered: tuple[str, ...] = ()) -> UsageWarnings:
+def warnings_with(made: EngineOptions, offered: tuple[str, ...] = ()) -> RequestWarnings:
     dialects = Dialects(made.dialects)
-    return UsageWarnings(dialects, names=DeviceNames(dialects, made.renamed, offered=lambda: offered))
+    return RequestWarnings(dialects, names=DeviceNames(dialects, made.renamed, offered=lambda: offered))
 
 
 def test_nothing_is_renamed_by_default() -> None:

@@ -22,7 +22,7 @@ OverQuota = Callable[[str, PodClaims], str | None]
 DefaultsOf = Callable[[Pod], ClaimDefaults | None]
 """Returns what policies add to a pod's claims; None if it is not known yet."""
 
-UsageWarningsOf = Callable[[Pod], Iterable[str]]
+RequestWarningsOf = Callable[[Pod], Iterable[str]]
 """Returns warnings about parts of a pod that will be refused later or do not mean what they seem to."""
 
 
@@ -37,7 +37,7 @@ def no_defaults(pod: Pod) -> ClaimDefaults:
     return NO_DEFAULTS
 
 
-def no_usage_warnings(pod: Pod) -> tuple[str, ...]:
+def no_request_warnings(pod: Pod) -> tuple[str, ...]:
     """Return no warnings; for callers that do not check."""
     del pod
     return ()
@@ -59,7 +59,7 @@ class AdmissionRules:
         one, so without this nearly all pods belong to another scheduler.
     defaults
         What policies add to claims; the review writes nothing into a pod that would override it.
-    usage_warnings_of
+    request_warnings_of
         Warnings for the creator of a pod that asks for devices.
     misspelt_of
         Warnings for the creator of another pod, which may ask for devices by a wrong name.
@@ -69,8 +69,8 @@ class AdmissionRules:
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     defaults: DefaultsOf = no_defaults
-    usage_warnings_of: UsageWarningsOf = no_usage_warnings
-    misspelt_of: UsageWarningsOf = no_usage_warnings
+    request_warnings_of: RequestWarningsOf = no_request_warnings
+    misspelt_of: RequestWarningsOf = no_request_warnings
 
     def ours(self, name: str) -> bool:
         """Tell whether pods with this scheduler name are ours, or become ours at admission."""
@@ -166,7 +166,7 @@ def _review(
     else:
         if over is not None:
             raise Refusal(": ".join(filter(None, (_OVER_QUOTA, over))), HTTPStatus.FORBIDDEN)
-    found = rules.usage_warnings_of(asked) if asks else rules.misspelt_of(asked)
+    found = rules.request_warnings_of(asked) if asks else rules.misspelt_of(asked)
     warnings = tuple(dict.fromkeys((*warnings, *found)))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 

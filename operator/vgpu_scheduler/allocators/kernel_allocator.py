@@ -115,7 +115,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
     def _name_peers(self, columns: DeviceColumns, rows: NDArray[np.int64], into: FitColumns) -> None:
         """Move the counts of cards that were rejected because of peers to their own reason."""
         unfit, held = rows[~into.fits[rows]], self._held
-        held = held[columns.in_service(held) & columns.explained[held]]
+        held = held[columns.in_service(held) & columns.consistent[held]]
         there = np.searchsorted(held, columns.last[unfit]) - np.searchsorted(held, columns.first[unfit])
         denied = into.counts[unfit, CardReason.CardDeniedByPolicy]
         moved = np.minimum(there, denied).astype(denied.dtype)

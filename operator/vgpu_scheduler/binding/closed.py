@@ -130,7 +130,7 @@ class ClosedNodeWatch:
 
     async def _is_over(self, node: str, closure: StandingClosure) -> bool:
         if isinstance(closure, ClosedByUnreadablePod):
-            return await self._locker.make_sure(node)
+            return await self._locker.secure_last_allocation(node)
         if isinstance(closure, ClosedByPod):
             return self._is_through(closure)
         found = self._locker.find(node, closure.lock.kind)

@@ -94,7 +94,7 @@ class NodeLocker:
         """Return the name of an unreadable pod that may use any card of a node; empty if there is none."""
         return self._fence.blocking_pod(node)
 
-    async def make_sure(self, node: str) -> bool:
+    async def secure_last_allocation(self, node: str) -> bool:
         """Secure the last allocation on a node (see :meth:`AllocationFence.secure`); True if the node is gone."""
         known = self.context.engine.state.node(node)
         return known is None or await self._fence.secure(known)

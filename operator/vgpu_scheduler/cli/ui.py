@@ -14,7 +14,13 @@ from vgpu_scheduler.cli.cluster.messages import progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
 from vgpu_scheduler.cli.page_memory import give_back, settle
 from vgpu_scheduler.doctor import DoctorInput
-from vgpu_scheduler.reading import ClusterOptions, PrometheusServer, connect_to, facts_of_view, hours_in_prometheus
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    PrometheusServer,
+    connect_to,
+    doctor_input_of_view,
+    hours_in_prometheus,
+)
 from vgpu_scheduler.runtime.collecting import collect_less_often
 from vgpu_scheduler.ui import Ask, CurrentWorld, LiveCluster, PageSetup, serve
 from vgpu_scheduler.whatif import HeldHours
@@ -28,7 +34,7 @@ def run(*, cluster: ClusterOptions, port: int, prometheus: PrometheusServer | No
             world, view = open_world(cluster, keeping=True)
 
             async def look() -> DoctorInput:
-                return await asyncio.to_thread(facts_of_view, view, cluster.scheduler_namespace)
+                return await asyncio.to_thread(doctor_input_of_view, view, cluster.scheduler_namespace)
 
             window = PageSetup(CurrentWorld(world, view), lambda: view, look=look, held=held_in(prometheus))
             uvloop.run(_serve(window, port))
@@ -58,7 +64,7 @@ async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
         progress("")
         following = asyncio.create_task(live.run())
         giving_back = asyncio.create_task(give_back())
-        window = PageSetup(current, live.view, live.deletable, live.facts, held)
+        window = PageSetup(current, live.view, live.deletable, live.doctor_input, held)
         serving = asyncio.create_task(_serve(window, port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)

@@ -156,7 +156,7 @@ async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> N
         current = await live.open()
         guard = DeployedGuard(Reviews(api), served.doors, names, live.namespaces)
         context = served.certificate.context if served.certificate is not None else None
-        window = PageSetup(current, live.view, look=live.facts, held=held)
+        window = PageSetup(current, live.view, look=live.doctor_input, held=held)
         runner = await serve_guarded(window, guard, served.address, context)
         log.info("the page is served on %s", ", ".join(sorted(map(str, runner.addresses))))
         try:

@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.errors import (
     RegistrationError,
     UnsupportedError,
 )
-from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import (
     LocklessNodeSide,
@@ -46,11 +46,11 @@ __all__ = [
     "NodeSide",
     "Refusal",
     "RegistrationError",
+    "RequestWarning",
     "Scorers",
     "TimestampText",
     "UnservedPod",
     "UnsupportedError",
-    "UsageWarning",
     "is_sign_of_life",
     "is_text_of",
     "placement_usage",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_DEFAULTS, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
@@ -86,10 +86,10 @@ class Claims(Protocol):
             If something is malformed or not supported; the message names the container, the field and the fix.
         """
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[UsageWarning]:
+    def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[RequestWarning]:
         """Return warnings about requests of a container that have an unexpected effect, given the pod's annotations."""
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[UsageWarning]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[RequestWarning]:
         """Return warnings about annotations that have an unexpected effect.
 
         Parameters

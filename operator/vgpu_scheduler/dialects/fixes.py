@@ -68,7 +68,7 @@ Fix = AmountFix | AskForCard | LeaveOutResource | AnnotationFix
 
 
 @dataclass(frozen=True, slots=True)
-class UsageWarning:
+class RequestWarning:
     """A warning about a part of a pod that has another effect than it seems.
 
     Attributes
@@ -93,10 +93,10 @@ class UsageWarning:
         """The message if the pod is refused for it."""
         return self.refusal or self.text
 
-    def in_container(self, name: str) -> UsageWarning:
+    def in_container(self, name: str) -> RequestWarning:
         """Return the same warning about a named container."""
         fix = self.fix
         if fix is not None and not isinstance(fix, AnnotationFix):
             fix = replace(fix, container=name)
         refusal = f"container {name}: {self.refusal}" if self.refusal else ""
-        return UsageWarning(f"container {name}: {self.text}", refusal, fix)
+        return RequestWarning(f"container {name}: {self.text}", refusal, fix)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, RequestWarning
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int, to_int
 from vgpu_scheduler.model import MIB, QUOTED, WHOLE, CardReason, closest, cut, quoted
 
@@ -174,27 +174,27 @@ def to_be_removed(annotation: str, why: str, *, instead: str = "remove it") -> C
     return ClaimError(f"annotation {annotation}{why}: {instead}", AnnotationFix(annotation))
 
 
-def no_card(container: Container, count: str, others: Sequence[str]) -> UsageWarning:
+def no_card(container: Container, count: str, others: Sequence[str]) -> RequestWarning:
     """Return a warning for a container that names other resources but requests 0 cards."""
     listed = ", ".join(others)
-    return UsageWarning(
+    return RequestWarning(
         f"{count} is 0, so it gets no card, whatever else it asks ({listed})",
         f"{count} is 0 beside {listed}: write how many cards, or leave out the {'others' if others[1:] else 'other'}",
         AskForCard(container.name, count, tuple(others)),
     )
 
 
-def no_boolean(annotation: str, value: str) -> UsageWarning:
+def no_boolean(annotation: str, value: str) -> RequestWarning:
     """Return a warning for a value that is not a boolean."""
     what, instead = f"annotation {annotation}: {quoted(value)} is not a boolean", "write true or false"
-    return UsageWarning(f"{what}, and counts as false: {instead}", f"{what}: {instead}", AnnotationFix(annotation))
+    return RequestWarning(f"{what}, and counts as false: {instead}", f"{what}: {instead}", AnnotationFix(annotation))
 
 
-def no_such_word(annotation: str, value: str, words: Sequence[str]) -> UsageWarning:
+def no_such_word(annotation: str, value: str, words: Sequence[str]) -> RequestWarning:
     """Return a warning for an unknown value."""
     what = f"annotation {annotation}: {quoted(value)} is not one of {', '.join(words)}"
     fix = AnnotationFix(annotation)
-    return UsageWarning(f"{what}, and is ignored", f"{what}: write one of them", fix)
+    return RequestWarning(f"{what}, and is ignored", f"{what}: write one of them", fix)
 
 
 def no_such_mode(annotation: str, value: str, modes: Sequence[str], *, several: bool = False) -> ClaimError:
@@ -214,7 +214,7 @@ def no_such_mode(annotation: str, value: str, modes: Sequence[str], *, several: 
     )
 
 
-def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning | None:
+def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> RequestWarning | None:
     """Return a warning for an empty list of modes or for unknown words in it; None if there are none.
 
     An empty list matches only cards that are registered without a mode.
@@ -229,7 +229,7 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning
     if not value.strip():
         what, instead = f"annotation {annotation} is empty", "leave it out for any card"
         text = f"{what}, and fits cards without a mode only: {instead}"
-        return UsageWarning(text, f"{what}: {instead}", AnnotationFix(annotation))
+        return RequestWarning(text, f"{what}: {instead}", AnnotationFix(annotation))
     found = [mode for mode in modes if mode in value]
     if not found:
         raise no_such_mode(annotation, value, modes, several=True)
@@ -238,7 +238,7 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> UsageWarning
         return None
     words, known = cut(", ".join(map(repr, unknown)), QUOTED), ",".join(found)
     what = f"annotation {annotation}: {quoted(value)} has unknown words {words}"
-    return UsageWarning(f"{what}, and counts as {known}", f"{what}: write {known}", AnnotationFix(annotation, known))
+    return RequestWarning(f"{what}, and counts as {known}", f"{what}: write {known}", AnnotationFix(annotation, known))
 
 
 def _either(words: Sequence[str]) -> str:

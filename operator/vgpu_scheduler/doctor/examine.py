@@ -10,8 +10,8 @@ from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
 from vgpu_scheduler.doctor.checks.rights import needed_roles
 from vgpu_scheduler.doctor.checks.rights import questions as rights_of
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
-from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped, Unknown
+from vgpu_scheduler.doctor.kinds import OBJECT_UNREADABLE
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",

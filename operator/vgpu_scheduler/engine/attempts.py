@@ -169,21 +169,21 @@ class Attempts:
             self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 
     @contextmanager
-    def supposing(self) -> Iterator[None]:
+    def rolled_back(self) -> Iterator[None]:
         """Undo all changes of holds and preemptions at the end of the context; placements must be undone by then."""
-        with self._preemptions.supposing(), self.waiting_holds.supposing():
+        with self._preemptions.rolled_back(), self.waiting_holds.rolled_back():
             yield
 
     def _attempt_alone(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod by itself; empty if no changed node helps it, and it stays unschedulable."""
-        last_attempt = self._queue.last_attempt(pod.uid)
-        changed = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
-        if last_attempt is not None and changed is not None:
+        retry_basis = self._queue.retry_basis(pod.uid)
+        changed = None if retry_basis is None else self._requeuer.changed_since(pod, retry_basis)
+        if retry_basis is not None and changed is not None:
             decision = self._decide(pod, explain=explain, changed=changed)
-            says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
+            says_nothing_new = set(decision.rejected_by) <= set(retry_basis.rejected_by)
             if decision.outcome is Outcome.UNSCHEDULABLE and decision.node_local and says_nothing_new:
-                last_attempt = replace(last_attempt, nodes_version=self._state.nodes.latest_version)
-                self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
+                retry_basis = replace(retry_basis, nodes_version=self._state.nodes.latest_version)
+                self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, retry_basis, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
                 self._requeue_after_attempt(decision, now, alone=True)

@@ -41,10 +41,10 @@ from vgpu_scheduler.engine.queue_admission import QueueAdmission
 from vgpu_scheduler.engine.queued_pods import Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Uses
 from vgpu_scheduler.policy import Policies
@@ -86,8 +86,10 @@ class Engine:
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
         self.unlisted_dialects = UnlistedDialects(self.dialects, options.unlisted)
         device_names = DeviceNames(self.dialects, options.renamed, self.state.listed_vendors, self.state.nodes.offered)
-        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning, self.unlisted_dialects, device_names)
-        self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, pending_events)
+        self.request_warnings = RequestWarnings(
+            self.dialects, self.groups.warning, self.unlisted_dialects, device_names
+        )
+        self.quota_limits = QuotaLimits(self.dialects, self.request_warnings, pending_events)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         kubelet_rejections = KubeletRejections(options.rejected_node_wait)
@@ -274,11 +276,11 @@ class Engine:
         decisions = self.schedule_next(now, explain=explain)
         return decisions[0] if decisions else None
 
-    def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
+    def request_warnings_of(self, pod: Pod) -> tuple[str, ...]:
         """Say why a pod is refused, or which of its requests are treated differently than written."""
         read = self.algorithm.classes.read(pod)
         said = (read.reason,) if isinstance(read, RefusedClass) else read.warnings
-        return (*said, *self.usage_warnings.of_pod(pod))
+        return (*said, *self.request_warnings.of_pod(pod))
 
     def schedule_next(
         self, now: float, *, explain: bool = False, most_partial_attempts: float = float("inf")
@@ -336,7 +338,7 @@ class Engine:
         """Note that the API server confirmed a pod's Binding."""
         self.state.confirm(uid)
         self.groups.bound(uid)
-        self.state.settled(uid)
+        self.state.write_finished(uid)
         self.queue_admission.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
@@ -354,7 +356,7 @@ class Engine:
         """
         reservation = self.state.reservation(uid)
         event = self.state.unreserve(uid)
-        self.state.settled(uid)
+        self.state.write_finished(uid)
         self.preemptions.unreserved(uid, reservation if self.state.reservation(uid) is None else None)
         self.preemptions.on_victim_gone(uid, now)
         self.assumed.forget(uid)

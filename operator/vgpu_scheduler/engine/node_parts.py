@@ -235,7 +235,7 @@ def _odd(
         amounts = [
             warning.in_container(container.name)
             for container in pod.spec.containers
-            for warning in dialect.claims.usage_warnings(container, annotations)
+            for warning in dialect.claims.request_warnings(container, annotations)
         ]
         if found := (*odd, *amounts):
             fix = next((warning.fix for warning in found if warning.fix is not None), None)

@@ -19,10 +19,10 @@ from itertools import count
 from vgpu_scheduler.engine.queue_reader import QueueReader
 from vgpu_scheduler.engine.queued_pods import (
     MAX_UNHELPFUL_CHANGES,
-    LastAttempt,
     QueuedPod,
     QueueEvent,
     QueueName,
+    RetryBasis,
     UnschedulableClass,
 )
 from vgpu_scheduler.model import ClusterEvent, KeyedHeap
@@ -86,7 +86,7 @@ class SchedulingQueue(QueueReader):
             return
         self._leave(entry)  # before its rank changes
         self._flushed.pop(uid, None)
-        entry.priority, entry.last_attempt = priority, None
+        entry.priority, entry.retry_basis = priority, None
         self._activate(entry, event)
 
     def prioritise(self, uid: str, priority: int | None) -> None:
@@ -176,9 +176,9 @@ class SchedulingQueue(QueueReader):
         flush_at = now + self._flush_after
         flush_at = flush_at if retry_at is None else min(retry_at, flush_at)
         if nodes_version is None:
-            entry.last_attempt = None
+            entry.retry_basis = None
         else:
-            entry.last_attempt = LastAttempt(equivalence, waits_for, rejected_by, nodes_version, now, flush_at)
+            entry.retry_basis = RetryBasis(equivalence, waits_for, rejected_by, nodes_version, now, flush_at)
         key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, nodes_version is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.unschedulable_class = QueueName.UNSCHEDULABLE, key
@@ -189,11 +189,11 @@ class SchedulingQueue(QueueReader):
         self._pass_on(entry, now)
         return key
 
-    def return_unschedulable(self, uid: str, last_attempt: LastAttempt, now: float) -> UnschedulableClass | None:
+    def return_unschedulable(self, uid: str, retry_basis: RetryBasis, now: float) -> UnschedulableClass | None:
         """Mark a popped pod unschedulable again without counting an attempt, because no changed node helps it.
 
         If that happens too often in a row, the pod backs off: a node may have room, yet not for this pod.
-        The time at which all nodes are tried again (``last_attempt.retry_at``) stays the same.
+        The time at which all nodes are tried again (``retry_basis.retry_at``) stays the same.
         """
         entry = self._entries.get(uid)
         if entry is None:
@@ -201,17 +201,17 @@ class SchedulingQueue(QueueReader):
         events = entry.forget_attempt(now)
         if events > MAX_UNHELPFUL_CHANGES:
             entry.attempted_at = now
-        waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
+        waits_for, rejected_by = retry_basis.waits_for, retry_basis.rejected_by
         unschedulable_class = self.add_unschedulable(
             uid,
             waits_for,
             now,
-            last_attempt.equivalence,
+            retry_basis.equivalence,
             rejected_by,
-            last_attempt.nodes_version,
-            last_attempt.retry_at,
+            retry_basis.nodes_version,
+            retry_basis.retry_at,
         )
-        entry.unhelpful_events, entry.last_attempt = events, last_attempt
+        entry.unhelpful_events, entry.retry_basis = events, retry_basis
         return unschedulable_class
 
     def placed(self, uid: str, now: float) -> None:
@@ -264,7 +264,7 @@ class SchedulingQueue(QueueReader):
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
             if entry is not None and entry.place is QueueName.UNSCHEDULABLE:
-                entry.last_attempt = None
+                entry.retry_basis = None
                 self._wake(entry, now, event)
 
     def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
@@ -289,7 +289,7 @@ class SchedulingQueue(QueueReader):
         if unschedulable_class is None:
             self._activate(entry, QueueEvent.BACKOFF_COMPLETE)
             return
-        entry.last_attempt = None
+        entry.retry_basis = None
         # Otherwise an event has woken an equivalent pod, which is tried for this one as well.
         if unschedulable_class.equivalence not in self._tried_for:
             self._flushed[entry.uid] = unschedulable_class.waits_for
@@ -306,7 +306,7 @@ class SchedulingQueue(QueueReader):
             return False
         self._wake(entry, now, event)
         entry.tried_for = equivalence
-        entry.last_attempt = None if anew else entry.last_attempt
+        entry.retry_basis = None if anew else entry.retry_basis
         self._tried_for[equivalence] = entry.uid
         return True
 
@@ -324,7 +324,7 @@ class SchedulingQueue(QueueReader):
         if equivalence is None:
             return
         self._answered(entry)
-        self._try_first(equivalence, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
+        self._try_first(equivalence, now, QueueEvent.FORCE_ACTIVATE, anew=entry.retry_basis is None)
 
     def _answered(self, entry: QueuedPod) -> None:
         if self._tried_for.get(entry.tried_for) == entry.uid:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from vgpu_scheduler.engine.queued_pods import (
     ActivePods,
-    LastAttempt,
     QueuedPod,
     QueueName,
+    RetryBasis,
     UnschedulableClass,
     UnschedulablePods,
 )
@@ -74,10 +74,10 @@ class QueueReader:
         entry = self._entries.get(uid)
         return now - entry.waiting_since if entry else 0.0
 
-    def last_attempt(self, uid: str) -> LastAttempt | None:
+    def retry_basis(self, uid: str) -> RetryBasis | None:
         """Return a pod's last attempt, if the next one needs to try only nodes that have changed since."""
         entry = self._entries.get(uid)
-        return entry.last_attempt if entry else None
+        return entry.retry_basis if entry else None
 
     def unschedulable(self, waits_for: ClusterEvent | None = None) -> Iterator[str]:
         """Yield the unschedulable pods; with ``waits_for``, those that one of these events could help."""

@@ -228,7 +228,7 @@ class QueueName(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LastAttempt:
+class RetryBasis:
     """The last attempt of an unschedulable pod that each node rejected by its own state alone.
 
     Attributes
@@ -281,7 +281,7 @@ class QueuedPod:
     """The equivalence for which it is tried; its equivalent pods wait for the outcome."""
     rejected_by: tuple[str, ...] = ()
     """The plugins or card reasons that rejected it at the last attempt."""
-    last_attempt: LastAttempt | None = None
+    retry_basis: RetryBasis | None = None
     """The last attempt, if only nodes that changed since then need to be tried."""
     moves: int = 0
     """How often it was decided anew because its node was slow."""

@@ -15,7 +15,7 @@ from typing import Final
 from vgpu_scheduler.allocators import QuotaRemainder, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import (
@@ -71,7 +71,7 @@ class QuotaLimits:
     ----------
     dialects
         Define the limited resources; a name belongs to the first dialect that knows it.
-    usage_warnings
+    request_warnings
         Finds suspicious names.
     pending_events
         Records the namespaces whose limits changed.
@@ -80,11 +80,11 @@ class QuotaLimits:
     def __init__(
         self,
         dialects: Dialects,
-        usage_warnings: UsageWarnings,
+        request_warnings: RequestWarnings,
         pending_events: PendingEvents,
     ) -> None:
         self._pending_events = pending_events
-        self._suspicions = usage_warnings
+        self._suspicions = request_warnings
         self._resources = dialects.quota_resources
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()

@@ -18,7 +18,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
+from vgpu_scheduler.engine.queued_pods import QueueEvent, RetryBasis, UnschedulableClass
 from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
 from vgpu_scheduler.model import WHOLE, ClusterEvent
@@ -137,11 +137,11 @@ class Requeuer:
         if need is not None:
             self._needs.put(unschedulable_class, pod, *need)
 
-    def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
+    def changed_since(self, pod: Pod, retry_basis: RetryBasis) -> NDArray[np.int64] | None:
         """Return the nodes that may help a pod since it was rejected; None if all nodes have to be tried."""
         if self._state.nominations or not self._policy_tracker.policy_unchanged_since_decision(pod):
             return None
-        rows = self._state.nodes.changed_since(last_attempt.nodes_version)
+        rows = self._state.nodes.changed_since(retry_basis.nodes_version)
         return rows if rows.size <= _MOST_LOOKED_AT else None
 
 

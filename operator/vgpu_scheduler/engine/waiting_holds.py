@@ -113,7 +113,7 @@ class WaitingHolds:
             known.pop(uid, None)
 
     @contextmanager
-    def supposing(self) -> Iterator[None]:
+    def rolled_back(self) -> Iterator[None]:
         """Forget at the end of the context since when room was kept or searched for in it."""
         before = [dict(known) for known in self._by_uid]
         try:

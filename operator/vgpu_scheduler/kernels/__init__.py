@@ -20,7 +20,7 @@ from vgpu_scheduler.kernels.deviceshare import (
 from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, fragmentation_nodes
 from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
-from vgpu_scheduler.kernels.pieces import explain_devices, is_explained
+from vgpu_scheduler.kernels.pieces import is_consistent, update_consistency
 from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
@@ -174,12 +174,11 @@ __all__ = [
     "binpack_nodes",
     "cheapest_at_least",
     "deviceshare_nodes",
-    "explain_devices",
     "fit_constrained_shares",
     "fit_nodes",
     "fit_shares",
     "fragmentation_nodes",
-    "is_explained",
+    "is_consistent",
     "latest_starts",
     "link_scratch",
     "partition_mask",
@@ -193,5 +192,6 @@ __all__ = [
     "stale_rows",
     "subtract_costless",
     "subtract_lower_priorities",
+    "update_consistency",
     "where_costless_suffice",
 ]

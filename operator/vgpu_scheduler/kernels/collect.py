@@ -97,7 +97,7 @@ def needs_every_card(request: Request, claim: int) -> bool:
 def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
     """Return why a card is rejected independent of its free amounts."""
     classes = request.rules.checks[claim] & _CLASSES != 0
-    if not (columns.healthy[device] and columns.explained[device]):
+    if not (columns.healthy[device] and columns.consistent[device]):
         return reasons.UNHEALTHY if classes else reasons.NOT_HEALTHY
     if columns.cordoned[device]:
         return reasons.CORDONED

@@ -55,7 +55,7 @@ class DeviceColumns(NamedTuple):
     healthy: NDArray[np.bool_]  # (D,)
     cordoned: NDArray[np.bool_]  # (D,)
     partitioned: NDArray[np.bool_]  # (D,) given out in pieces only
-    explained: NDArray[np.bool_]  # (D,) all usage can be attributed to places: see kernels.pieces
+    consistent: NDArray[np.bool_]  # (D,) its usage can be that of pieces: see kernels.pieces
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
     group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other; NO_GROUP

@@ -1,16 +1,15 @@
-"""Cards that are given out in pieces: the piece that a claim gets, and whether the usage of a card is explained.
+"""Cards that are given out in pieces: the piece that a claim gets, and whether the usage of a card is consistent.
 
 A piece of a card is a row of amounts: slots, memory, cores, a placement per slot, and 1 of each *slice* that it covers,
 if cards of its kind have slices. A partitioned card has 1 of each slice, so two pieces fit on it if they share none,
-whatever a vendor's numbering is. The usage of a card is *explained* if
-from the amounts alone:
+whatever a vendor's numbering is. The usage of a card is *consistent* if
 
 * on a partitioned card every slot in use has a placement, all of one *weight*, and
 * no slice is used beyond what the card has: not twice, and not at all on a card that is not partitioned.
 
-Other cards are in an inconsistent state and are given to no pod. The weight is the number of placements that a piece
-books per slot: 1 if pieces can be combined freely. If pieces are parts of templates, and a card follows one template at
-a time, each template has its own weight.
+Other cards are given to no pod. The weight is the number of placements that a piece books per slot: 1 if pieces can be
+combined freely. If pieces are parts of templates, and a card follows one template at a time, each template has its own
+weight.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ class PieceRequirement(NamedTuple):
 
 
 @entry_kernel
-def is_explained(columns: DeviceColumns, device: int) -> bool:
-    """Tell whether the usage of a device is explained; the matrix updates this whenever the usage changes."""
+def is_consistent(columns: DeviceColumns, device: int) -> bool:
+    """Tell whether the usage of a device is consistent; the matrix updates this whenever the usage changes."""
     role = columns.roles[columns.schema[device]]
-    explained = not columns.partitioned[device] or _has_one_weight(columns, device)
+    consistent = not columns.partitioned[device] or _has_one_weight(columns, device)
     for slice_ in range(role[_FIRST_SLICE], role[_END_SLICE]):
-        explained = explained and columns.used[device, slice_] <= columns.total[device, slice_]
-    return explained
+        consistent = consistent and columns.used[device, slice_] <= columns.total[device, slice_]
+    return consistent
 
 
 @entry_kernel
-def explain_devices(columns: DeviceColumns) -> None:
-    """Update ``explained`` for all devices whose pieces have places."""
-    for device in range(columns.explained.shape[0]):
+def update_consistency(columns: DeviceColumns) -> None:
+    """Update ``consistent`` for all devices whose pieces have places."""
+    for device in range(columns.consistent.shape[0]):
         if columns.roles[columns.schema[device], _PLACEMENTS] >= 0:
-            columns.explained[device] = is_explained(columns, device)
+            columns.consistent[device] = is_consistent(columns, device)
 
 
 @kernel

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked_pods import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
+    from vgpu_scheduler.reading.doctor_input import (
+        UnauthorizedError,
+        doctor_input_of_files,
+        doctor_input_of_view,
+        read_doctor_input,
+        read_doctor_input_with_view,
+    )
     from vgpu_scheduler.reading.explained import (
         ExplainedPod,
         describe_decision,
@@ -20,13 +27,6 @@ if TYPE_CHECKING:
         record_of,
         why_no_more,
         why_no_more_in,
-    )
-    from vgpu_scheduler.reading.facts import (
-        UnauthorizedError,
-        facts_of_files,
-        facts_of_view,
-        read_facts,
-        read_facts_with_view,
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, version_problem, yaml_files
     from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
@@ -104,10 +104,10 @@ __all__ = [
     "describe_decision",
     "describe_place",
     "describe_terminating",
+    "doctor_input_of_files",
+    "doctor_input_of_view",
     "documents",
     "explain_one",
-    "facts_of_files",
-    "facts_of_view",
     "find_card",
     "get_object",
     "hours_in_prometheus",
@@ -130,8 +130,8 @@ __all__ = [
     "pod_warnings",
     "policies_among",
     "read_cluster",
-    "read_facts",
-    "read_facts_with_view",
+    "read_doctor_input",
+    "read_doctor_input_with_view",
     "read_files",
     "read_live_cluster",
     "read_namespace",
@@ -162,7 +162,7 @@ _HOMES = (
         "policies",
         "asked_pods",
         "scenario",
-        "facts",
+        "doctor_input",
         "forecasting",
     ),
 )

@@ -53,12 +53,12 @@ def is_left_out(world: World, settings: Settings, pod: Mapping[str, Any], namesp
 
 
 def _claims(world: World, pod: Mapping[str, Any]) -> object:
-    """Return the claims of a pod with its usage warnings; None if the pod is refused, or cannot be read."""
+    """Return the claims of a pod with warnings about its requests; None if the pod is refused, or cannot be read."""
     try:
         read = world.pod(pod, again=True)
     except InvalidObjectsError:
         return None
-    return world.engine.algorithm.classes.claims(read), world.engine.usage_warnings_of(read)
+    return world.engine.algorithm.classes.claims(read), world.engine.request_warnings_of(read)
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

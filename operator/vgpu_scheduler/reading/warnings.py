@@ -129,7 +129,7 @@ def pod_warnings(
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:
         of_claims = claim_warnings(world, pod) if undecided else ()
-        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod), *of_claims):
+        for text in (*world.engine.request_warnings.of_pod(pod), *refusals(pod), *of_claims):
             pods_by_text.setdefault(text, []).append(pod.key)
     for decision in decisions:
         for text in decision.warnings:

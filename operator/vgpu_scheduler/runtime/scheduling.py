@@ -174,7 +174,7 @@ class SchedulingLoop:
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
         with errors_logged(log, f"the requests of pod {decision.pod} could not be checked"):
-            for warning in self._engine.usage_warnings.of_pod(pod):
+            for warning in self._engine.request_warnings.of_pod(pod):
                 self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
         if decision.outcome is Outcome.PLACED:
             return

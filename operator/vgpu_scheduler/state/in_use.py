@@ -103,10 +103,10 @@ class HypotheticalUsage:
         columns = matrix.columns
         own = self._devices.get(dialect)
         if own is None or own[0].shape != columns.used.shape:
-            own = self._devices[dialect] = np.empty_like(columns.used), np.empty_like(columns.explained)
+            own = self._devices[dialect] = np.empty_like(columns.used), np.empty_like(columns.consistent)
         cards = slice(int(columns.first[row]), int(columns.last[row]))
-        own[0][cards], own[1][cards] = columns.used[cards], columns.explained[cards]
-        supposed = columns._replace(used=own[0], explained=own[1])
+        own[0][cards], own[1][cards] = columns.used[cards], columns.consistent[cards]
+        supposed = columns._replace(used=own[0], consistent=own[1])
         for reservation, sign in changes:
             self._charge_devices(dialect, row, reservation, sign, supposed)
         return supposed

@@ -15,9 +15,9 @@ from vgpu_scheduler.kernels import (
     DeviceColumns,
     DimensionRole,
     PartitionTables,
-    explain_devices,
-    is_explained,
+    is_consistent,
     role_row,
+    update_consistency,
 )
 from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, DimensionRoles, Piece
 from vgpu_scheduler.state.columns import InternedColumn
@@ -29,7 +29,7 @@ _GROWTH = 2
 _MIN_ROWS = 16
 _PER_DEVICE = (
     "_total", "_used", "_vendor", "_model", "_schema", "_numa", "_index", "_healthy", "_cordoned", "_partitioned",
-    "_explained", "_piece_first", "_piece_last", "_group", "_link_score",
+    "_consistent", "_piece_first", "_piece_last", "_group", "_link_score",
 )  # fmt: skip
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
@@ -89,7 +89,7 @@ class DeviceMatrix:
         self._healthy = np.zeros(rows, dtype=np.bool_)
         self._cordoned = np.zeros(rows, dtype=np.bool_)
         self._partitioned = np.zeros(rows, dtype=np.bool_)
-        self._explained = np.ones(rows, dtype=np.bool_)
+        self._consistent = np.ones(rows, dtype=np.bool_)
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
         self._group = np.full(rows, NO_GROUP, dtype=np.int64)
@@ -234,10 +234,10 @@ class DeviceMatrix:
         first, last = int(self._first[row]), int(self._last[row])
         return [self._uuids[first + int(position)] for position in np.flatnonzero(self._over(first, last))]
 
-    def unexplained(self, row: int) -> list[str]:
+    def inconsistent(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row whose usage cannot be attributed to places on them."""
         numbers = range(int(self._first[row]), int(self._last[row]))
-        return [self._uuids[number] for number in numbers if not self._explained[number]]
+        return [self._uuids[number] for number in numbers if not self._consistent[number]]
 
     def piece(self, number: int) -> Piece:
         """Return the piece that has a number in the ``pieces`` column."""
@@ -299,7 +299,7 @@ class DeviceMatrix:
         self._partitioned[new] = [device.is_partitioned for device in devices]
         self._has_slices[new] = [device.has_slices for device in devices]
         self._compute[new] = [_KINDS.index(device.compute) for device in devices]
-        self._explained[new] = True
+        self._consistent[new] = True
         self._part[new] = [device.part for device in devices]
         self._partitions.fill(new, next((d.partitions for d in devices if d.partitions is not None), None))
         here = (row,)  # one tuple for all
@@ -344,7 +344,7 @@ class DeviceMatrix:
         in_places = self._roles[self._schema[device], DimensionRole.PLACEMENTS] >= 0
         if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
             columns = columns or self.columns
-            columns.explained[device] = is_explained(columns, device)
+            columns.consistent[device] = is_consistent(columns, device)
 
     def each_alone(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> DeviceColumns:
         """Return columns in which each device is alone on a node of its own, for questions about single cards.
@@ -365,13 +365,13 @@ class DeviceMatrix:
             last=number + 1,
             pair_first=np.full(count, NO_PAIRS, dtype=now.pair_first.dtype),
         )
-        explain_devices(columns)
+        update_consistency(columns)
         return columns
 
     def reset_usage(self, row: int) -> None:
         """Set everything used on a node row to 0."""
         self._used[self._first[row] : self._last[row]] = 0
-        self._explained[self._first[row] : self._last[row]] = True
+        self._consistent[self._first[row] : self._last[row]] = True
 
     def _per_device(self, names: Sequence[str]) -> tuple[NDArray[Any], ...]:
         return tuple([getattr(self, name) for name in names])

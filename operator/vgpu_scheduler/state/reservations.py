@@ -226,7 +226,7 @@ class DecisionInputs:
         if row is None or self._bases.get(reservation.uid) != self._basis(pod, reservation.node):
             return False
         for devices in self._matrices.values():
-            if devices.unexplained(row):
+            if devices.inconsistent(row):
                 return False  # a pod's place on one of the node's cards is unknown
             if devices.over_capacity(row):
                 return False

@@ -285,7 +285,7 @@ class State(StateReader):
         if reservation and reservation.phase is Phase.ASSUMED:
             self._decision_inputs.drop(uid)
             self._ledger.restate(replace(reservation, phase=Phase.IN_DOUBT))
-        self.settled(uid)
+        self.write_finished(uid)
 
     def unreserve(self, uid: str) -> ClusterEvent:
         """Release an assumed or in-doubt reservation; others are left alone."""
@@ -305,7 +305,7 @@ class State(StateReader):
         """Note that an assumed placement was checked again and is valid for the pod and the node as they are now."""
         self._decision_inputs.note(self._pods[uid].pod, self._ledger[uid].node)
 
-    def settled(self, uid: str) -> None:
+    def write_finished(self, uid: str) -> None:
         """Note that no write for this pod is in flight any more."""
         self._in_flight.discard(uid)
 

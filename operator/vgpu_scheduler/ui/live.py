@@ -26,7 +26,7 @@ from vgpu_scheduler.reading import (
     list_paths,
     make_world,
     may_delete_pods_in,
-    read_facts_with_view,
+    read_doctor_input_with_view,
     read_scheduler,
 )
 from vgpu_scheduler.settings import SettingsError
@@ -138,7 +138,7 @@ class LiveCluster:
             self._mine |= {name: (now + _RIGHTS_LAST, name in allowed) for name in asked}
         return frozenset(name for name in namespaces if self._mine[name][1])
 
-    async def facts(self) -> DoctorInput:
+    async def doctor_input(self) -> DoctorInput:
         """Return the input of the doctor's checks: the watched objects, and those that only the doctor reads.
 
         Raises
@@ -146,7 +146,7 @@ class LiveCluster:
         ApiUnreachableError, UnauthorizedError
             If the cluster cannot be read.
         """
-        return await read_facts_with_view(self._api, self.view(), self._options.scheduler_namespace)
+        return await read_doctor_input_with_view(self._api, self.view(), self._options.scheduler_namespace)
 
     # What watches see -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,13 @@ from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
 from vgpu_scheduler.doctor import DoctorInput, Report, examine
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import NAMESPACED_KIND
-from vgpu_scheduler.reading import ClusterOptions, FileError, UnauthorizedError, facts_of_files, read_facts
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    FileError,
+    UnauthorizedError,
+    doctor_input_of_files,
+    read_doctor_input,
+)
 from vgpu_scheduler.settings import SettingsError
 
 _HEALTHY, _FINDINGS, _INCOMPLETE = 0, 1, 2
@@ -42,7 +48,7 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
     """Examine a cluster, or only the policies and quotas of one namespace, and print the findings."""
     within = namespace or ""
     try:
-        seen = facts_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
+        seen = doctor_input_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, FileError, OSError) as error:
         _fail(describe_error(error))  # OSError: from a certificate or key that the kubeconfig names
     there = {pod.namespace for pod in seen.pods} | {quota.namespace for quota in seen.quotas}
@@ -63,7 +69,7 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
 
 async def _read(cluster: ClusterOptions, namespace: str) -> DoctorInput:
     async with await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}") as api:
-        return await read_facts(api, cluster, namespace)
+        return await read_doctor_input(api, cluster, namespace)
 
 
 def _status(report: Report) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.names import NAME
+from vgpu_scheduler.dialects.hami.request_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.rules import parse_rules
-from vgpu_scheduler.dialects.hami.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.draft import ContainerDraft
@@ -117,12 +117,12 @@ class HamiClaims:
         claims = (v.claims.read(v.key, container, defaults, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
+    def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect: 0, more than a whole card, conflicting ones."""
         for vendor in asked_vendors(container, self._names):
             yield from odd_amounts(container, vendor, vendor.mode_of(annotations))
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
         """Yield warnings about annotations with an unexpected effect.
 
         Raises

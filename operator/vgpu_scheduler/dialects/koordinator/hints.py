@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, GPU, HINT_ANNOTATION, RATIO
 from vgpu_scheduler.dialects.koordinator.pod_annotations import (
     annotation_fields,
@@ -106,12 +106,12 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
         )
 
 
-def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[UsageWarning]:
+def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[RequestWarning]:
     """Yield warnings about hints without effect, as in Koordinator."""
     for kind, hint in hints.items():
         if hint.exclusive == _SWITCH_LEVEL or (hint.exclusive and hint.each is None):
             where = f"annotation {HINT_ANNOTATION}: {quoted(kind)}.{quoted(_EXCLUSIVE)}"
-            yield UsageWarning(f"{where}: {hint.exclusive} has no effect, as in Koordinator")
+            yield RequestWarning(f"{where}: {hint.exclusive} has no effect, as in Koordinator")
 
 
 def _hint(kind: str, fields: Mapping[str, object]) -> DeviceHint:

@@ -20,7 +20,7 @@ from vgpu_scheduler.allocators import (
 )
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
@@ -88,12 +88,12 @@ class KoordinatorClaims:
         """
         return pod_claims(pod, defaults)
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
+    def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect."""
         del annotations
         return odd_amounts(container)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[UsageWarning, ...]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[RequestWarning, ...]:
         """Return warnings about hints without effect; unsupported hints are refused."""
         del claims
         return tuple(odd_hints(read_hints(annotations)))
@@ -189,7 +189,7 @@ def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bo
     return None if selector is None else selector.matches
 
 
-def odd_amounts(container: Container) -> Iterator[UsageWarning]:
+def odd_amounts(container: Container) -> Iterator[RequestWarning]:
     """Yield warnings about zeros beside other amounts, fractions, and memory that is probably meant in MiB."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}
@@ -197,12 +197,12 @@ def odd_amounts(container: Container) -> Iterator[UsageWarning]:
     for name, amount in amounts.items():
         if amount == 0 and TYPE_OF[name] in kinds:
             what = f"{name}: {asked[name]}"
-            yield UsageWarning(f"{what} has no effect", f"{what} is not an amount: leave it out")
+            yield RequestWarning(f"{what} has no effect", f"{what} is not an amount: leave it out")
         if amount is not None and to_milli(str(asked[name])) % 1000:
             what, fix = f"{name}: {asked[name]} is not a whole number", AmountFix("", name, str(asked[name]), amount)
-            yield UsageWarning(f"{what}, and counts as {amount}", f"{what}: write {amount}", fix)
+            yield RequestWarning(f"{what}, and counts as {amount}", f"{what}: write {amount}", fix)
     memory = amounts.get(GPU_MEMORY)
     if memory and memory < MIB:
-        yield UsageWarning(
+        yield RequestWarning(
             f"{GPU_MEMORY}: {asked[GPU_MEMORY]} is in bytes, and hardly any memory: for MiB write {memory}Mi"
         )

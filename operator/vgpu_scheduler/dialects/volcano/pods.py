@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.request_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
-from vgpu_scheduler.dialects.volcano.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Container, Pod
 from vgpu_scheduler.model import (
@@ -75,12 +75,12 @@ class VolcanoClaims:
         """
         return pod_claims(pod, self.names, defaults)
 
-    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
+    def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect; amounts that Volcano would ignore are refused."""
         del annotations
         return odd_amounts(container, self.names)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[UsageWarning]:
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
         """Yield warnings about annotations with an unexpected effect.
 
         Raises

@@ -7,8 +7,8 @@ from typing import Any
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
-from vgpu_scheduler.doctor.facts import DEFINITIONS
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.kinds import DEFINITIONS
 from vgpu_scheduler.doctor.objects import Definition
 from vgpu_scheduler.model import first_of
 from vgpu_scheduler.policy import VERSION, crds

@@ -19,9 +19,9 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor
 from vgpu_scheduler.kernels import (
     LOWEST_PRIORITY,
     NO_PRIORITY,
-    explain_devices,
     latest_starts,
     subtract_lower_priorities,
+    update_consistency,
 )
 from vgpu_scheduler.state import HostPorts, InUse, State
 
@@ -140,12 +140,12 @@ class PriorityLevels:
         state, dialect = self._state, preemptor.node.dialect
         matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy
         live = matrix.columns
-        columns = live._replace(used=live.used.copy(), explained=live.explained.copy())
+        columns = live._replace(used=live.used.copy(), consistent=live.consistent.copy())
         of_row = np.zeros(state.nodes.capacity, dtype=np.int64)
         of_row[rows] = below
         requests, occupants = self._requests.refresh(rows), self.occupants(dialect).refresh(rows)
         subtract_lower_priorities(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
-        explain_devices(columns)
+        update_consistency(columns)
         # Host ports, and cards held by peers, are checked when the node itself is searched.
         with state.ignoring_peers():
             return preemptor.node.if_in_use_on(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

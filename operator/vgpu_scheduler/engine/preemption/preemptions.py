@@ -90,7 +90,7 @@ class Preemptions:
         return [(uid, found) for uid in sorted(self._under_way) if (found := self.of(uid)) is not None]
 
     @contextmanager
-    def supposing(self) -> Iterator[None]:
+    def rolled_back(self) -> Iterator[None]:
         """Undo all changes of holds, preemptions and limits at the end of the context.
 
         Placements that were assumed in it must have been taken back by then.

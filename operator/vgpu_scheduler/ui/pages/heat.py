@@ -15,7 +15,7 @@ MOST_TILES: Final = 4096
 _LEVELS: Final = 10
 _NO_LABEL: Final = "(no such label)"
 
-Spot = tuple[str, str]
+NodeCard = tuple[str, str]
 """The names of a node and of one of its cards."""
 
 
@@ -77,7 +77,7 @@ def heat_map(
     cards: Sequence[usage.CardUsage],
     by: str,
     label: str = "",
-    marked: Collection[Spot] = (),
+    marked: Collection[NodeCard] = (),
     most: int = MOST_TILES,
     named: Callable[[str], str] = str,
 ) -> HeatMap:
@@ -117,7 +117,7 @@ def labels_of(world: World, node: str) -> dict[str, str]:
     return dict(known.labels) if known is not None else {}
 
 
-def _tile(card: usage.CardUsage, by: str, marked: Collection[Spot], named: Callable[[str], str]) -> Tile:
+def _tile(card: usage.CardUsage, by: str, marked: Collection[NodeCard], named: Callable[[str], str]) -> Tile:
     pods = f"{len(card.pods)} pods" if len(card.pods) != 1 else f"pod {named(card.pods[0])}"
     amounts = f"memory {card.memory}Mi ({card.memory.percent}%), compute {card.cores.used}%"
     told = f"{card.node}/{card.card}, {card.model}: {amounts}, {pods}, {card.state}"
@@ -125,7 +125,7 @@ def _tile(card: usage.CardUsage, by: str, marked: Collection[Spot], named: Calla
     return Tile(card.node, card.card, level, card.state, told, (card.node, card.card) in marked)
 
 
-def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: Collection[Spot]) -> Tile:
+def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: Collection[NodeCard]) -> Tile:
     total = usage.summed(node, cards)
     states = [card.state for card in cards if card.state != "ready"]
     told = f"{node}: {total.cards} cards, {total.idle} idle, memory {total.memory.percent}%, {total.pods} pods"
@@ -134,7 +134,7 @@ def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: 
     return Tile(node, "", level, max(states, default="ready"), told, is_marked)
 
 
-def _any_of(cards: Iterable[usage.CardUsage], marked: Collection[Spot]) -> bool:
+def _any_of(cards: Iterable[usage.CardUsage], marked: Collection[NodeCard]) -> bool:
     return any((card.node, card.card) in marked for card in cards)
 
 

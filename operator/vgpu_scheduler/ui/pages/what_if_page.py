@@ -30,7 +30,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
 from vgpu_scheduler.ui.pages.forecasts import waits_of
-from vgpu_scheduler.ui.pages.heat import HeatMap, Spot, heat_map
+from vgpu_scheduler.ui.pages.heat import HeatMap, NodeCard, heat_map
 from vgpu_scheduler.ui.pages.what_if_query import WhatIfQuery
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
@@ -284,7 +284,7 @@ def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: What
 
 def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult]) -> list[usage.CardUsage]:
     """Return cards with the newly placed pods; pods of the same name count separately."""
-    held: dict[Spot, list[str]] = {}
+    held: dict[NodeCard, list[str]] = {}
     for number, answer in enumerate(answers):
         placement = answer.decision.placement
         for container in placement.containers if placement is not None else ():
@@ -296,7 +296,7 @@ def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult])
     ]
 
 
-def _changed(before: Sequence[usage.CardUsage], after: Sequence[usage.CardUsage]) -> set[Spot]:
+def _changed(before: Sequence[usage.CardUsage], after: Sequence[usage.CardUsage]) -> set[NodeCard]:
     """Return the cards that differ from before or did not exist."""
     known = {(card.node, card.card): card for card in before}
     return {(card.node, card.card) for card in after if known.get((card.node, card.card)) != card}

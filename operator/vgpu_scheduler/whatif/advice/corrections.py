@@ -70,7 +70,7 @@ def corrected(world: World, written: Object) -> CorrectedPod:
 
 def respelt(world: World, written: Object) -> CorrectedPod:
     """Return a pod with the misspelt names of its device resources corrected."""
-    meant_by = world.engine.usage_warnings.names.meant_by
+    meant_by = world.engine.request_warnings.names.meant_by
     misspelt = [
         (field, index, container, name, meant)
         for field, index, container in containers_of(written)
@@ -222,7 +222,7 @@ def _mended(world: World, written: Object, fix: AmountFix) -> CorrectedPod | Non
 
 def _with_named_count(world: World, written: Object, fix: AmountFix) -> CorrectedPod | None:
     """Rename the count of another device plugin, beside which the missing resource is asked; None if there is none."""
-    names, offered = world.engine.usage_warnings.names, world.engine.state.nodes.offered()
+    names, offered = world.engine.request_warnings.names, world.engine.state.nodes.offered()
     for field, index, each in containers_of(written):
         asked = amounts_at(each, "limits") if each.get("name") == fix.container else {}
         counts = [
@@ -362,7 +362,7 @@ def _without_useless_corrections(world: World, written: Object) -> CorrectedPod 
         pod = world.pod(written, again=True)
     except InvalidObjectsError:
         return None
-    fixes = (warning.fix for warning in world.engine.usage_warnings.found_in(pod))
+    fixes = (warning.fix for warning in world.engine.request_warnings.found_in(pod))
     of_no_use = (fix for fix in fixes if isinstance(fix, LeaveOutResource))
     found = (_leaving_out(written, fix.container, (fix.resource,)) for fix in of_no_use)
     return next((each for each in found if each and not _takes_more(world, pod, each.written)), None)

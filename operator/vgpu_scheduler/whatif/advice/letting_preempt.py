@@ -66,7 +66,7 @@ def _what_to_set(world: World, pods: Sequence[Pod], search: _Search, whose: str)
     """Say what to set so that a search finds victims; empty if it finds none even then."""
     for namespace in sorted({each.namespace for each in world.bound.values()}):
         world.ensure_namespace(namespace)  # pods of an unknown namespace are no victims
-    with world.engine.preemptions.supposing(), ExitStack() as stack:
+    with world.engine.preemptions.rolled_back(), ExitStack() as stack:
         lacking = [pod for pod in pods if not world.engine.policies.resolve(pod).preemption.may_preempt]
         names = few([pod.name for pod in lacking], "of its group")
         whom = "it" if len(lacking) == len(pods) else f"{'pod' if len(lacking) == 1 else 'pods'} {names}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.moves.moves import Move, PodMover, Spot
+from vgpu_scheduler.whatif.moves.moves import Move, NodeCard, PodMover
 from vgpu_scheduler.whatif.world.nodes import is_closed
 from vgpu_scheduler.whatif.world.simulation import simulate
 from vgpu_scheduler.whatif.world.usage import CardUsage, cards, is_idle
@@ -44,13 +44,13 @@ class Plan:
         How many of these are taken by waiting pods that fit now, before any move.
     """
 
-    freed: tuple[Spot, ...]
-    cordoned: tuple[Spot, ...]
+    freed: tuple[NodeCard, ...]
+    cordoned: tuple[NodeCard, ...]
     moves: tuple[Move, ...]
     stay: Mapping[str, int]
     asked: int = 0
     waiting: int = 0
-    taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
+    taken: Mapping[NodeCard, tuple[str, ...]] = field(default_factory=dict)
     idle: int = 0
     idle_taken: int = 0
 
@@ -112,9 +112,9 @@ def defrag(
     )
 
 
-def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
+def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[NodeCard]) -> dict[NodeCard, tuple[str, ...]]:
     """Place the waiting pods, and return those that land on freed cards, by card."""
-    pods_by_card: dict[Spot, tuple[str, ...]] = {}
+    pods_by_card: dict[NodeCard, tuple[str, ...]] = {}
     for answer in simulate(world, waiting, as_they_are=True, explained=False) if freed else ():
         for card in dict.fromkeys(answer.cards):
             spot = (answer.node, card)
@@ -133,13 +133,13 @@ class _Planner:
     """
 
     def __init__(
-        self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None], going: Container[Spot]
+        self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None], going: Container[NodeCard]
     ) -> None:
         self._world = world
         self._going = going
         self._on_card = on_card
         self._moves = PodMover(world, schedulers)
-        self._filled: set[Spot] = set()
+        self._filled: set[NodeCard] = set()
         self._stay: dict[str, int] = {}
 
     def plan(self, most: int, among: Callable[[CardUsage], bool]) -> Plan:
@@ -153,7 +153,7 @@ class _Planner:
                 self._keeps(why)
         self._moves.cordon(idle)
         moves: list[Move] = []
-        emptied: list[Spot] = []
+        emptied: list[NodeCard] = []
         used = sorted(
             (card for card in mine if not card.idle and among(card)),
             key=lambda card: (len(card.pods), card.memory.used, card.node, card.card),
@@ -215,8 +215,8 @@ class _Planner:
         return moves, ""
 
     def _with_fewest_cordons(
-        self, planned: Sequence[Move], emptied: Sequence[Spot], idle: Sequence[Spot]
-    ) -> tuple[list[Spot], list[Move]]:
+        self, planned: Sequence[Move], emptied: Sequence[NodeCard], idle: Sequence[NodeCard]
+    ) -> tuple[list[NodeCard], list[Move]]:
         """Repeat the moves of a plan, cordoning idle cards only where a moved pod would otherwise land on them.
 
         If cordoning the card on which a pod landed does not lead it to its planned place, all idle cards are cordoned.
@@ -237,7 +237,7 @@ class _Planner:
             settled = spared == before
         return [*emptied, *(spot for spot in idle if spot not in spared)], made
 
-    def _steered(self, planned: Move, spared: set[Spot]) -> Move | None:
+    def _steered(self, planned: Move, spared: set[NodeCard]) -> Move | None:
         """Make a planned move, cordoning idle cards until the pod lands in its planned place.
 
         Also cordon the cards that a waiting pod would take as soon as the move is made.
@@ -257,5 +257,5 @@ class _Planner:
         return self._moves.move(planned.pod)
 
 
-def _spot(card: CardUsage) -> Spot:
+def _spot(card: CardUsage) -> NodeCard:
     return card.node, card.card

@@ -21,7 +21,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.moves.moves import Move, PodMover, Spot
+from vgpu_scheduler.whatif.moves.moves import Move, NodeCard, PodMover
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_before_and_after
@@ -50,7 +50,7 @@ class EvictionStep:
     """One step of a plan: (un)cordon a card, move a pod, or wait until pods that are ahead in the queue run."""
 
     type: StepType
-    spot: Spot | None = None
+    spot: NodeCard | None = None
     move: Move | None = None
     pods: tuple[str, ...] = ()
 
@@ -294,7 +294,7 @@ class _PlanExecution:
         owners = world.engine.dialects.owners
         self._others_wait = any(owners(pod) for pod in chain(*pods_before_and_after(world, self._room.pod)))
         self._steps: list[EvictionStep] = []
-        self._cordoned: dict[Spot, None] = {}
+        self._cordoned: dict[NodeCard, None] = {}
 
     def carry_out(self) -> tuple[EvictionStep, ...] | None:
         """Return the steps, and leave the world as they do; return None and restore the world if none succeed."""
@@ -330,7 +330,7 @@ class _PlanExecution:
         self._uncordon(tuple(self._cordoned))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
-    def _kept_from_others(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
+    def _kept_from_others(self, goal: TargetPlacement, kept: set[NodeCard], *, strict: bool) -> bool:
         """Repeat a move with cordons on the cards that other pending pods would take before the last move.
 
         The moved pod may free more than cards, such as a host port, which lets other pods use idle cards of the node.
@@ -348,7 +348,7 @@ class _PlanExecution:
                 return False
         return False
 
-    def _moved_to_goal(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
+    def _moved_to_goal(self, goal: TargetPlacement, kept: set[NodeCard], *, strict: bool) -> bool:
         """Move one pod, cordoning the cards that are kept for others, and those that decide where it lands.
 
         The pod must land in the same place whether the pending pod takes its room before or after it.
@@ -380,12 +380,12 @@ class _PlanExecution:
         self._steps.append(EvictionStep(StepType.EVICT, move=move))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
-    def _cordon(self, spots: Sequence[Spot]) -> None:
+    def _cordon(self, spots: Sequence[NodeCard]) -> None:
         self._moves.cordon(spots)
         self._cordoned |= dict.fromkeys(spots)
         self._steps += [EvictionStep(StepType.CORDON, spot) for spot in spots]
 
-    def _uncordon(self, spots: Sequence[Spot]) -> None:
+    def _uncordon(self, spots: Sequence[NodeCard]) -> None:
         self._moves.uncordon(spots)
         for spot in spots:
             del self._cordoned[spot]

@@ -20,13 +20,13 @@ from vgpu_scheduler.whatif.world.queue_order import answer_key, placed, pods_bef
 from vgpu_scheduler.whatif.world.simulation import created, simulate
 from vgpu_scheduler.whatif.world.world import World
 
-Spot = tuple[str, str]
+NodeCard = tuple[str, str]
 """A node and one of its cards."""
 _MOST_OTHERS: Final = 16
 """The most different pending pods that are tried between two moves."""
 
 
-def spots_of(placement: Placement) -> tuple[Spot, ...]:
+def spots_of(placement: Placement) -> tuple[NodeCard, ...]:
     """Return the cards of a placement, with its node."""
     held = (assignment for container in placement.containers for assignment in container)
     return tuple(dict.fromkeys((placement.node, card_name(each.vendor, each.uuid)) for each in held))
@@ -43,7 +43,7 @@ class Move:
     to_cards: tuple[str, ...]
 
     @property
-    def to_spots(self) -> tuple[Spot, ...]:
+    def to_spots(self) -> tuple[NodeCard, ...]:
         """The cards of the new placement, with its node."""
         return tuple((self.to_node, card) for card in dict.fromkeys(self.to_cards))
 
@@ -72,7 +72,7 @@ class PodMover:
         self._served = served
         self._schedulers = schedulers
         self._written = dict(world.nodes)
-        self._keys: dict[Spot, str] = {}
+        self._keys: dict[NodeCard, str] = {}
         for node, dialect, device in world.listed_devices():
             if key := dialect.inventory.cordons.get(device.vendor):
                 self._keys[node, card_name(device.vendor, device.uuid)] = key
@@ -109,16 +109,16 @@ class PodMover:
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             yield "has a disruption budget that does not allow it"
 
-    def can_cordon(self, spot: Spot) -> bool:
+    def can_cordon(self, spot: NodeCard) -> bool:
         """Tell whether a card can be cordoned by an annotation of its node."""
         return spot in self._keys
 
-    def cordon(self, spots: Iterable[Spot]) -> None:
+    def cordon(self, spots: Iterable[NodeCard]) -> None:
         """Take cards out of service."""
         for node, card in spots:
             self._list(node, card, cordoned=True)
 
-    def uncordon(self, spots: Iterable[Spot]) -> None:
+    def uncordon(self, spots: Iterable[NodeCard]) -> None:
         """Put cards into service again."""
         for node, card in spots:
             self._list(node, card, cordoned=False)
@@ -157,7 +157,7 @@ class PodMover:
             if self._world.engine.groups.priority(each) >= priority and each.uid != but:
                 yield each
 
-    def taken_meanwhile(self) -> tuple[Spot, ...]:
+    def taken_meanwhile(self) -> tuple[NodeCard, ...]:
         """Return the cards that the first pending pod that fits now would take; empty if none fits.
 
         The pod for which room is made is left out.

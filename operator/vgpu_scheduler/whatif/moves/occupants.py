@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.moves.moves import Spot
+from vgpu_scheduler.whatif.moves.moves import NodeCard
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.world.world import World
 
@@ -51,7 +51,7 @@ class Occupant:
     """
 
     pod: Pod
-    spots: frozenset[Spot]
+    spots: frozenset[NodeCard]
     held: dict[_Kind, int]
     alike: object
 
@@ -60,7 +60,7 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
     """Return a bound pod with the amounts that it holds."""
     held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
-    spots: set[Spot] = set()
+    spots: set[NodeCard] = set()
     for dialect, usage in world.engine.uses(pod).items():
         if usage.unreadable or usage.unlisted:
             held[_Kind(dialect, "any card", whole=True)] = 1

@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
-from vgpu_scheduler.whatif.moves.moves import PodMover, Spot, spots_of
+from vgpu_scheduler.whatif.moves.moves import NodeCard, PodMover, spots_of
 from vgpu_scheduler.whatif.moves.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of
 from vgpu_scheduler.whatif.moves.repelling import repelling_pods
 from vgpu_scheduler.whatif.world.queue_order import made_anew
@@ -51,7 +51,7 @@ class TargetPlacement:
         return self.pod.key
 
     @property
-    def spots(self) -> tuple[Spot, ...]:
+    def spots(self) -> tuple[NodeCard, ...]:
         """The cards of the placement, with its node."""
         return spots_of(self.placement)
 
@@ -322,10 +322,10 @@ class RoomSearch:
 
     def _placements(self, pod: Pod, node: str) -> list[Placement]:
         """Return possible placements of a pod on a node, found by cordoning the cards of each one found."""
-        by_spots: dict[frozenset[Spot], Placement] = {}
-        tried: set[frozenset[Spot]] = set()
+        by_spots: dict[frozenset[NodeCard], Placement] = {}
+        tried: set[frozenset[NodeCard]] = set()
 
-        def search(cordoned: frozenset[Spot]) -> None:
+        def search(cordoned: frozenset[NodeCard]) -> None:
             tried.add(cordoned)
             self._ask(pod)
             placement = self._algorithm.node_fit.fits_without(pod, node, ())

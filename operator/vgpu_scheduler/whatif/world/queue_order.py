@@ -121,7 +121,7 @@ def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
 
     Pods that would preempt keep room reserved, as they do until their victims have left.
     """
-    with world.engine.attempts.supposing():
+    with world.engine.attempts.rolled_back():
         yield from _placed(world, pods)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.errors import Refusal
-from vgpu_scheduler.dialects.fixes import LeaveOutResource, UsageWarning
+from vgpu_scheduler.dialects.fixes import LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -88,7 +88,7 @@ def _odd(chip: Chip) -> Odd:
     """Return a function that warns about requests for a template chip that only soft sharing can serve."""
     names = chip.names
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         if mode == SOFT:
             return
         if names.cores in amounts:
@@ -104,8 +104,8 @@ def _odd(chip: Chip) -> Odd:
     return odd
 
 
-def _of_no_use(text: str, resource: str) -> UsageWarning:
-    return UsageWarning(text, fix=LeaveOutResource("", resource))
+def _of_no_use(text: str, resource: str) -> RequestWarning:
+    return RequestWarning(text, fix=LeaveOutResource("", resource))
 
 
 def _sizes(chip: Chip) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
 from vgpu_scheduler.dialects.allocation import TimestampText
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.codec import LOCK_ANNOTATION, AssignedDevice
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.node_side import NodeLock
@@ -255,7 +255,7 @@ class AllocationAnnotations:
         return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
-Odd = Callable[[Mapping[str, int], str], Iterable[UsageWarning]]
+Odd = Callable[[Mapping[str, int], str], Iterable[RequestWarning]]
 """Returns warnings about the non-zero amounts of a container, by resource, for a pod with a sharing mode."""
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
-from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
@@ -128,13 +128,13 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
 def _odd(memory: str) -> Odd:
     """Return a function that warns about more memory than a card has: it counts as a whole card."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         del mode
         asked = amounts.get(memory, 0)
         if asked > MEMORY:
             what = f"{memory}: {asked} is more than a whole card"
             fix = AmountFix("", memory, str(asked), MEMORY)
-            yield UsageWarning(f"{what}, and counts as {MEMORY}", f"{what}: write {MEMORY}", fix)
+            yield RequestWarning(f"{what}, and counts as {MEMORY}", f"{what}: write {MEMORY}", fix)
 
     return odd
 

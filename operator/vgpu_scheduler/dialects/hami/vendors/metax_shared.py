@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
 from vgpu_scheduler.dialects.errors import ClaimError, Refusal
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -237,10 +237,10 @@ def _entry(assignment: Assignment) -> Mapping[str, str | int]:
 def _odd(count: str) -> Odd:
     """Return a function that warns about pods of an application class with several cards."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         if mode.startswith((ONLINE, OFFLINE)) and amounts[count] != 1:
             said = f"{count}: {amounts[count]} cards of a pod of an application class, which is meant for one"
-            yield UsageWarning(said)
+            yield RequestWarning(said)
 
     return odd
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.errors import Refusal
-from vgpu_scheduler.dialects.fixes import UsageWarning
+from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
@@ -52,16 +52,16 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
 def _odd(names: ShareNames) -> Odd:
     """Return a function that warns about invalid sizes, and amounts that cannot be divided evenly over the cards."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[UsageWarning]:
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         del mode
         count, memory = amounts[names.count], amounts.get(names.memory)
         if count == 1 and memory is not None and memory not in SIZES:
             sizes = ", ".join(map(str, SIZES))
-            yield UsageWarning(f"{names.memory}: {memory} is not a size in which cards are split: {sizes}")
+            yield RequestWarning(f"{names.memory}: {memory} is not a size in which cards are split: {sizes}")
         for name in (names.memory, names.cores):
             if amounts.get(name, 0) % count:
                 what, each = f"{name}: {amounts[name]} for {count} cards together", amounts[name] // count
-                yield UsageWarning(f"{what} is cut to {each} of each", f"{what}: write a multiple of {count}")
+                yield RequestWarning(f"{what} is cut to {each} of each", f"{what}: write a multiple of {count}")
 
     return odd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_scheduler.dialects.fixes import AnnotationFix, UsageWarning
+from vgpu_scheduler.dialects.fixes import AnnotationFix, RequestWarning
 from vgpu_scheduler.dialects.values import no_card, no_such_mode, number_of
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
@@ -12,7 +12,7 @@ from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import quoted
 
 
-def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
+def odd_annotations(annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
     """Yield warnings about the values of annotations.
 
     Raises
@@ -25,7 +25,7 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
         raise no_such_mode(keys.MODE, mode, keys.MODES)
     spread = annotations.get(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP)
     if spread != keys.SPREAD_IN_GROUP:
-        yield UsageWarning(
+        yield RequestWarning(
             f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}",
             fix=AnnotationFix(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP),
         )
@@ -34,13 +34,13 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[UsageWarning]:
         if value is not None and any(part != part.strip() or not part for part in value.split(",")):
             said = f"annotation {name}: {quoted(value)} is compared including its spaces: write only names and commas"
             meant = ",".join(filter(None, map(str.strip, value.split(","))))
-            yield UsageWarning(said, fix=AnnotationFix(name, meant))
+            yield RequestWarning(said, fix=AnnotationFix(name, meant))
     if keys.USE_TYPE in annotations and keys.NO_USE_TYPE in annotations:
         text = f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}"
-        yield UsageWarning(text, fix=AnnotationFix(keys.NO_USE_TYPE))
+        yield RequestWarning(text, fix=AnnotationFix(keys.NO_USE_TYPE))
 
 
-def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarning]:
+def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[RequestWarning]:
     """Yield warnings about the amounts that a container requests."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}
@@ -51,6 +51,6 @@ def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[UsageWarn
     elif amounts.get(names.memory) == 0 and names.memory_percent not in given:
         what = f"{names.memory}: 0 is not an amount"
         text = f"{what}, so it gets a whole card, unless a policy has a default"
-        yield UsageWarning(text, f"{what}: write how much, or leave it out")
+        yield RequestWarning(text, f"{what}: write how much, or leave it out")
     elif names.memory_percent in given and names.memory in given:
-        yield UsageWarning(f"{names.memory} has no effect beside {names.memory_percent}")
+        yield RequestWarning(f"{names.memory} has no effect beside {names.memory_percent}")

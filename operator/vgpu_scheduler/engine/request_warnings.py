@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.dialects import Dialects, LimitedResource, UsageWarning
+from vgpu_scheduler.dialects import Dialects, LimitedResource, RequestWarning
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, DeviceNames
 from vgpu_scheduler.engine.metadata_warnings import MetadataWarnings
@@ -26,7 +26,7 @@ _REQUESTS: Final = "requests."
 _QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
 
 
-class UsageWarnings:
+class RequestWarnings:
     """Checks what users wrote.
 
     Parameters
@@ -70,23 +70,23 @@ class UsageWarnings:
                 in_use = self.names.in_use(name)
                 is_of_others = name in OF_OTHER_PLUGINS or (in_use and in_use not in self._quotas)
                 if not is_of_others and (text := self._resource(name)):
-                    yield str(UsageWarning(text).in_container(container.name))
+                    yield str(RequestWarning(text).in_container(container.name))
 
-    def found_in(self, pod: Pod) -> Iterator[UsageWarning]:
+    def found_in(self, pod: Pod) -> Iterator[RequestWarning]:
         """Yield what is suspicious about a pod, with a correction where one is known."""
-        yield from map(UsageWarning, self._metadata.of_pod(pod))
+        yield from map(RequestWarning, self._metadata.of_pod(pod))
         if text := self._about_group(pod):
-            yield UsageWarning(text)
+            yield RequestWarning(text)
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             names = dict.fromkeys((*container.limits, *container.requests))
             for name in names:
                 if text := self._resource(name) or self._mig_instance(name):
-                    yield UsageWarning(text).in_container(container.name)
+                    yield RequestWarning(text).in_container(container.name)
             for dialect_name, asked in self._unlisted.of_requests(names).items():
-                yield UsageWarning(_not_served(asked, dialect_name)).in_container(container.name)
+                yield RequestWarning(_not_served(asked, dialect_name)).in_container(container.name)
             for dialect in owners:
-                for warning in dialect.claims.usage_warnings(container, pod.annotations):
+                for warning in dialect.claims.request_warnings(container, pod.annotations):
                     yield warning.in_container(container.name)
 
     def of_quota(self, quota: ResourceQuota) -> Iterator[str]:

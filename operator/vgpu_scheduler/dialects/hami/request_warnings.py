@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.fixes import AmountFix, UsageWarning
+from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
@@ -16,7 +16,7 @@ from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
 _CORES, _MEMORY = 2, 1
 
 
-def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[UsageWarning]:
+def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[RequestWarning]:
     """Yield warnings about the annotations that these vendors read.
 
     Raises
@@ -37,7 +37,7 @@ def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -
                 yield from _odd_word(name, annotations[name], words, vendor)
 
 
-def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[UsageWarning]:
+def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[RequestWarning]:
     if not words:
         if go_bool(value) is None:
             yield no_boolean(name, value)
@@ -45,7 +45,7 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
         yield no_such_word(name, value, words)
 
 
-def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[UsageWarning]:
+def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[RequestWarning]:
     """Yield warnings about the amounts of a vendor's cards that a container requests, for a pod's sharing mode."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
@@ -57,7 +57,7 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[Usa
     elif amounts.get(first):
         beaten = [name for name in others if name in given]
         if beaten:
-            yield UsageWarning(f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}")
+            yield RequestWarning(f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}")
         yield from _odd_memory(amounts, vendor)
         if vendor.odd is not None:
             yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
@@ -67,11 +67,11 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[Usa
         if of_whole and (amounts.get(name) or 0) > most and _is_understood(container, vendor, mode):
             what = f"{name}: {asked[name]} is more than a whole card"
             fix = AmountFix(container.name, name, str(asked[name]), WHOLE)
-            yield UsageWarning(f"{what}, and counts as {WHOLE}", f"{what}: write {WHOLE}", fix)
+            yield RequestWarning(f"{what}, and counts as {WHOLE}", f"{what}: write {WHOLE}", fix)
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:
             what = f"{name}: {asked[name]} is not one of {', '.join(map(str, numbers))}"
-            yield UsageWarning(f"{what}: only the plugin knows its meaning", f"{what}: write one of them")
+            yield RequestWarning(f"{what}: only the plugin knows its meaning", f"{what}: write one of them")
 
 
 def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
@@ -83,12 +83,12 @@ def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
     return True
 
 
-def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[UsageWarning]:
+def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[RequestWarning]:
     """Yield warnings about memory: 0, or both an amount and a percentage."""
     named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
     given = [name for name in named if amounts[name]]
     if named and not given:
         what = f"{', '.join(named)}: 0 is not an amount"
-        yield UsageWarning(f"{what}, so it gets {vendor.claims.of_zero}", f"{what}: write how much, or leave it out")
+        yield RequestWarning(f"{what}, so it gets {vendor.claims.of_zero}", f"{what}: write how much, or leave it out")
     for name in given[1:]:
-        yield UsageWarning(f"{name} has no effect beside {given[0]}")
+        yield RequestWarning(f"{name} has no effect beside {given[0]}")

@@ -107,14 +107,14 @@ DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
 """The names of the CRDs of the policies."""
 
 
-def _pod_group_fact(kind: PodGroupKind) -> ListedKind:
+def _pod_group_kind(kind: PodGroupKind) -> ListedKind:
     api_group, _, version = kind.api_version.partition("/")
     return ListedKind(
         kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup", is_namespaced=True
     )
 
 
-FACTS: tuple[ListedKind, ...] = (
+EXAMINED_KINDS: tuple[ListedKind, ...] = (
     ListedKind("Node", "", "v1", "nodes", decode_node),
     ListedKind("Namespace", "", "v1", "namespaces", decode_namespace),
     ListedKind("Pod", "", "v1", "pods", decode_pod, is_namespaced=True),
@@ -163,14 +163,14 @@ FACTS: tuple[ListedKind, ...] = (
         )
         for kind in (CLUSTER_KIND, NAMESPACED_KIND)
     ),
-    *map(_pod_group_fact, POD_GROUP_KINDS),
+    *map(_pod_group_kind, POD_GROUP_KINDS),
 )
 """The kinds that every examination reads."""
 
 OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
 """The kinds that may be read in a single namespace."""
 
-ROLE_FACTS: tuple[ListedKind, ...] = (
+ROLE_KINDS: tuple[ListedKind, ...] = (
     ListedKind("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
     ListedKind("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
     ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role), is_namespaced=True),
@@ -179,22 +179,22 @@ ROLE_FACTS: tuple[ListedKind, ...] = (
 """The kinds that show who may do what, if the API server cannot be asked."""
 
 
-def inventory_fact(kind: InventoryKind) -> ListedKind:
+def inventory_kind(kind: InventoryKind) -> ListedKind:
     """Return the listed kind for objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
     return ListedKind(kind.name, group, version, resource, partial(decode_inventory, kind.name))
 
 
-def decode_fact(fact: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
+def decode_objects(listed: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
     """Decode objects; return those that can be decoded, and findings about the others."""
     values: list[Any] = []
     findings: list[Finding] = []
     for item in items:
         try:
-            values.append(fact.decode(item))
+            values.append(listed.decode(item))
         except DecodeError as error:
             namespace, _, name = error.key.rpartition("/")
-            ref = ObjectRef(fact.kind, name or "(unnamed)", namespace)
+            ref = ObjectRef(listed.kind, name or "(unnamed)", namespace)
             field = f"{error.field}: " if error.field else ""
             findings.append(OBJECT_UNREADABLE.of(ref, f"it cannot be read: {field}{error.problem}"))
     return values, findings

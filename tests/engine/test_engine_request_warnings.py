@@ -13,16 +13,18 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
+from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
-from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import decode_pod, decode_quota
 from vgpu_scheduler.model import DECISION
 
-ALL = UsageWarnings(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
+ALL = RequestWarnings(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
 
 
-def told(limits: dict[str, Any], annotations: dict[str, str] | None = None, warnings: UsageWarnings = ALL) -> list[str]:
+def told(
+    limits: dict[str, Any], annotations: dict[str, str] | None = None, warnings: RequestWarnings = ALL
+) -> list[str]:
     found = pod_object("p", uid="u")
     found["metadata"]["annotations"] = annotations or {}
     found["spec"]["containers"] = [{"name": "main", "resources": {"limits": {k: str(v) for k, v in limits.items()}}}]
@@ -80,12 +82,12 @@ def test_groups_that_nobody_can_complete_are_told_of(kind: str, name: str) -> No
     found = pod_object("p", uid="u")
     found["metadata"][f"{kind}s"] = {name: "workers"}
     engine = make_engine()
-    (says,) = engine.usage_warnings.of_pod(decode_pod(found))
+    (says,) = engine.request_warnings.of_pod(decode_pod(found))
     assert says.startswith(
         f"{kind} {name} names a PodGroup, a kind that the API server does not serve: pods of this group are"
     )
     engine.groups.served |= {kind.name for kind in POD_GROUP_KINDS}
-    assert not list(engine.usage_warnings.of_pod(decode_pod(found)))
+    assert not list(engine.request_warnings.of_pod(decode_pod(found)))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +136,14 @@ def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(
             dialect.claims.read(asked)
         except ClaimError:
             (container,) = asked.spec.containers
-            assert not [each for each in dialect.claims.usage_warnings(container, {}) if "counts as" in each.text]
+            assert not [each for each in dialect.claims.request_warnings(container, {}) if "counts as" in each.text]
 
 
-OF_HAMI = UsageWarnings(
+OF_HAMI = RequestWarnings(
     Dialects([hami_dialect()]),
     unlisted=UnlistedDialects([hami_dialect()], [volcano_dialect(), koordinator_dialect()]),
 )
-OF_VOLCANO = UsageWarnings(
+OF_VOLCANO = RequestWarnings(
     Dialects([volcano_dialect()]),
     unlisted=UnlistedDialects([volcano_dialect()], [hami_dialect(), koordinator_dialect()]),
 )
@@ -164,7 +166,7 @@ OF_VOLCANO = UsageWarnings(
         (ALL, {"volcano.sh/vgpu-number": 2}, ""),
     ],
 )
-def test_names_of_a_dialect_that_is_not_in_use(warnings: UsageWarnings, limits: dict[str, Any], says: str) -> None:
+def test_names_of_a_dialect_that_is_not_in_use(warnings: RequestWarnings, limits: dict[str, Any], says: str) -> None:
     found = told(limits, warnings=warnings)
     if not says:
         assert found == []

@@ -17,10 +17,10 @@ from vgpu_scheduler.apiclient import (
     served_version,
 )
 from vgpu_scheduler.doctor import (
-    FACTS,
+    EXAMINED_KINDS,
     OF_A_NAMESPACE,
     RIGHTS,
-    ROLE_FACTS,
+    ROLE_KINDS,
     AccessQuestion,
     AccessReviews,
     DoctorInput,
@@ -30,8 +30,8 @@ from vgpu_scheduler.doctor import (
     Rbac,
     Rights,
     Server,
-    decode_fact,
-    inventory_fact,
+    decode_objects,
+    inventory_kind,
     objects_of,
     questions,
 )
@@ -59,19 +59,19 @@ class _Collected:
     """The kinds of which files have no object, without saying that there is none."""
     findings: list[Finding] = field(default_factory=list)
 
-    def take(self, fact: ListedKind, items: Iterable[Any]) -> None:
+    def take(self, listed: ListedKind, items: Iterable[Any]) -> None:
         """Add objects of a kind to those already read."""
-        values, unreadable = decode_fact(fact, items)
-        self.objects.setdefault(fact.kind, []).extend(values)
+        values, unreadable = decode_objects(listed, items)
+        self.objects.setdefault(listed.kind, []).extend(values)
         self.findings += unreadable
 
-    def take_all(self, facts: Iterable[ListedKind], objects: Iterable[Mapping[str, Any]]) -> None:
+    def take_all(self, kinds: Iterable[ListedKind], objects: Iterable[Mapping[str, Any]]) -> None:
         """Add the objects of some kinds, each of which may have none."""
         by_kind: dict[str, list[Mapping[str, Any]]] = {}
         for obj in objects:
             by_kind.setdefault(str(obj.get("kind")), []).append(obj)
-        for fact in facts:
-            self.take(fact, [obj for obj in by_kind.get(_object_kind(fact), ()) if fact.is_of(obj)])
+        for listed in kinds:
+            self.take(listed, [obj for obj in by_kind.get(_object_kind(listed), ()) if listed.is_of(obj)])
 
     def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> DoctorInput:
         """Return everything that was read."""
@@ -86,17 +86,17 @@ class _Collected:
         )
 
 
-def _object_kind(fact: ListedKind) -> str:
-    return fact.object_kind or fact.kind
+def _object_kind(listed: ListedKind) -> str:
+    return listed.object_kind or listed.kind
 
 
-def _facts_for(expected: ExpectedSettings) -> list[ListedKind]:
+def _kinds_for(expected: ExpectedSettings) -> list[ListedKind]:
     """Return the kinds to read from a cluster whose scheduler has these settings."""
     inventories = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
-    return [*FACTS, *map(inventory_fact, inventories)]
+    return [*EXAMINED_KINDS, *map(inventory_kind, inventories)]
 
 
-async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> DoctorInput:
+async def read_doctor_input(api: ApiClient, options: ClusterOptions, namespace: str = "") -> DoctorInput:
     """Read what the checks need, within the rights of the user.
 
     Parameters
@@ -116,8 +116,10 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
     server = await _server(api)
     expected, findings = await expectations(api, options.config, options.scheduler_namespace)
     collected = _Collected(findings=findings)
-    facts = [replace(fact, namespace=namespace if fact.kind in OF_A_NAMESPACE else "") for fact in _facts_for(expected)]
-    await _list_all(api, facts, collected)
+    kinds = [
+        replace(listed, namespace=namespace if listed.kind in OF_A_NAMESPACE else "") for listed in _kinds_for(expected)
+    ]
+    await _list_all(api, kinds, collected)
     seen = collected.seen(expected, server, None)
     rights: Rights | None = (
         await _reviewed(api, questions(seen), collected)
@@ -127,18 +129,18 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
     return replace(seen, rights=rights, findings=tuple(collected.findings))
 
 
-def facts_of_files(options: ClusterOptions, namespace: str = "") -> DoctorInput:
-    """Return what files contain for the checks; see :func:`facts_of_view`.
+def doctor_input_of_files(options: ClusterOptions, namespace: str = "") -> DoctorInput:
+    """Return what files contain for the checks; see :func:`doctor_input_of_view`.
 
     Raises
     ------
     FileError, SettingsError
         If they cannot be read.
     """
-    return facts_of_view(read_cluster(options), options.scheduler_namespace, namespace)
+    return doctor_input_of_view(read_cluster(options), options.scheduler_namespace, namespace)
 
 
-def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> DoctorInput:
+def doctor_input_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> DoctorInput:
     """Return what a view from files has for the checks.
 
     Kinds without objects count as not read, unless the files say otherwise.
@@ -152,15 +154,15 @@ def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = 
     """
     expected, findings = expected_of(view.scheduler, scheduler_namespace)
     collected = _Collected(findings=findings)
-    for fact in (*_facts_for(expected), *ROLE_FACTS):
-        items = [obj for obj in (*view.objects, *view.settings_objects) if fact.is_of(obj)]
-        may_have_none = bool(fact.object_kind) and fact.kind not in view.missing
-        if items or may_have_none or view.has_read(fact.kind):
-            if namespace and fact.kind in OF_A_NAMESPACE:
+    for listed in (*_kinds_for(expected), *ROLE_KINDS):
+        items = [obj for obj in (*view.objects, *view.settings_objects) if listed.is_of(obj)]
+        may_have_none = bool(listed.object_kind) and listed.kind not in view.missing
+        if items or may_have_none or view.has_read(listed.kind):
+            if namespace and listed.kind in OF_A_NAMESPACE:
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
-            collected.take(fact, map(_identified, items))
+            collected.take(listed, map(_identified, items))
         else:
-            collected.absent.append(fact.kind)
+            collected.absent.append(listed.kind)
     now = view.read_at or datetime.now(UTC)
     rights = _rights_of_roles(collected, "an API server that is asked")
     return collected.seen(expected, Server(view.origin, None, now, now), rights)
@@ -174,7 +176,7 @@ def _identified(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**obj, "metadata": with_uid(str(obj.get("kind")), obj)}
 
 
-async def read_facts_with_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> DoctorInput:
+async def read_doctor_input_with_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> DoctorInput:
     """Return what the checks need: objects of a view, and further kinds that are read now.
 
     Permissions are derived from roles, so that only read requests are made.
@@ -194,11 +196,11 @@ async def read_facts_with_view(api: ApiClient, view: ClusterView, scheduler_name
     server = await _server(api)
     expected, findings = expected_of(view.scheduler, scheduler_namespace)
     collected = _Collected(findings=findings)
-    facts = _facts_for(expected)
-    known = [fact for fact in facts if fact.kind in view.kinds]
-    refused = {fact.kind: str(view.missing[fact.kind]) for fact in facts if fact.kind in view.missing}
-    others = [fact for fact in facts if fact.kind not in view.kinds and fact.kind not in refused]
-    await _list_all(api, [*others, *ROLE_FACTS], collected)
+    kinds = _kinds_for(expected)
+    known = [listed for listed in kinds if listed.kind in view.kinds]
+    refused = {listed.kind: str(view.missing[listed.kind]) for listed in kinds if listed.kind in view.missing}
+    others = [listed for listed in kinds if listed.kind not in view.kinds and listed.kind not in refused]
+    await _list_all(api, [*others, *ROLE_KINDS], collected)
     await asyncio.to_thread(collected.take_all, known, view.objects)
     collected.missing.update(refused)
     return collected.seen(expected, server, _rights_of_roles(collected))
@@ -212,40 +214,40 @@ async def _server(api: ApiClient) -> Server:
     return Server(api.credentials.server, served_version(response), response.time or local, local)
 
 
-async def _list_all(api: ApiClient, facts: Iterable[ListedKind], collected: _Collected) -> None:
+async def _list_all(api: ApiClient, kinds: Iterable[ListedKind], collected: _Collected) -> None:
     """List several kinds concurrently; record the kinds that cannot be listed, with the reason."""
 
-    async def one(fact: ListedKind) -> None:
+    async def one(listed: ListedKind) -> None:
         try:
-            missing = await (_get(api, fact, collected) if fact.names else _list(api, fact, collected))
+            missing = await (_get(api, listed, collected) if listed.names else _list(api, listed, collected))
         except ApiUnreachableError as error:
             missing = str(error)
         if missing is not None:
-            collected.missing[fact.kind] = missing
+            collected.missing[listed.kind] = missing
 
-    await map_concurrently(one, facts)
+    await map_concurrently(one, kinds)
 
 
-async def _list(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
+async def _list(api: ApiClient, listed: ListedKind, collected: _Collected) -> str | None:
     """List a kind; return the reason if it cannot be listed."""
-    found = await list_objects(api, *fact.paths)
+    found = await list_objects(api, *listed.paths)
     if found.refusal is not None:
-        return found.message(fact.right)
-    collected.take(fact, found.items)
+        return found.message(listed.right)
+    collected.take(listed, found.items)
     return None
 
 
-async def _get(api: ApiClient, fact: ListedKind, collected: _Collected) -> str | None:
+async def _get(api: ApiClient, listed: ListedKind, collected: _Collected) -> str | None:
     """Read the named objects of a kind; return the reason if one cannot be read."""
-    collected.objects[fact.kind] = []
-    for name in fact.names:
-        response = await api.request("GET", f"{fact.paths[0]}/{name}")
+    collected.objects[listed.kind] = []
+    for name in listed.names:
+        response = await api.request("GET", f"{listed.paths[0]}/{name}")
         if response.status == _NOT_FOUND:
             continue
         if not response.ok:
-            del collected.objects[fact.kind]
-            return ListResult(refusal=response).message(fact.right)
-        collected.take(fact, [response.body])
+            del collected.objects[listed.kind]
+            return ListResult(refusal=response).message(listed.right)
+        collected.take(listed, [response.body])
     return None
 
 
@@ -274,13 +276,13 @@ async def _reviewed(api: ApiClient, asked: Iterable[AccessQuestion], collected: 
 
 async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
     """Derive permissions from roles; None if the user may not read them."""
-    await _list_all(api, ROLE_FACTS, collected)
+    await _list_all(api, ROLE_KINDS, collected)
     return _rights_of_roles(collected, _REVIEW_RIGHT)
 
 
 def _rights_of_roles(collected: _Collected, needed: str = "") -> Rbac | None:
     """Derive permissions from the roles that were read; if some are missing, record why and return None."""
-    kinds = [fact.kind for fact in ROLE_FACTS]
+    kinds = [listed.kind for listed in ROLE_KINDS]
     reasons = [collected.missing.pop(kind) for kind in kinds if kind in collected.missing]
     if absent := [kind for kind in kinds if kind in collected.absent]:
         reasons.append(objects_of(absent))
@@ -288,4 +290,4 @@ def _rights_of_roles(collected: _Collected, needed: str = "") -> Rbac | None:
         listed = ", ".join(reasons)
         collected.missing[RIGHTS] = f"{needed} (or {listed})" if needed else listed
         return None
-    return Rbac(*(tuple(collected.objects[fact.kind]) for fact in ROLE_FACTS))
+    return Rbac(*(tuple(collected.objects[listed.kind]) for listed in ROLE_KINDS))
