@@ -81,7 +81,7 @@ def product_usage(case: Case) -> Json:
         assert row is not None
         used = dict(state.devices.usage(row))
         for device in state.devices.devices(row):
-            healthy = device.healthy and device.uuid not in state.devices.unexplained(row)
+            healthy = device.healthy and device.uuid not in state.devices.inconsistent(row)
             slices = _slices(
                 healthy=healthy,
                 held=((number, int(n > 0)) for number, n in enumerate(used[device.uuid][SCHEMA.slices.start :])),

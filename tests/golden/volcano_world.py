@@ -151,7 +151,7 @@ def used_cards(state: State, node: str) -> list[Card]:
                 *amounts_used,
                 pods,
                 groups,
-                bool(devices.columns.explained[number]),
+                bool(devices.columns.consistent[number]),
                 mig=_instances(shares, places) if device.pieces else None,
             )
         )

@@ -162,7 +162,7 @@ def check_placement(engine: Engine, placement: Placement) -> None:
         assert len(set(shares)) == len(shares), "one container got a card twice"
         for uuid in {assignment.uuid for assignment in container}:
             assert (uuid in shares) is not bool(listed[uuid].pieces), "a share of a MIG card, or a piece of another"
-            assert uuid not in state.devices.unexplained(row)
+            assert uuid not in state.devices.inconsistent(row)
             assert listed[uuid].healthy
             assert not listed[uuid].cordoned
             assert uuid not in state.devices.over_capacity(row), f"{uuid} is over: {used[uuid]}"

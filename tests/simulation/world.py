@@ -236,7 +236,7 @@ class World(RuleBasedStateMachine):
         """Note which odd states of MIG cards come up."""
         devices = self.engine.state.devices
         for row in self.engine.state.nodes.rows().tolist():
-            REACHED["a card out of service"] += bool(devices.unexplained(row))
+            REACHED["a card out of service"] += bool(devices.inconsistent(row))
 
 
 def _reported(problem: Problem) -> None:

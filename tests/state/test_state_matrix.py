@@ -193,12 +193,12 @@ def test_a_dimension_means_what_the_schema_of_its_device_says() -> None:
     assert matrix.columns.partitioned[:3].tolist() == [True, False, False]
     for number in range(3):
         matrix.charge(number, (1, 10, 10, 1, 2, 0), 1)
-    assert matrix.unexplained(0) == ["mig"], "only there it is a slice that is used twice"
+    assert matrix.inconsistent(0) == ["mig"], "only there it is a slice that is used twice"
     roles = matrix.columns.roles[matrix.columns.schema[:3]].tolist()
     assert roles == [[3, 4, 6, -1, -1, -1, 0, 0], [-1, 0, 0, 3, 4, 5, 0, 0], [-1, 0, 0, -1, -1, -1, 0, 0]]
 
 
-def test_what_is_not_explained_is_noted_with_every_change() -> None:
+def test_what_is_inconsistent_is_noted_with_every_change() -> None:
     piece = Piece("1g", 0, 1, (1, 10, 10, 1, 1, 0))
     schema = DimensionRoles(placements=3, slices=range(4, 6))
     card = Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), pieces=(piece,), schema=schema)
@@ -214,18 +214,18 @@ def test_what_is_not_explained_is_noted_with_every_change() -> None:
         (core, (0, 0, 0, 0, 1, 0), ["core"]),  # a slice of a card that has none
         (mig, (0, 0, 0, 0, 1, 0), ["mig"]),  # a slice twice, as every slice of the first
     ):
-        before = matrix.unexplained(1)
+        before = matrix.inconsistent(1)
         matrix.charge(device, amounts, 1)
-        assert matrix.unexplained(1) == expected
+        assert matrix.inconsistent(1) == expected
         if expected:
             matrix.charge(device, amounts, -1)
-            assert matrix.unexplained(1) == before
+            assert matrix.inconsistent(1) == before
     matrix.charge(mig, (1, 10, 10), 1)
     for row in range(2, 40):  # the columns grow and move
         matrix.replace(row, [card])
-    assert [row for row in range(1, 40) if matrix.unexplained(row)] == [1]
+    assert [row for row in range(1, 40) if matrix.inconsistent(row)] == [1]
     matrix.reset_usage(1)
-    assert matrix.unexplained(1) == []
+    assert matrix.inconsistent(1) == []
 
 
 def test_a_device_that_no_column_holds_changes_nothing() -> None:
