@@ -141,12 +141,13 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
 def _why_none(plan: Plan) -> str:
     if not plan.idle:
         return "" if plan.stay else "no card has pods"
-    taken = f", and waiting pods that fit take {plan.idle_taken} now" if plan.idle_taken else ""
+    taken = ""
+    if plan.idle_taken:
+        who = "a waiting pod that fits takes" if plan.idle_taken == 1 else "waiting pods that fit take"
+        taken = f", and {who} {'it' if plan.idle == 1 else f'{plan.idle_taken} of them'} now"
     if plan.stay:
         return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already{taken}"
-    if plan.idle == 1:
-        return "the only card is idle already" + (", and a waiting pod that fits takes it now" if taken else "")
-    return f"all {plan.idle} are idle already{taken}"
+    return f"{'the only card is' if plan.idle == 1 else f'all {plan.idle} are'} idle already{taken}"
 
 
 def _fewer_than_asked(plan: Plan) -> str:
