@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, charges, kinds_of, vendors_by_card
+from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, kinds_of
 
 
 class Allocation(Protocol):
@@ -100,7 +100,7 @@ def is_text_of(written: str | None, encoded: str) -> bool:
 
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
-    return Usage(charges(kinds_of(claims), placement.containers), vendors=vendors_by_card(placement.containers))
+    return Usage.of(kinds_of(claims), placement.containers)
 
 
 _Entry = TypeVar("_Entry")

@@ -73,7 +73,6 @@ from vgpu_scheduler.model.placement import (
     kinds_of,
     moments,
     peak,
-    vendors_by_card,
 )
 from vgpu_scheduler.model.reasons import CardReason, ClusterEvent, EventReason, PendingEvents, RejectionReason
 from vgpu_scheduler.model.texts import (
@@ -188,5 +187,4 @@ __all__ = [
     "quoted",
     "rounded_duration",
     "validation_message",
-    "vendors_by_card",
 ]

@@ -25,8 +25,6 @@ from vgpu_scheduler.model import (
     PodClaims,
     QuotaResource,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 _WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
@@ -80,7 +78,7 @@ class VolcanoAllocation(Allocation):
             return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
         entries = self._assignments(aligned)
         kinds = [ContainerType.APP] * len(entries)
-        return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
+        return Usage.of(kinds, entries)
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return the annotations that the Binding writes for the device plugin; none for a pod without cards."""
