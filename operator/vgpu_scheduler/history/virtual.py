@@ -12,7 +12,7 @@ import msgspec
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.history.events import Decided
 from vgpu_scheduler.kube import Pod, Versioned, with_version
-from vgpu_scheduler.model import Decision, internal_error
+from vgpu_scheduler.model import Decision, internal_error, number_of_cards
 
 POD: Final = "Pod"
 _EVER: Final = 2**63
@@ -107,8 +107,7 @@ class VirtualCluster:
 
     def asked(self, pod: Pod) -> int:
         """Return the number of cards, or of shares of cards, that a pod asks for; 0 if its claims cannot be read."""
-        claims = self.engine.algorithm.classes.claims(pod)
-        return sum(claim.count for container in claims for claim in container.claims)
+        return number_of_cards(self.engine.algorithm.classes.claims(pod))
 
     def _newest(self, value: _Value) -> _Value:
         """Return an object with a version above all earlier ones, since later events are newer."""

@@ -9,9 +9,8 @@ from itertools import islice, product
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import CardReason, PodClaims
+from vgpu_scheduler.model import CardReason, PodClaims, vendors_of
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
 from vgpu_scheduler.whatif.conditions.needs import PodRequest

@@ -47,11 +47,6 @@ def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
     return True
 
 
-def number_of_cards(claims: PodClaims) -> int:
-    """Return how many cards, or pieces of cards, are claimed."""
-    return sum(claim.count for container in claims for claim in container.claims)
-
-
 def smallest_pieces_of(world: World, claims: PodClaims) -> PodClaims:
     """Return claims with the memory of the smallest possible pieces; empty if their sizes are unknown."""
     found = tuple(_smallest_of(world, each) for each in claims)
