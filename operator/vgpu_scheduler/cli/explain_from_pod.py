@@ -145,7 +145,7 @@ def did_you_mean_pod(key: str, others: Collection[str]) -> str:
 def did_you_mean_object(world: World, text: str) -> str:
     """Return a suggestion of a node or a pod, as in ``pod/NAMESPACE/NAME``; see :func:`did_you_mean_pod`."""
     kind, _, name = text.partition("/")
-    pods = [pod.key for pod in (*world.bound.values(), *world.pending.values())]
+    pods = [pod.key for pod in world.present_pods]
     return did_you_mean_pod(name, pods) if kind == "pod" else did_you_mean(name, world.nodes)
 
 
