@@ -11,7 +11,8 @@ from __future__ import annotations
 from hashlib import sha1
 from typing import Final
 
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.groups import VOLCANO_API_VERSION
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
@@ -32,8 +33,6 @@ _SUBGROUP_EXCLUSIVE: Final = f"{_OURS}subgroup-exclusive-topology"
 _GROUP_KEY: Final = f"{_OURS}group-key"
 _SUBGROUP_KEY: Final = f"{_OURS}subgroup-key"
 _REVISION: Final = "new"
-_POD_GROUP: Final = "scheduling.volcano.sh/v1beta1"
-_GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 _ASSUMED: Final = (
     "each leader is placed together with its workers, as LeaderWorkerSet's controller has it where its configuration"
     " sets gangSchedulingManagement; without that, and without a group in the templates, each pod is placed by itself"
@@ -89,7 +88,7 @@ class _Set:
             notes.append(_ASSUMED)
             minimum = 1 if self._waits_for_leader else self._size
             names = [self._group_name(number) for number in range(self._replicas)]
-            groups = [pod_group(_POD_GROUP, name, self._owner.home, minimum) for name in names]
+            groups = [pod_group(VOLCANO_API_VERSION, name, self._owner.home, minimum) for name in names]
             sets = [PodSet([self._grouped(pod) for pod in each.pods], each.path) for each in sets]
         return WorkloadPods(sets, claims, self._controllers(), groups, notes)
 
@@ -164,7 +163,8 @@ class _Set:
     def _grouped(self, pod: Object) -> Object:
         """Return a pod with the annotation that names its group's PodGroup."""
         group = pod["metadata"]["labels"][f"{_OURS}group-index"]
-        return {**pod, "metadata": with_texts(pod["metadata"], "annotations", {_GROUP_NAME: self._group_name(group)})}
+        named = {VOLCANO_GROUP_ANNOTATIONS[0]: self._group_name(group)}
+        return {**pod, "metadata": with_texts(pod["metadata"], "annotations", named)}
 
 
 def _sha1(text: str) -> str:
