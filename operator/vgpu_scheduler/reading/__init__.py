@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         read_facts_with_view,
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, version_problem, yaml_files
-    from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
+    from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, waits_of_answers, with_forecast
     from vgpu_scheduler.reading.kube_state_metrics import DeletedPodQuery, DeletedPods, deleted_pods
     from vgpu_scheduler.reading.lists import list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions, PrometheusServer
@@ -144,6 +144,7 @@ __all__ = [
     "version_problem",
     "view_warnings",
     "waits_for_volumes",
+    "waits_of_answers",
     "why_no_more",
     "why_no_more_in",
     "with_forecast",
