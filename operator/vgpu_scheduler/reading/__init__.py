@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked_pods import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
-    from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
+    from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card, find_card_among
     from vgpu_scheduler.reading.explained import (
         ExplainedPod,
         describe_decision,
@@ -109,6 +109,7 @@ __all__ = [
     "facts_of_files",
     "facts_of_view",
     "find_card",
+    "find_card_among",
     "get_object",
     "hours_in_prometheus",
     "is_at_home",
