@@ -8,12 +8,11 @@ Environment variables are left out, since nothing here reads them.
 
 from __future__ import annotations
 
-from hashlib import sha1
 from typing import Final
 
 from vgpu_scheduler.groups import VOLCANO_API_VERSION
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
-from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
+from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive, sha1_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
 from vgpu_scheduler.whatif.workloads.workload_pods import (
@@ -106,7 +105,7 @@ class _Set:
         leader = f"{self._owner.name}-{group}"
         name = f"{leader}-{worker}" if worker else leader
         owner = Owner.of("StatefulSet", self._owner.home, leader if worker else self._owner.name)
-        group_key = _sha1(f"{self._owner.namespace}/{leader}")
+        group_key = sha1_of(f"{self._owner.namespace}/{leader}")
         labels = {
             f"{_OURS}name": self._owner.name,
             f"{_OURS}group-index": str(group),
@@ -120,7 +119,7 @@ class _Set:
         annotations |= {f"{_OURS}leader-name": leader} if worker else {}
         annotations |= {key: self._annotations[key] for key in (_EXCLUSIVE,) if self._annotations.get(key)}
         subgroup = self._subgroup_of(worker)
-        subgroup_key = _sha1(f"{leader}/{subgroup}")
+        subgroup_key = sha1_of(f"{leader}/{subgroup}")
         if self._subgroup:
             annotations |= self._of_subgroup(worker)
         if subgroup is not None:
@@ -153,7 +152,7 @@ class _Set:
         made = [leaders.selecting({"matchLabels": {**ours, f"{_OURS}worker-index": "0"}})]
         for group in range(self._replicas if self._size > 1 else 0):
             owner = Owner.of("StatefulSet", self._owner.home, f"{self._owner.name}-{group}")
-            key = _sha1(f"{self._owner.namespace}/{owner.name}")
+            key = sha1_of(f"{self._owner.namespace}/{owner.name}")
             made.append(owner.selecting({"matchLabels": {**ours, f"{_OURS}group-index": str(group), _GROUP_KEY: key}}))
         return made
 
@@ -165,7 +164,3 @@ class _Set:
         group = pod["metadata"]["labels"][f"{_OURS}group-index"]
         named = {VOLCANO_GROUP_ANNOTATIONS[0]: self._group_name(group)}
         return {**pod, "metadata": with_texts(pod["metadata"], "annotations", named)}
-
-
-def _sha1(text: str) -> str:
-    return sha1(text.encode(errors="replace"), usedforsecurity=False).hexdigest()
