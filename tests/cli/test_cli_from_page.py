@@ -140,6 +140,8 @@ def test_a_tenant_sees_how_full_cards_are(given: list[str]) -> None:
     assert "NVIDIA-A100" in run("top", "models", *given).stdout
     assert [row["namespace"] for row in json.loads(run("top", "namespaces", "-o", "json", *given).stdout)] == ["blue"]
     assert json.loads(run("top", "cards", "a/GPU-a-1", "-o", "json", *given).stdout) == cards[1:]
+    assert json.loads(run("top", "cards", "a/GPU-a-1…", "-o", "json", *given).stdout) == cards[1:]
+    assert "card GPU-a may be a/GPU-a-0, a/GPU-a-1" in run("top", "cards", "GPU-a", *given).stderr
     assert "there is no card nothing" in run("top", "cards", "nothing", *given).stderr
 
 

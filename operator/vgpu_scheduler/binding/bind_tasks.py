@@ -208,7 +208,7 @@ class BindTask:
     @property
     def chosen_node(self) -> str:
         """The node of the placement, whether the pod waits in a lane or not."""
-        return self.decision.placement.node if self.decision.placement else ""
+        return self.decision.node
 
     @property
     def is_sent(self) -> bool:

@@ -21,7 +21,7 @@ from vgpu_scheduler.engine import (
     Problem,
     StandingClosure,
 )
-from vgpu_scheduler.model import EventReason, first_of, quoted
+from vgpu_scheduler.model import EventReason, first_of, quoted, vendors_of
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
@@ -158,10 +158,8 @@ class ClosedNodeWatch:
             lock = f" (annotation {closure.lock.kind.annotation})"
         if pod is None:
             return f"a device plugin does not answer{lock}"
-        vendors = {
-            claim.vendor for container in self._engine.algorithm.classes.claims(pod) for claim in container.claims
-        }
-        return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
+        vendors = sorted(vendors_of(self._engine.algorithm.classes.claims(pod)))
+        return f"the device plugin of {', '.join(vendors)} does not answer pod {pod.key}{lock}"
 
     def _name(self, uid: str) -> str:
         pod = self._engine.state.pod(uid)

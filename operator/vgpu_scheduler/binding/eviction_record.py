@@ -15,6 +15,7 @@ from typing import Any
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.policy_status import policy_path
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import (
     EvictionLimit,
@@ -104,6 +105,7 @@ class EvictionRecord:
     def __init__(self, context: BindContext, timeout: float) -> None:
         self._context = context
         self._timeout = timeout
+        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
         self._entries: defaultdict[tuple[PolicyKey, str], _Entry] = defaultdict(_Entry)
         """By policy and by the UID of the pod."""
         self._locks: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -203,11 +205,9 @@ class EvictionRecord:
                 changed = change(found.get("status"))
                 if isinstance(changed, RecordOutcome):
                     return changed
-                metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
-                body = {"metadata": metadata, "status": {"evictions": changed["evictions"]}}
-                written = await self._context.writer.request_within_lease(
-                    "PATCH", f"{path}/status", body, self._timeout, MERGE_PATCH
-                )
+                uid, version = found["metadata"]["uid"], int(found["metadata"]["resourceVersion"])
+                status = {"evictions": changed["evictions"]}
+                written = await self._patcher.patch(path, uid, status, MERGE_PATCH, version=version)
                 if written is None:
                     break
                 if written.ok:

@@ -16,25 +16,21 @@ from http import HTTPStatus
 from secrets import token_hex
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError, pod_path
+from vgpu_scheduler.apiclient import ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import GONE, BindContext
+from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 log = logging.getLogger(__name__)
 
 
-def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
-    """Return the strategic merge patch that gives an unbound pod a new version without changing its meaning.
+def _new_status(now: datetime) -> dict[str, Any]:
+    """Return the patch of the status that gives an unbound pod a new version without changing its meaning.
 
-    A patch without changes gives no new version, so it changes ``lastProbeTime`` of the ``PodScheduled`` condition. It
-    fails if the pod has another version by now, for instance because it was bound.
+    A patch without changes gives no new version, so it changes ``lastProbeTime`` of the ``PodScheduled`` condition.
     """
-    condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": rfc3339(now)}
-    return {
-        "metadata": {"uid": pod.uid, "resourceVersion": str(pod.resource_version)},
-        "status": {"conditions": [condition]},
-    }
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "lastProbeTime": rfc3339(now)}]}
 
 
 @dataclass(slots=True)
@@ -58,6 +54,10 @@ class AllocationFence:
     _in_the_way: dict[str, str] = field(default_factory=dict)
     _verified: dict[str, str] = field(default_factory=dict)
     """By node, the token that is ours or was secured; nodes that are gone are removed."""
+    _patcher: StatusPatcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._patcher = StatusPatcher(self.context.writer, self.context.clock, self.timeout)
 
     async def secure(self, node: Node) -> bool:
         """Ensure that the allocation named by a node's token is in the ledger, or can never be carried out.
@@ -99,9 +99,9 @@ class AllocationFence:
         engine = self.context.engine
         if pod.node_name or pod.terminal or pod.scheduler_name not in engine.scheduler_names:
             return True
-        path, body = pod_path(pod.namespace, pod.name, "status"), new_version(pod, self.context.clock.now())
-        try:
-            answer = await self.context.writer.request_within_lease("PATCH", path, body, self.timeout, STRATEGIC_PATCH)
+        path, status = pod_path(pod.namespace, pod.name), _new_status(self.context.clock.now())
+        try:  # the version makes the patch fail if the pod was changed meanwhile, for instance bound
+            answer = await self._patcher.patch(path, pod.uid, status, version=pod.resource_version)
             if answer is None:
                 return False
             if answer.ok:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import BoundedCache
+from vgpu_scheduler.model import BoundedCache, vendors_of
 
 _MOST_BYTES = 2**20
 """Memory limit of the cache: about 1,500 pods; lanes ask for the needs of their pods again and again."""
@@ -114,5 +114,5 @@ class PluginNeedsReader:
         side: NodeSide = self._engine.dialects.node_side
         claims = self._engine.algorithm.classes.claims(pod)
         lock, serialized = side.lock(claims), side.serializes(claims)
-        vendors = {claim.vendor for container in claims for claim in container.claims}
+        vendors = vendors_of(claims)
         return PluginNeeds(lock, serialized, len(vendors) > 1 or (serialized and lock is None), side.plugin_key(claims))

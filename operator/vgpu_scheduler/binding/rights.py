@@ -59,12 +59,8 @@ class VolumeRights:
         right = _Right(resource, namespace)
         if right in self._asking:
             return
-        try:
-            allowed = await self._allowed(right)
-        except Exception as error:  # noqa: BLE001 - unknown: treat it as the refusal of a single write
-            log.warning("it is not known whether the scheduler may %s: %s", right, error)
-            return
-        if allowed or right in self._asking:
+        allowed = await self._allowed(right)
+        if allowed or allowed is None or right in self._asking:  # unknown: treat it as the refusal of a single write
             return
         self._storage.deny(resource, f"binding volumes: {refused_user(message)} cannot {right}", namespace)
         task = asyncio.create_task(self._ask(right), name=f"right-{resource}-{namespace}")
@@ -79,22 +75,16 @@ class VolumeRights:
         """Poll until the right is granted."""
         while True:
             await asyncio.sleep(self._ask_again)
-            try:
-                if await self._allowed(right):
-                    self._storage.allow(right.resource, right.namespace)
-                    return
-            except Exception as error:  # noqa: BLE001 - keep polling, because pods wait for the answer
-                log.warning("it is not known whether the scheduler may %s: %s", right, error)
+            if await self._allowed(right):
+                self._storage.allow(right.resource, right.namespace)
+                return
 
-    async def _allowed(self, right: _Right) -> bool:
-        """Ask the API server whether we have a right.
-
-        Raises
-        ------
-        ApiError, ApiUnreachableError
-            If it gives no answer.
-        """
+    async def _allowed(self, right: _Right) -> bool | None:
+        """Ask the API server whether we have a right; None if it gives no answer."""
         place = {"namespace": right.namespace} if right.namespace else {}
-        return await is_allowed(
-            self._api, {"verb": "patch", "resource": right.resource, **place}, timeout=self._timeout
-        )
+        asked = {"verb": "patch", "resource": right.resource, **place}
+        try:
+            return await is_allowed(self._api, asked, timeout=self._timeout)
+        except Exception as error:  # noqa: BLE001 - without an answer, pods wait for the next question
+            log.warning("it is not known whether the scheduler may %s: %s", right, error)
+            return None

@@ -124,8 +124,7 @@ def decision_record(decision: Decision) -> str:
     It has the score of the chosen node in total and by scorer, the number of nodes, and the source of each section of
     the policy.
     """
-    node = decision.placement.node if decision.placement else ""
-    parts = decision.scores.get(node, ())
+    parts = decision.scores.get(decision.node, ())
     scores = {
         part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
         for part in parts

@@ -164,7 +164,7 @@ def _explain_with_world(
 
 def _pods_to_explain(world: World, selected: _SelectedPods, cluster: ClusterOptions) -> list[Pod]:
     """Return the selected pods that wait or run, by namespace and name; end the command if there are none."""
-    known = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
+    known = sorted(world.present_pods, key=lambda pod: pod.key)
     pods = [pod for pod in known if selected.includes(pod)]
     if not pods:
         meant = did_you_mean_pod(selected.key, [each.key for each in known]) if selected.key else ""

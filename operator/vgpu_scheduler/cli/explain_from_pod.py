@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason, closest, did_you_mean
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
-from vgpu_scheduler.predicates import is_about_claims, without_preemption
+from vgpu_scheduler.predicates import without_preemption
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
@@ -145,7 +145,7 @@ def did_you_mean_pod(key: str, others: Collection[str]) -> str:
 def did_you_mean_object(world: World, text: str) -> str:
     """Return a suggestion of a node or a pod, as in ``pod/NAMESPACE/NAME``; see :func:`did_you_mean_pod`."""
     kind, _, name = text.partition("/")
-    pods = [pod.key for pod in (*world.bound.values(), *world.pending.values())]
+    pods = [pod.key for pod in world.present_pods]
     return did_you_mean_pod(name, pods) if kind == "pod" else did_you_mean(name, world.nodes)
 
 
@@ -186,7 +186,7 @@ def explain_from_conditions(
 
 def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanation:
     """Explain a waiting pod."""
-    error, condition = reading.error, scheduled_condition(found)
+    error, condition = reading.error, _condition(found, "PodScheduled")
     events = reading.events_of(found["metadata"].get("uid", ""))
     pod, turn = reading.world.pod(found), events.turn if events else ""
     now = {"reason": str(EventReason.WAITING_FOR_NODE), "message": turn} if turn else condition
@@ -291,8 +291,7 @@ def _remedies(
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    unobjected = bool(message) and not is_about_claims(message)
-    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid], unobjected=unobjected)))
+    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid], message)))
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStatus(reports, other_members, earlier, limits)
@@ -346,12 +345,11 @@ def _disruption(found: Object) -> str:
     """Return why a pod is being deleted; empty if it is not."""
     if not found["metadata"].get("deletionTimestamp"):
         return ""
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    disruption: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
+    disruption = _condition(found, "DisruptionTarget")
     return ": ".join(filter(None, (str(disruption.get("reason") or ""), str(disruption.get("message") or ""))))
 
 
-def scheduled_condition(found: Object) -> Object:
-    """Return a pod's PodScheduled condition; empty if it has none."""
+def _condition(found: Object, name: str) -> Object:
+    """Return a pod's condition of a type as it is written; empty if it has none."""
     conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    return next((each for each in conditions if each.get("type") == name), {})

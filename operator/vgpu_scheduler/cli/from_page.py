@@ -16,11 +16,11 @@ import yaml
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ListFormat
 from vgpu_scheduler.cli.cluster.output import Column, dump, table
+from vgpu_scheduler.cli.named_rows import named_cards, named_rows
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.forecast import forecast_of_json
-from vgpu_scheduler.model import did_you_mean, names_model
-from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
+from vgpu_scheduler.reading import CardPlace, ClusterOptions, PageOptions, ask_page, find_card_among, read_files
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 from vgpu_scheduler.whatif.world import usage
@@ -137,22 +137,12 @@ def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
     return _NODES_WITHOUT_PODS if hidden else NODES, usage.nodes(cards)
 
 
-def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]:
-    """Return the named rows, or all rows; cards also match by their node, models by a part of their name."""
-    kind = subject[:-1]
-
-    def called(row: Any) -> str:
-        return f"{row.node}/{row.card}" if kind == "card" else str(getattr(row, kind))
-
-    def is_meant(name: str, row: Any) -> bool:
-        if kind == "card":
-            return name in {called(row), row.card}
-        return names_model(name, called(row)) if kind == "model" else name == called(row)
-
-    for name in names:
-        if not any(is_meant(name, row) for row in rows):
-            raise InvalidObjectsError(f"{subject}: there is no {kind} {name}{did_you_mean(name, map(called, rows))}")
-    return [row for row in rows if not names or any(is_meant(name, row) for name in names)]
+def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> Sequence[Any]:
+    """Return the named rows, or all rows if none is named."""
+    if subject != "cards":
+        return named_rows(subject, rows, names)
+    places = [CardPlace(row.node, row.card, row.card, row.vendor, "") for row in rows]
+    return named_cards(rows, names, lambda name: find_card_among(places, name))
 
 
 def simulate_from_page(

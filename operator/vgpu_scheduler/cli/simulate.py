@@ -21,7 +21,6 @@ from vgpu_scheduler.cli.from_page import NO_LOG, page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -42,7 +41,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_files,
     read_policies,
-    waits_for_volumes,
+    waits_of_answers,
     with_forecast,
     within,
 )
@@ -53,7 +52,6 @@ from vgpu_scheduler.whatif import (
     InvalidObjectsError,
     PodResult,
     World,
-    awaited_volumes,
     capacity_of,
     make_dialect,
     matches_nothing,
@@ -205,20 +203,17 @@ def _answer_where(
     explained: bool,
     cluster: ClusterOptions,
 ) -> None:
-    waiting = [
-        pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
-    ]
-    awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
+    asked, logs = _asked(scenario, ()), scenario.forecast.logs if scenario.forecast else ()
+    uids = {pod.uid for pod in asked.waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)}
     with exit_on_error():
-        forecaster = forecaster_of(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
+        waits_of = (
+            waits_of_answers(world, view, asked, lambda: forecaster_of(world, view, logs), forecasts_of)
+            if scenario.forecast
+            else None
+        )
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
-    uids = {pod.uid for pod in waiting}
-    unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
-    forecasts = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
-    if forecaster is not None:
-        placed = {answer.pod.uid for answer in answers if answer.node}
-        forecasts |= waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
+    forecasts = waits_of(answers) if waits_of is not None else {}
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation contains these warnings

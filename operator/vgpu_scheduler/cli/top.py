@@ -17,9 +17,10 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ListFormat, Nam
 from vgpu_scheduler.cli.cluster.output import Columns, dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.from_page import TOLD_OF, page_for, top_from_page
+from vgpu_scheduler.cli.named_rows import named_cards, named_rows
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import counted, did_you_mean, names_model
+from vgpu_scheduler.model import counted, did_you_mean
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -218,20 +219,15 @@ def _labels_of_node(world: World, name: str) -> Mapping[str, str]:
 
 
 def _node_rows(world: World, question: _Question) -> list[Any]:
-    return _named(usage.nodes(_cards(world, question)), question, lambda row: row.node)
+    return _named(usage.nodes(_cards(world, question)), question)
 
 
 def _card_rows(world: World, question: _Question) -> list[Any]:
-    found = _cards(world, question)
-    if not question.names:
-        return found
-    places = dict.fromkeys((place.node, place.name) for place in (find_card(world, name) for name in question.names))
-    return [card for card in found if (card.node, card.card) in places]
+    return [*named_cards(_cards(world, question), question.names, lambda name: find_card(world, name))]
 
 
 def _model_rows(world: World, question: _Question) -> list[Any]:
-    models = usage.models(world, _cards(world, question))
-    return _named(models, question, lambda row: row.model, names_model)
+    return _named(usage.models(world, _cards(world, question)), question)
 
 
 def _pod_rows(world: World, question: _Question) -> list[Any]:
@@ -264,32 +260,12 @@ def _namespace_rows(world: World, question: _Question) -> list[Any]:
         found = [row for row in found if question.labels.matches(known.get(row.namespace) or {})]
     if question.namespace is not None:
         found = [row for row in found if row.namespace == question.namespace]
-    return _named(found, question, lambda row: row.namespace)
+    return _named(found, question)
 
 
-def _named(
-    rows: Sequence[Any],
-    question: _Question,
-    name_of: Callable[[Any], str],
-    names: Callable[[str, str], bool] = str.__eq__,
-) -> list[Any]:
-    """Return the named rows, or all rows if none is named.
-
-    Parameters
-    ----------
-    names
-        Tells whether a name given by the user matches a row's name.
-    """
-    if not question.names:
-        return list(rows)
-    known = [name_of(row) for row in rows]
-    for name in question.names:
-        if not any(names(name, each) for each in known):
-            subject = question.subject
-            among = f" among those that match {question.listing.selector}" if question.labels is not None else ""
-            what = f"there is no {subject[:-1]} {name} with cards{among}"
-            raise InvalidObjectsError(f"{subject}: {what}{did_you_mean(name, known)}")
-    return [row for row in rows if any(names(name, name_of(row)) for name in question.names)]
+def _named(rows: Sequence[Any], question: _Question) -> list[Any]:
+    among = f" among those that match {question.listing.selector}" if question.labels is not None else ""
+    return named_rows(question.subject, rows, question.names, among)
 
 
 def _nothing(world: World, question: _Question) -> str:

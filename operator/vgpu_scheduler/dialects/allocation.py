@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, charges, kinds_of, vendors_by_card
+from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, kinds_of
 
 
 class Allocation(Protocol):
@@ -99,7 +100,7 @@ def is_text_of(written: str | None, encoded: str) -> bool:
 
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
-    return Usage(charges(kinds_of(claims), placement.containers), vendors=vendors_by_card(placement.containers))
+    return Usage.of(kinds_of(claims), placement.containers)
 
 
 _Entry = TypeVar("_Entry")
@@ -134,3 +135,43 @@ def realign(entries: Sequence[tuple[_Entry, ...]], claimants: Sequence[bool]) ->
             return padded
     rest = iter(filled)
     return [next(rest, ()) if claims else () for claims in claimants]
+
+
+def read_entries(
+    pod: Pod,
+    name: str,
+    node_annotation: str,
+    decode: Callable[[str], Sequence[tuple[_Entry, ...]]],
+    claimants: Sequence[bool],
+    claimed: str = "devices",
+) -> tuple[str, list[tuple[_Entry, ...]]]:
+    """Read an allocation annotation of a bound pod; it counts only if the node in another annotation is the pod's.
+
+    Parameters
+    ----------
+    name, node_annotation
+        The annotation with the entries, and the one with the node.
+    decode
+        Decodes the entries; raises CodecError if they are malformed.
+    claimants
+        As for :func:`realign`.
+    claimed
+        How the message calls what the entries are about.
+
+    Returns
+    -------
+    tuple
+        The problem, empty if there is none, and the entries of each container.
+    """
+    value = pod.annotations.get(name)
+    if value is None:
+        return f"annotation {name} is missing", []
+    if pod.annotations.get(node_annotation) != pod.node_name:
+        return f"annotation {node_annotation} does not name node {pod.node_name}", []
+    try:
+        aligned = realign(decode(value), claimants)
+    except CodecError as error:
+        return f"annotation {name}: {error}", []
+    if aligned is None or not any(aligned):
+        return f"annotation {name} does not match the containers that claim {claimed}", []
+    return "", aligned

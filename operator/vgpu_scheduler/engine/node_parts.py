@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, RefusedClas
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
+from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices, vendors_of
 from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, EffectivePolicy, overruled, refused_as_strict
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
@@ -332,7 +332,7 @@ def _check_followed_by_node(
     pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: EffectivePolicy, dialect: Dialect
 ) -> None:
     """Refuse a pod with an annotation that its node would follow although policies overrule it."""
-    vendors = {claim.vendor for container in claims for claim in container.claims}
+    vendors = vendors_of(claims)
     for name, followed in dialect.claims.followed_by_node.items():
         if name in pod.annotations and name not in annotations and vendors & followed.vendors:
             why = _overruled(pod, policy, dialect).get(name, "policies overrule it")

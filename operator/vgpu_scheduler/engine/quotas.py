@@ -29,6 +29,7 @@ from vgpu_scheduler.model import (
     VendorKey,
     dialect_of,
     moments,
+    vendors_of,
 )
 from vgpu_scheduler.state import State
 
@@ -199,7 +200,7 @@ class QuotaLimits:
         limits = self._limits.get(namespace)
         if not limits or not claims:
             return ()
-        vendors = {claim.vendor for container in claims for claim in container.claims}
+        vendors = vendors_of(claims)
         found: dict[tuple[str, int], int] = {}
         for name, limit in limits.items():
             resource, dialect, _ = self._resources[name]

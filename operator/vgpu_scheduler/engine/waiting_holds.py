@@ -31,7 +31,7 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
+from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted, vendors_of
 from vgpu_scheduler.state import Hold, Phase
 
 HELD_FOR: Final = 3600.0
@@ -198,8 +198,7 @@ class WaitingHolds:
     def _vendors(self, pod: Pod) -> frozenset[str]:
         """Return the vendors whose cards a pod claims; {""} for a pod that claims none."""
         claimed = self._algorithm.classes.claimed(pod)
-        containers = () if claimed is None else claimed.claims
-        return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
+        return vendors_of(() if claimed is None else claimed.claims) or frozenset({""})
 
     def _with_hold_messages(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
         """Return decisions that name the nodes with the pods' holds, and are specific to each pod from now on."""

@@ -33,10 +33,10 @@ def _read_minimum(text: str, field: str) -> tuple[int, str]:
     return 1, f"{field}: {quoted(text)} is not a number of pods: it must be a whole number from 1 on"
 
 
-def _pod_group_kind(api_group: str, version: str) -> PodGroupKind:
-    """Return the kind ``PodGroup`` of an API group, with the needed number of pods in ``spec.minMember``."""
-    name = f"PodGroup.{api_group}"
-    return PodGroupKind(name, f"/apis/{api_group}/{version}/podgroups", partial(decode_pod_group, name))
+def _pod_group_kind(api_version: str) -> PodGroupKind:
+    """Return the kind ``PodGroup`` of an API version, with the needed number of pods in ``spec.minMember``."""
+    name = f"PodGroup.{api_version.partition('/')[0]}"
+    return PodGroupKind(name, f"/apis/{api_version}/podgroups", partial(decode_pod_group, name))
 
 
 _NATIVE_API_GROUP: Final = "scheduling.k8s.io"
@@ -72,17 +72,19 @@ is never placed without its PodGroup.
 """
 
 
-_COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-_COSCHEDULING_KIND: Final = _pod_group_kind("scheduling.x-k8s.io", "v1alpha1")
+COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+"""The coscheduling plugin's label; several controllers create its PodGroups."""
+COSCHEDULING_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+_COSCHEDULING_KIND: Final = _pod_group_kind(COSCHEDULING_API_VERSION)
 
 _BEFORE_LABELS: Final = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 _BEFORE_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
-_BEFORE_KIND: Final = _pod_group_kind("scheduling.sigs.k8s.io", "v1alpha1")
+_BEFORE_KIND: Final = _pod_group_kind("scheduling.sigs.k8s.io/v1alpha1")
 
 
 def _in_coscheduling(pod: Pod) -> Membership | None:
-    name = pod.labels.get(_COSCHEDULING_LABEL)
-    return Membership(GroupKey("coscheduling", pod.namespace, name), f"label {_COSCHEDULING_LABEL}") if name else None
+    name = pod.labels.get(COSCHEDULING_LABEL)
+    return Membership(GroupKey("coscheduling", pod.namespace, name), f"label {COSCHEDULING_LABEL}") if name else None
 
 
 def _in_coscheduling_before(pod: Pod) -> Membership | None:
@@ -156,7 +158,8 @@ def _in_volcano(pod: Pod) -> Membership | None:
     return Membership(GroupKey("volcano", pod.namespace, name), f"annotation {annotation}") if name else None
 
 
-VOLCANO: Final = GroupSource("volcano", _in_volcano, (_pod_group_kind("scheduling.volcano.sh", "v1beta1"),))
+VOLCANO_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+VOLCANO: Final = GroupSource("volcano", _in_volcano, (_pod_group_kind(VOLCANO_API_VERSION),))
 """Volcano's PodGroups, as LeaderWorkerSet and others create them for pods that another scheduler places.
 
 An annotation of the pod names a PodGroup with the needed number of pods in ``minMember``
@@ -181,7 +184,7 @@ def membership(pod: Pod) -> Membership | None:
     return None
 
 
-POD_LABELS: Final = (_COSCHEDULING_LABEL, *_BEFORE_LABELS, _BEFORE_MINIMUM, _KUEUE_GROUP)
+POD_LABELS: Final = (COSCHEDULING_LABEL, *_BEFORE_LABELS, _BEFORE_MINIMUM, _KUEUE_GROUP)
 """The labels that assign a pod to its group."""
 POD_ANNOTATIONS: Final = (_GANG, _GANG_MINIMUM, _KUEUE_TOTAL, _KUEUE_FAST, *VOLCANO_GROUP_ANNOTATIONS)
 """The annotations that assign a pod to its group."""

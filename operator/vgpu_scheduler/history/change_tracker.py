@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects import Dialects, is_text_of
 from vgpu_scheduler.history.encoding import title_of
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, HistoryEvent, Removed, Withdrawn
 from vgpu_scheduler.history.trimming import Trimmer
-from vgpu_scheduler.history.virtual import POD
+from vgpu_scheduler.history.virtual import POD, annotations_of
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyResource
@@ -97,15 +97,13 @@ class ChangeTracker:
     def decided(self, at: float, decisions: Iterable[Decision]) -> Iterator[HistoryEvent]:
         """Record decisions: placements and preemptions."""
         for decision in decisions:
-            pod, placement = self._pods.get(decision.uid), decision.placement
+            pod = self._pods.get(decision.uid)
             if pod is None:
                 continue
-            if decision.outcome is Outcome.PLACED and placement is not None:
-                annotations = decision.annotations
-                if annotations is None:
-                    annotations = self._dialects.encoded(placement, pod)
+            if decision.outcome is Outcome.PLACED and decision.placement is not None:
+                annotations = annotations_of(decision, self._dialects, pod)
                 written = {name: str(text) for name, text in annotations.items()}
-                found = Decided(at, pod.uid, placement.node, written, pod.scheduler_name)
+                found = Decided(at, pod.uid, decision.node, written, pod.scheduler_name)
                 self._decided[pod.uid] = found, annotations
                 yield found
             elif decision.preemption is not None:

@@ -163,7 +163,7 @@ class _Checking:
             else:
                 self._engine.unreserve(event.uid, now)
                 self._engine.queue.remove(event.uid)
-            self._cluster.run(known if pod is None else pod, event.node, {**event.annotations}, now)
+            self._cluster.run(known if pod is None else pod, event.node, event.annotations, now)
 
     def _asked(self, pod: Pod, now: float) -> Decision | None:
         """Return the engine's decision about a pod; None if the engine does not try it. Other placements are undone."""

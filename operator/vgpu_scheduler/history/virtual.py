@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final, TypeVar
 
 import msgspec
 
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.history.events import Decided
 from vgpu_scheduler.kube import Pod, Versioned, with_version
-from vgpu_scheduler.model import Decision, internal_error
+from vgpu_scheduler.model import Decision, internal_error, number_of_cards
 
 POD: Final = "Pod"
 _EVER: Final = 2**63
@@ -69,26 +70,13 @@ class VirtualCluster:
 
     def bind(self, pod: Pod, decision: Decision, now: float) -> None:
         """Bind a placed pod, and let it run."""
-        placement = decision.placement
-        assert placement is not None
-        annotations = decision.annotations
-        if annotations is None:
-            annotations = self.engine.dialects.encoded(placement, pod)
+        annotations = annotations_of(decision, self.engine.dialects, pod)
         self.engine.binding_succeeded(pod.uid)
-        self.run(pod, placement.node, {**annotations}, now)
+        self.run(pod, decision.node, annotations, now)
 
-    def run(self, pod: Pod, node: str, annotations: dict[str, str], now: float) -> None:
+    def run(self, pod: Pod, node: str, annotations: Mapping[str, str], now: float) -> None:
         """Let a pod run on a node, with the annotations for the node side."""
-        bound = msgspec.structs.replace(
-            pod,
-            node_name=node,
-            nominated_node_name="",
-            annotations={**pod.annotations, **annotations},
-            phase="Running",
-            started=True,
-            start_time=int(now),
-        )
-        self.observe(POD, bound, now)
+        self.observe(POD, as_bound(pod, Decided(now, pod.uid, node, annotations)), now)
 
     def depart(self, uid: str, now: float) -> None:
         """Remove a pod."""
@@ -107,12 +95,17 @@ class VirtualCluster:
 
     def asked(self, pod: Pod) -> int:
         """Return the number of cards, or of shares of cards, that a pod asks for; 0 if its claims cannot be read."""
-        claims = self.engine.algorithm.classes.claims(pod)
-        return sum(claim.count for container in claims for claim in container.claims)
+        return number_of_cards(self.engine.algorithm.classes.claims(pod))
 
     def _newest(self, value: _Value) -> _Value:
         """Return an object with a version above all earlier ones, since later events are newer."""
         return with_version(value, next(self._versions))
+
+
+def annotations_of(decision: Decision, dialects: Dialects, pod: Pod) -> Mapping[str, str]:
+    """Return the annotations that a placement writes on a pod for the node side."""
+    assert decision.placement is not None
+    return dialects.encoded(decision.placement, pod) if decision.annotations is None else decision.annotations
 
 
 def as_bound(pod: Pod, decided: Decided) -> Pod:
@@ -120,6 +113,7 @@ def as_bound(pod: Pod, decided: Decided) -> Pod:
     return msgspec.structs.replace(
         pod,
         node_name=decided.node,
+        nominated_node_name="",
         annotations={**pod.annotations, **decided.annotations},
         phase="Running",
         started=True,

@@ -51,6 +51,8 @@ from vgpu_scheduler.model.devices import (
     claims_devices,
     dialect_of,
     names_model,
+    number_of_cards,
+    vendors_of,
 )
 from vgpu_scheduler.model.durations import duration_unit, measured_duration, rounded_duration
 from vgpu_scheduler.model.keyed_heap import KeyedHeap
@@ -73,7 +75,6 @@ from vgpu_scheduler.model.placement import (
     kinds_of,
     moments,
     peak,
-    vendors_by_card,
 )
 from vgpu_scheduler.model.reasons import CardReason, ClusterEvent, EventReason, PendingEvents, RejectionReason
 from vgpu_scheduler.model.texts import (
@@ -182,11 +183,12 @@ __all__ = [
     "moments",
     "names_model",
     "namespaced_name",
+    "number_of_cards",
     "path_of",
     "peak",
     "policy_words",
     "quoted",
     "rounded_duration",
     "validation_message",
-    "vendors_by_card",
+    "vendors_of",
 ]

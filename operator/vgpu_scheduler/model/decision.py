@@ -304,6 +304,11 @@ class Decision:
     takes_holds_of: tuple[str, ...] = ()
 
     @property
+    def node(self) -> str:
+        """The node of the placement, or empty."""
+        return self.placement.node if self.placement is not None else ""
+
+    @property
     def condition_reason(self) -> ConditionReason:
         """The reason of the pod's condition if it was not placed."""
         waits_for_a_node = self.outcome is Outcome.UNSCHEDULABLE and self.another_node_helps

@@ -392,6 +392,16 @@ def claims_devices(claims: PodClaims) -> bool:
     return any(container.claims for container in claims)
 
 
+def vendors_of(claims: PodClaims) -> frozenset[str]:
+    """Return the vendors of the devices that a pod claims."""
+    return frozenset(claim.vendor for container in claims for claim in container.claims)
+
+
+def number_of_cards(claims: PodClaims) -> int:
+    """Return how many cards, or pieces of cards, are claimed."""
+    return sum(claim.count for container in claims for claim in container.claims)
+
+
 def dialect_of(claims: PodClaims) -> str:
     """Return the dialect that the devices are claimed in; empty for a pod that claims none."""
     return next((container.dialect for container in claims if container.claims), "")

@@ -150,11 +150,6 @@ def charges(kinds: Sequence[ContainerType], containers: Sequence[Sequence[Assign
     return peaks
 
 
-def vendors_by_card(containers: Iterable[Iterable[Assignment]]) -> dict[str, str]:
-    """Return the vendor of each device: UUID to vendor."""
-    return {assignment.uuid: assignment.vendor for container in containers for assignment in container}
-
-
 def kinds_of(claims: PodClaims) -> tuple[ContainerType, ...]:
     """Return the kind of each container."""
     return tuple(container.type for container in claims)
@@ -188,6 +183,13 @@ class Usage:
     unlisted: Mapping[str, PodClaims] = field(default_factory=dict)
     vendors: Mapping[str, str] = field(default_factory=dict)
     by_place: bool = False
+
+    @classmethod
+    def of(cls, kinds: Sequence[ContainerType], containers: Sequence[Sequence[Assignment]]) -> Usage:
+        """Return the usage of a pod with assigned devices; the parameters are those of :func:`charges`."""
+        return cls(
+            charges(kinds, containers), vendors={each.uuid: each.vendor for each in chain.from_iterable(containers)}
+        )
 
     def as_listed(self, devices: Iterable[Device]) -> Usage:
         """Return a copy with the UUIDs of devices instead of their places; unlisted devices keep their names."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked_pods import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
-    from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
+    from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card, find_card_among
     from vgpu_scheduler.reading.doctor_input import (
         UnauthorizedError,
         doctor_input_of_files,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         why_no_more_in,
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, version_problem, yaml_files
-    from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, with_forecast
+    from vgpu_scheduler.reading.forecasting import Forecaster, waits_for_volumes, waits_of_answers, with_forecast
     from vgpu_scheduler.reading.kube_state_metrics import DeletedPodQuery, DeletedPods, deleted_pods
     from vgpu_scheduler.reading.lists import list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions, PrometheusServer
@@ -109,6 +109,7 @@ __all__ = [
     "documents",
     "explain_one",
     "find_card",
+    "find_card_among",
     "get_object",
     "hours_in_prometheus",
     "is_at_home",
@@ -144,6 +145,7 @@ __all__ = [
     "version_problem",
     "view_warnings",
     "waits_for_volumes",
+    "waits_of_answers",
     "why_no_more",
     "why_no_more_in",
     "with_forecast",

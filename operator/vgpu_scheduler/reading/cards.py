@@ -47,22 +47,36 @@ def card_places(world: World, nodes: Iterable[str] | None = None) -> Iterator[Ca
 
 
 def find_card(world: World, name: str) -> CardPlace:
+    """Return the card with a name or UUID; see :func:`find_card_among`."""
+    meant = _meant(name)
+    node = meant.partition("/")[0]
+    places = card_places(world, [node] if node != meant and node in world.nodes else None)
+    return find_card_among(places, name, _if_node(world, meant))
+
+
+def _meant(name: str) -> str:
+    return next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name).removesuffix("…")
+
+
+def find_card_among(cards: Iterable[CardPlace], name: str, is_node: str = "") -> CardPlace:
     """Return the card with a name or UUID, or with a unique prefix of either, optionally as ``NODE/CARD``.
 
     A name that a table has truncated is such a prefix.
+
+    Parameters
+    ----------
+    is_node
+        The end of messages if the name is that of a node; else empty.
 
     Raises
     ------
     InvalidObjectsError
         If there is no such card, or several; the message lists them.
     """
-    meant = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name).removesuffix("…")
-    node = meant.partition("/")[0]
-    places = list(card_places(world, [node] if node != meant and node in world.nodes else None))
+    places, meant = list(cards), _meant(name)
     found = [place for place in places if meant in _names(place)] or [
         place for place in places if meant and any(known.startswith(meant) for known in _names(place))
     ]
-    is_node = _if_node(world, meant)
     if not found:
         if is_node:
             raise InvalidObjectsError(f"there is no card {name}{is_node}")

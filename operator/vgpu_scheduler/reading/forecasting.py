@@ -10,8 +10,11 @@ from vgpu_scheduler.forecast.waiting import BUDGET
 from vgpu_scheduler.history import History
 from vgpu_scheduler.history.rebuilding import placed_at, rebuilt
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.reading.scenario import SimulatedPods
+from vgpu_scheduler.reading.schedulers import is_ours
 from vgpu_scheduler.reading.view import ClusterView
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import PodResult, World, awaited_volumes
 
 
 class Forecaster:
@@ -64,6 +67,36 @@ def waits_for_volumes(awaited: Mapping[str, Sequence[tuple[str, str]]]) -> dict[
         for uid, claims in awaited.items()
         if claims
     }
+
+
+def waits_of_answers(
+    world: World,
+    view: ClusterView,
+    asked: SimulatedPods,
+    forecaster_of: Callable[[], Forecaster],
+    forecasts_of: Callable[[Forecaster, Sequence[Pod]], dict[str, Forecast | NoForecast]],
+) -> Callable[[Sequence[PodResult]], dict[str, Forecast | NoForecast]]:
+    """Return a function that forecasts how long the pending pods among answers that fit nowhere will wait, by UID.
+
+    Parameters
+    ----------
+    world
+        The world before any of the pods is placed.
+    forecaster_of, forecasts_of
+        Make the forecaster if any pod waits, and its forecasts.
+    """
+    waiting = [pod for pod in asked.waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)]
+    awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
+    uids = {pod.uid for pod in waiting}
+    forecaster = forecaster_of() if waiting else None
+
+    def of_answers(answers: Sequence[PodResult]) -> dict[str, Forecast | NoForecast]:
+        unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
+        found = forecasts_of(forecaster, unplaced) if forecaster is not None and unplaced else {}
+        placed = {answer.pod.uid for answer in answers if answer.node}
+        return found | waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
+
+    return of_answers
 
 
 def with_forecast(plain: dict[str, Any], found: Forecast | NoForecast | None) -> dict[str, Any]:

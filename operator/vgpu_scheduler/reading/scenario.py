@@ -198,7 +198,7 @@ def _leave_out(world: World, text: str, meant: Callable[[World, str], str]) -> l
         world.remove_node(name)
         return pods
     if kind == "pod":
-        pods = [pod for pod in (*world.bound.values(), *world.pending.values()) if pod.key == name]
+        pods = [pod for pod in world.present_pods if pod.key == name]
         for pod in pods:
             world.remove_pod(pod.uid)
         if pods:

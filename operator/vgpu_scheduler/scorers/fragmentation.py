@@ -20,6 +20,7 @@ from vgpu_scheduler.kernels import (
     priced_nodes,
 )
 from vgpu_scheduler.kube import CPU
+from vgpu_scheduler.model import vendors_of
 from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, bounded_demand
 from vgpu_scheduler.state import DeviceMatrix, State
 
@@ -92,7 +93,7 @@ class CompiledFragmentation(CompiledScorer):
     def __init__(self, workload: ScoredPod, *, learned: bool) -> None:
         self._learned = learned
         self._terms: NDArray[np.float64] = np.zeros(TERMS, dtype=np.float64)
-        self._vendors = {claim.vendor for container in workload.claims for claim in container.claims}
+        self._vendors = vendors_of(workload.claims)
         self._cpu = workload.requests.get(CPU, 0)
         self._claims = workload.claims
         self._dialect = workload.dialect

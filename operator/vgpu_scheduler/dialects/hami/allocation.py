@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vgpu_scheduler.dialects.allocation import TimestampText, realign
+from vgpu_scheduler.dialects.allocation import TimestampText, read_entries
 from vgpu_scheduler.dialects.claims import Claims
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.claims import asked_vendors
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments
 from vgpu_scheduler.dialects.hami.node_side import BIND_PHASE_ANNOTATION, PHASE_ALLOCATING
@@ -99,21 +99,9 @@ class HamiAllocation:
 
     def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:
         """Return the problem of a pod's allocation of a vendor's cards, empty if there is none, and what it holds."""
-        name = vendor.record.allocated
-        value = pod.annotations.get(name)
-        if value is None:
-            return f"annotation {name} is missing", NO_USAGE
-        if pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
-            return f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}", NO_USAGE
-        try:
-            aligned = realign(
-                decode_assignments(value), [vendor.claims.asks(container) for container in pod.spec.containers]
-            )
-        except CodecError as error:
-            return f"annotation {name}: {error}", NO_USAGE
-        if aligned is None or not any(aligned):
-            return f"annotation {name} does not match the containers that claim devices", NO_USAGE
-        return "", vendor.held(vendor.key, pod, aligned)
+        claimants = [vendor.claims.asks(container) for container in pod.spec.containers]
+        problem, aligned = read_entries(pod, vendor.record.allocated, NODE_ANNOTATION, decode_assignments, claimants)
+        return problem, NO_USAGE if problem else vendor.held(vendor.key, pod, aligned)
 
     def _unreadable(self, pod: Pod, unreadable: frozenset[str]) -> PodClaims:
         """Return the claims to charge on every card of these vendors: the pod's, or whole cards if they are invalid."""

@@ -26,6 +26,7 @@ from vgpu_scheduler.model import (
     ContainerClaims,
     DeviceResource,
     PodClaims,
+    vendors_of,
 )
 
 
@@ -133,7 +134,7 @@ class HamiClaims:
         return odd_annotations(annotations, self._asked(claims))
 
     def _asked(self, claims: PodClaims) -> list[Vendor]:
-        asked = {claim.vendor for container in claims for claim in container.claims}
+        asked = vendors_of(claims)
         return [vendor for vendor in self.vendors if vendor.key in asked]
 
     def takes_whole(self, claim: Claim) -> bool:

@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.hami.codec import format_lock, format_time, parse_l
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims, claims_devices, quoted
+from vgpu_scheduler.model import PodClaims, claims_devices, quoted, vendors_of
 
 BIND_PHASE_ANNOTATION = "hami.io/bind-phase"
 PHASE_ALLOCATING = "allocating"
@@ -44,7 +44,7 @@ class HamiNodeSide(NodeSide):
         give them the devices of the pod that holds the lock. Among several vendors' locks, one that names its owner is
         taken: the other plugins find the pod by its own annotations.
         """
-        asked = {claim.vendor for container in claims for claim in container.claims}
+        asked = vendors_of(claims)
         locks = [vendor.lock for vendor in self._vendors if vendor.lock and vendor.key in asked]
         return max(locks, key=lambda lock: lock.names_owner, default=None)
 

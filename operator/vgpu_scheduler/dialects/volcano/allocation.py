@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, realign
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, read_entries
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -25,8 +25,6 @@ from vgpu_scheduler.model import (
     PodClaims,
     QuotaResource,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 _WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
@@ -71,27 +69,16 @@ class VolcanoAllocation(Allocation):
         on every card; one that has not started holds nothing yet. A MIG instance is charged on its card with the memory
         in the annotation, and if geometries are configured on its place there.
         """
-        if not pod.node_name or pod.terminal or not any(self._claimants(pod)):
+        if not pod.node_name or pod.terminal or not any(claimants := self._claimants(pod)):
             return NO_USAGE
-        value = pod.annotations.get(keys.ALLOCATED_ANNOTATION)
-        problem = ""
-        if value is None:
-            problem = f"annotation {keys.ALLOCATED_ANNOTATION} is missing"
-        elif pod.annotations.get(keys.NODE_ANNOTATION) != pod.node_name:
-            problem = f"annotation {keys.NODE_ANNOTATION} does not name node {pod.node_name}"
-        else:
-            try:
-                # Volcano writes an entry per container that claims cards, this scheduler one per regular container.
-                aligned = realign(decode_assignments(value), self._claimants(pod))
-            except CodecError as error:
-                problem = f"annotation {keys.ALLOCATED_ANNOTATION}: {error}"
-            else:
-                if aligned is not None and any(aligned):
-                    entries = self._assignments(aligned)
-                    kinds = [ContainerType.APP] * len(entries)
-                    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
-                problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
-        return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
+        # Volcano writes an entry per container that claims cards, this scheduler one per regular container.
+        names = keys.ALLOCATED_ANNOTATION, keys.NODE_ANNOTATION
+        problem, aligned = read_entries(pod, *names, decode_assignments, claimants, "cards")
+        if problem:
+            return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
+        entries = self._assignments(aligned)
+        kinds = [ContainerType.APP] * len(entries)
+        return Usage.of(kinds, entries)
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return the annotations that the Binding writes for the device plugin; none for a pod without cards."""

@@ -19,7 +19,7 @@ from vgpu_scheduler.dialects.volcano.names import (
     VolcanoNames,
 )
 from vgpu_scheduler.kube import Pod, is_zero
-from vgpu_scheduler.model import PodClaims, claims_devices
+from vgpu_scheduler.model import PodClaims, claims_devices, number_of_cards
 
 _NEVER = 2**64 - 1
 """The time that the plugin writes on a pod that it has served."""
@@ -75,7 +75,7 @@ class VolcanoNodeSide(LocklessNodeSide):
 
     def plugin_key(self, claims: PodClaims) -> str:
         """Return the resource of cards, with the number of claimed cards if the plugin compares that."""
-        return self._key_of(sum(claim.count for container in claims for claim in container.claims))
+        return self._key_of(number_of_cards(claims))
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the node and the key under which the plugin still waits for a pod that started or ended unserved.

@@ -18,6 +18,7 @@ from vgpu_scheduler.whatif.objects.containers import (
     with_containers,
     without_amounts,
 )
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 
 AMOUNT: Final = "ask/"
 """The prefix of the form's fields for amounts: ``ask/CONTAINER/RESOURCE``."""
@@ -55,7 +56,7 @@ def fields_of(world: World, written: Object) -> list[Field]:
 
 def annotations_of(written: Object) -> str:
     """Return the annotations of a pod, one per line."""
-    annotations = (written.get("metadata") or {}).get("annotations") or {}
+    annotations = annotations_in(written)
     return "\n".join(f"{key}={text}" for key, text in annotations.items() if key != LAST_APPLIED)
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.forecast import Forecast, NoForecast
-from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.reading import ClusterView, Forecaster, SimulatedPods, is_ours, waits_for_volumes
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.reading import ClusterView, Forecaster, SimulatedPods, waits_of_answers
 from vgpu_scheduler.ui.visibility import Visibility
-from vgpu_scheduler.whatif import PodResult, World, awaited_volumes
+from vgpu_scheduler.whatif import PodResult, World
 
 BUDGET: Final = 10_000
 """The most moments and decisions over all draws of a forecast; fewer than for a command, because others wait, too."""
@@ -39,16 +39,8 @@ def waits_of(
     check
         Called with each draw; raises if the forecast takes too long.
     """
-    waiting = [pod for pod in asked.waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)]
-    awaited = {pod.uid: tuple(awaited_volumes(world, pod)) for pod in waiting if not gated(pod)}
-    uids = {pod.uid for pod in waiting}
-    forecaster = Forecaster(world, view) if waiting else None
 
-    def forecasts_of(answers: Sequence[PodResult]) -> dict[str, Forecast | NoForecast]:
-        unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
-        found = forecaster.of(unplaced, BUDGET, check) if forecaster is not None and unplaced else {}
-        placed = {answer.pod.uid for answer in answers if answer.node}
-        found |= waits_for_volumes({uid: claims for uid, claims in awaited.items() if uid in placed})
-        return {uid: as_visible_to(each, visibility) for uid, each in found.items()}
+    def forecasts_of(forecaster: Forecaster, pods: Sequence[Pod]) -> dict[str, Forecast | NoForecast]:
+        return {uid: as_visible_to(each, visibility) for uid, each in forecaster.of(pods, BUDGET, check).items()}
 
-    return forecasts_of
+    return waits_of_answers(world, view, asked, lambda: Forecaster(world, view), forecasts_of)

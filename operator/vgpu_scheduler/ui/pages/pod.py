@@ -134,15 +134,10 @@ def pod_page(world: World, view: ClusterView, key: str, node: str, visibility: V
     NotFoundError
         If the pod or node does not exist, or the visitor may not see the pod.
     """
-    _check(key, visibility)
-    if node and not world.has_node(node):
-        raise NotFoundError(f"there is no node {node}")
-    pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
-    if not pods:
-        raise _missing(key, visibility, why_no_more_in(world, key))
+    pod = _present_pod(world, key, node, visibility)
     cards = visibility.cards(card for card in usage.cards(world) if key in card.pods)
-    written = world.written(pods[0])
-    told = explain_one(world, view.scheduler, pods[0], node)
+    written = world.written(pod)
+    told = explain_one(world, view.scheduler, pod, node)
     return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
 
 
@@ -179,12 +174,8 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, visibil
     BadQueryError
         If the new request cannot be understood.
     """
-    _check(key, visibility)
-    known = world.pods.get(key)
-    if known is None or known.uid not in {*world.pending, *world.bound}:
-        raise _missing(key, visibility, why_no_more_in(world, key))
-    if (node := query.get("node")) and not world.has_node(node):
-        raise NotFoundError(f"there is no node {node}")
+    node = query.get("node")
+    known = _present_pod(world, key, node, visibility)
     changed = edited(world, world.written(known), query)
     keep_room(world, view)
     world.forget_pod(key)
@@ -204,14 +195,20 @@ def _own(written: Object) -> str:
     return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
-def _check(key: str, visibility: Visibility) -> None:
-    """Treat a pod that the visitor may not see as missing."""
-    if not visibility.sees_pod(key):
-        raise _missing(key, visibility)
+def _present_pod(world: World, key: str, node: str, visibility: Visibility) -> Pod:
+    """Return a pod that waits or runs; one that the visitor may not see is treated as missing.
 
-
-def _missing(key: str, visibility: Visibility, why: str = "") -> NotFoundError:
-    if why:
-        return NotFoundError(f"pod {key} {why}")
-    unseen = "" if visibility.is_whole else ", or you may not see it"
-    return NotFoundError(f"there is no pod {key} that waits or runs{unseen}")
+    Raises
+    ------
+    NotFoundError
+        If there is no such pod, or no such node as the one that the question names.
+    """
+    sees = visibility.sees_pod(key)
+    pod = next((pod for pod in world.present_pods if pod.key == key), None) if sees else None
+    if pod is None:
+        why = why_no_more_in(world, key) if sees else ""
+        unseen = "" if visibility.is_whole else ", or you may not see it"
+        raise NotFoundError(f"pod {key} {why}" if why else f"there is no pod {key} that waits or runs{unseen}")
+    if node and not world.has_node(node):
+        raise NotFoundError(f"there is no node {node}")
+    return pod

@@ -8,7 +8,7 @@ from vgpu_scheduler.admission import completed_containers, is_exempt
 from vgpu_scheduler.dialects import Refusal
 from vgpu_scheduler.kube import Object, Pod, QuantityError
 from vgpu_scheduler.whatif.objects.containers import containers_of
-from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, annotations_in
 from vgpu_scheduler.whatif.world.world import World
 
 
@@ -87,4 +87,4 @@ class AdmissionVariants:
 def _decisive(pod: Object) -> object:
     """Return the parts of a pod that the webhook may complete and that affect decisions."""
     resources = [container.get("resources") or {} for _, _, container in containers_of(pod)]
-    return (pod.get("metadata") or {}).get("annotations") or {}, resources
+    return annotations_in(pod), resources

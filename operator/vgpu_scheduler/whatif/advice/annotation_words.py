@@ -7,6 +7,7 @@ from typing import Final
 
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 _OF_OTHERS: Final = frozenset({CardReason.CardAppClassMismatch, CardReason.CardQosPolicyMismatch})
@@ -16,7 +17,7 @@ def annotated_as_others(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Yield other values of one annotation at a time, if pods on the cards have another value than the pod."""
     if _OF_OTHERS.isdisjoint(waiting.algorithm.decide(waiting.ours).reasons):
         return
-    annotations = (waiting.written.get("metadata") or {}).get("annotations") or {}
+    annotations = annotations_in(waiting.written)
     for dialect in waiting.world.engine.dialects.owners(waiting.ours):
         for name, words in dialect.claims.annotation_words.items():
             given = annotations.get(name)

@@ -10,6 +10,7 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import by_name
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.world import World
 
@@ -71,7 +72,7 @@ def constraints_of(written: Object, annotations: Iterable[str]) -> Iterator[Cons
         without: Object = {**written, "spec": {**spec, outer: kept}}
         yield Constraint(path, f"leave out its {words} (spec.{path})", without)
     yield from _host_ports(written)
-    given = (written.get("metadata") or {}).get("annotations") or {}
+    given = annotations_in(written)
     for name in annotations:
         if name in given:
             words = annotation_words(name, given[name])

@@ -31,7 +31,7 @@ from vgpu_scheduler.whatif.objects.containers import (
     with_container,
     with_containers,
 )
-from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, annotations_in
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
@@ -281,7 +281,7 @@ def _set(written: Object, container: str, resource: str, amount: str, change: Ch
 
 def _annotated(written: Object, fix: AnnotationFix) -> CorrectedPod | None:
     """Replace or remove an annotation; None if the pod does not have it."""
-    name, given = fix.annotation, (written.get("metadata") or {}).get("annotations") or {}
+    name, given = fix.annotation, annotations_in(written)
     if name not in given:
         return None
     correction = Correction(Action(f"leave out its annotation {name}"))

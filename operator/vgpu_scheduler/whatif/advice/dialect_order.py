@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.engine import EquivalenceClasses, SchedulingAlgorithm
@@ -51,8 +51,8 @@ def _has_cards_of(world: World, owner: Dialect, other: Dialect) -> bool:
 
 def _refuses_others(world: World, order: Dialects) -> bool:
     """Tell whether a pod that one dialect reads now would have names of several dialects in another order."""
-    pods: Sequence[Pod] = (*world.pending.values(), *world.bound.values())
-    return any(_is_refused(order, pod) and not _is_refused(world.engine.dialects, pod) for pod in pods)
+    dialects = world.engine.dialects
+    return any(_is_refused(order, pod) and not _is_refused(dialects, pod) for pod in world.present_pods)
 
 
 def _is_refused(dialects: Dialects, pod: Pod) -> bool:

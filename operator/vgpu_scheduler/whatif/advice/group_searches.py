@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import GroupStatus
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome, counted
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.advice.ending import end_one_pod
 from vgpu_scheduler.whatif.advice.group_corrections import members_corrected
@@ -65,8 +65,7 @@ class _WaitingInGroup(HypotheticalPod):
         if not self._left:
             return ""
         self._left -= 1
-        decision = self.world.engine.attempts.dry_run(ours, explain=False)
-        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
+        return self.world.engine.attempts.dry_run(ours, explain=False).node
 
 
 def changes_for_group(world: World, pod: Pod, group: GroupStatus, before: Sequence[Pod]) -> list[Remedy]:

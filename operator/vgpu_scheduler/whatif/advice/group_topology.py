@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKe
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -58,9 +59,9 @@ def _of_pods(world: World, key: GroupKey) -> Iterator[Remedy]:
     """Yield the pods of a group with a preferred instead of a required topology, and without either."""
     members = sorted(world.engine.groups.pods(key), key=lambda pod: pod.name)
     asking = [world.written(pod) for pod in members if pod.annotations.get(REQUIRED_TOPOLOGY)]
-    labels = ", ".join(dict.fromkeys(_annotations(each)[REQUIRED_TOPOLOGY] for each in asking))
+    labels = ", ".join(dict.fromkeys(annotations_in(each)[REQUIRED_TOPOLOGY] for each in asking))
     which = f" ({labels}) on {_number(asking)} of group {key}"
-    if asking and not any(_annotations(each).get(PREFERRED_TOPOLOGY) for each in asking):
+    if asking and not any(annotations_in(each).get(PREFERRED_TOPOLOGY) for each in asking):
         yield _way(_preferred(which), [_near(each, preferred=True) for each in asking])
     if asking:
         yield _way(
@@ -93,13 +94,9 @@ def _both(one: Remedy, other: Remedy) -> Remedy:
     return replace(one, actions=(*one.actions, *other.actions), objects=(*one.objects, *other.objects))
 
 
-def _annotations(written: Object) -> Mapping[str, str]:
-    return (written.get("metadata") or {}).get("annotations") or {}
-
-
 def _near(written: Object, *, preferred: bool) -> Object:
     """Return a pod that prefers its group's topology instead of requiring it, or does neither."""
-    given = _annotations(written)
+    given = annotations_in(written)
     kept: dict[str, Any] = {name: value for name, value in given.items() if name != REQUIRED_TOPOLOGY}
     kept |= {PREFERRED_TOPOLOGY: given[REQUIRED_TOPOLOGY]} if preferred else {}
     return {**written, "metadata": {**written["metadata"], "annotations": kept}}

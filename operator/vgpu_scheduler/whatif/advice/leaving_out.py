@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.model import vendors_of
 from vgpu_scheduler.predicates.reasons import insufficient
 from vgpu_scheduler.whatif.advice.limits import gets_around_limits
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, leave_out_resources
@@ -93,11 +93,6 @@ def _asking(waiting: HypotheticalPod, names: Collection[str]) -> list[str]:
     """Return the containers that ask for any of these resources."""
     containers = (each for _, _, each in containers_of(waiting.written))
     return [str(each.get("name", "")) for each in containers if not amounts_asked(each).keys().isdisjoint(names)]
-
-
-def vendors_of(claims: PodClaims) -> set[str]:
-    """Return the vendors of the devices that a pod claims."""
-    return {claim.vendor for container in claims for claim in container.claims}
 
 
 def _at_odds(waiting: HypotheticalPod) -> Iterator[tuple[str, ...]]:

@@ -20,6 +20,7 @@ from vgpu_scheduler.whatif.objects.containers import (
     with_containers,
     without_amounts,
 )
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 from vgpu_scheduler.whatif.world.world import World
 
@@ -60,7 +61,7 @@ def piece_of_unknown_cards(world: World, written: Object, container: str, name: 
 
 def _corrected(written: Object, container: str, name: str, dialect: Dialect, memory: int) -> CorrectedPod | None:
     mode = next((each for each in _MODES if each in dialect.claims.pod_annotations), "")
-    given = (written.get("metadata") or {}).get("annotations") or {}
+    given = annotations_in(written)
     amounts = _amounts(written, container, name, dialect, memory)
     if not mode or not amounts or given.get(mode, hami.MODE_MIG) != hami.MODE_MIG:
         return None

@@ -17,6 +17,7 @@ from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.nodes import with_annotation
 
 _CARDS: Final = frozenset({VENDOR, GPU})
@@ -100,7 +101,7 @@ def in_names_of_other_dialects(waiting: HypotheticalPod) -> Iterator[OtherNames]
 
 def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
     """Translate the annotations that select cards to another dialect; return the pod and the changes as text."""
-    given = (written.get("metadata") or {}).get("annotations") or {}
+    given = annotations_in(written)
     changes = []
     for name in owner.claims.pod_annotations:
         if name not in given or name in dialect.claims.pod_annotations:

@@ -380,5 +380,4 @@ class HypotheticalPod:
         return nodes[0] if nodes and len(nodes) == len(forms) else ""
 
     def _decided(self, ours: Pod) -> str:
-        decision = self.algorithm.decide(ours)
-        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
+        return self.algorithm.decide(ours).node

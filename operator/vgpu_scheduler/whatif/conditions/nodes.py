@@ -9,14 +9,14 @@ from itertools import islice, product
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import CardReason, PodClaims
+from vgpu_scheduler.model import CardReason, PodClaims, vendors_of
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.leaving_out import vendors_of
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD
 
@@ -169,8 +169,7 @@ def _less_of_cards(
 
 def _may_be_of_size(asked: PodRequest, amount: Amount) -> bool:
     """Tell whether a pod may be kept from cards because they have no pieces of a size, not because of their mode."""
-    metadata = asked.written.get("metadata") or {}
-    if any(MODE_WORD in name for name in metadata.get("annotations") or ()) or len(amount.parts) > 1:
+    if any(MODE_WORD in name for name in annotations_in(asked.written)) or len(amount.parts) > 1:
         return False
     if list(labels_of_claims(asked.world, asked.world.pod(asked.written, again=True))):
         return False

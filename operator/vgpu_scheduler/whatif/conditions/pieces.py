@@ -8,6 +8,7 @@ from typing import Final
 from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.world.world import World
 
 _MODE: Final = "/vgpu-mode"
@@ -30,7 +31,7 @@ def may_take_pieces(asked: PodRequest) -> bool:
 
 
 def _modes(asked: PodRequest) -> list[str]:
-    annotations = (asked.written.get("metadata") or {}).get("annotations") or {}
+    annotations = annotations_in(asked.written)
     return [str(text).strip() for name, text in annotations.items() if name.endswith(_MODE)]
 
 
@@ -45,11 +46,6 @@ def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
             if smallest is not None and 0 < each.amounts[dialect.inventory.memory] <= smallest:
                 return False
     return True
-
-
-def number_of_cards(claims: PodClaims) -> int:
-    """Return how many cards, or pieces of cards, are claimed."""
-    return sum(claim.count for container in claims for claim in container.claims)
 
 
 def smallest_pieces_of(world: World, claims: PodClaims) -> PodClaims:

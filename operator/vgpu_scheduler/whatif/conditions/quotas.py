@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import WHOLE, PodClaims, counted
+from vgpu_scheduler.model import WHOLE, PodClaims, counted, number_of_cards
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
 from vgpu_scheduler.whatif.conditions.ending_pods import wait_for_ending_pods
@@ -19,7 +19,6 @@ from vgpu_scheduler.whatif.conditions.pieces import (
     LEAST_COMPUTE,
     has_pieces,
     may_take_pieces,
-    number_of_cards,
     smallest_pieces_of,
     takes_pieces_alone,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerType, PodClaims, Shortage
+from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerType, PodClaims, Shortage, vendors_of
 
 _BYTES: Final = "bytes"
 _NO_UNITS: Final[Mapping[str, int]] = {}
@@ -86,7 +86,7 @@ class CardRoom:
                 asking |= {claim.vendor} if amount and alone is None and -(-most // unit) == joint else set()
                 if container.type is not ContainerType.INIT:
                     at_once[claim.vendor] = most
-        self._vendors = asking or {claim.vendor for container in claims for claim in container.claims}
+        self._vendors = asking or vendors_of(claims)
         return tuple(
             replace(each, claims=tuple(claim for claim in each.claims if claim.vendor in self._vendors))
             for each in claims

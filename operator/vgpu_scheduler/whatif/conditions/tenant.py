@@ -8,7 +8,6 @@ from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.predicates import is_about_claims
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
@@ -34,8 +33,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     yield from map(say, gate_remedies(pod))
     waits = pod.uid in world.pending
     message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""
-    unobjected = bool(message) and not is_about_claims(message)
-    yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else (), unobjected=unobjected)
+    yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else (), message)
 
 
 def quotas_in_the_way(

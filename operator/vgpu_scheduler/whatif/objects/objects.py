@@ -114,6 +114,11 @@ def metadata_of(obj: Object) -> Mapping[str, Any]:
     return metadata
 
 
+def annotations_in(obj: Object) -> Mapping[str, Any]:
+    """Return the annotations of an object as it was written."""
+    return (obj.get("metadata") or {}).get("annotations") or {}
+
+
 def decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
     """Decode an object with its metadata replaced.
 

@@ -42,7 +42,7 @@ def fields_matching_nothing(world: World, written: Object, pods: Iterable[Pod] |
 
 def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterable[Pod]) -> Iterator[str]:
     spec = written.get("spec") or {}
-    everybody = [*world.bound.values(), *world.pending.values(), *pods]
+    everybody = [*world.present_pods, *pods]
     homes = _namespaces(world, policy, everybody)
     if not homes:
         if written.get("kind") == NAMESPACED_KIND:

@@ -77,7 +77,7 @@ def count_quotas(world: World, namespace: str, there: Collection[Pod]) -> Iterat
 def pods_by_namespace(world: World) -> dict[str, list[Pod]]:
     """Return the bound and the pending pods."""
     pods: dict[str, list[Pod]] = {}
-    for pod in (*world.bound.values(), *world.pending.values()):
+    for pod in world.present_pods:
         pods.setdefault(pod.namespace, []).append(pod)
     return pods
 

@@ -8,6 +8,7 @@ to pods of their group, which has the same effect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha1
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
@@ -65,3 +66,8 @@ def _inner(obj: Object | None, field: str) -> Object | None:
     """Return the mapping in a field: empty if missing, None if malformed."""
     found = obj.get(field) or {} if isinstance(obj, Mapping) else None
     return found if isinstance(found, Mapping) else None
+
+
+def sha1_of(text: str) -> str:
+    """Return the hash by which the controllers tell groups apart in labels."""
+    return sha1(text.encode(errors="replace"), usedforsecurity=False).hexdigest()

@@ -8,11 +8,10 @@ pods form one if their templates say so. Environment variables are left out, sin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha1
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
+from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive, sha1_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import completion_index, number_of_job
 from vgpu_scheduler.whatif.workloads.workload_pods import (
@@ -142,7 +141,7 @@ class _JobSet:
             "replicatedjob-replicas": self._replicas[name],
             "global-replicas": sum(self._replicas.values()),
             "job-index": index,
-            "job-key": sha1(job.encode(errors="replace"), usedforsecurity=False).hexdigest(),
+            "job-key": sha1_of(job),
             "job-global-index": sum(self._replicas[each] for each in before) + index,
             "group-name": group,
             "group-replicas": sum(self._replicas[each] for each in of_group),

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.groups import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
-    GROUP_LABEL,
     Owner,
     PodSet,
     WorkloadPods,
@@ -31,7 +31,6 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
 )
 
 _OURS: Final = "training.kubeflow.org/"
-_POD_GROUP: Final = "scheduling.x-k8s.io/v1alpha1"
 _NOT_IN_OBJECT: Final = "without that, and without a group in the templates, each pod is placed by itself"
 
 
@@ -179,12 +178,12 @@ class _Job:
         minimum = self.minimum(minimum)
         if sum(len(each.pods) for each in sets) < 2 or says_group(sets):
             return WorkloadPods(sets, notes=notes)
-        group = {GROUP_LABEL: self.owner.name}
+        group = {COSCHEDULING_LABEL: self.owner.name}
         together = [
             PodSet([{**pod, "metadata": with_texts(pod["metadata"], "labels", group)} for pod in each.pods], each.path)
             for each in sets
         ]
-        described = pod_group(_POD_GROUP, self.owner.name, self.owner.home, minimum)
+        described = pod_group(COSCHEDULING_API_VERSION, self.owner.name, self.owner.home, minimum)
         least = "all its pods are" if minimum >= self.total else f"at least {minimum} of its pods are"
         assumed = f"{least} placed together, as where {setting}; {_NOT_IN_OBJECT}"
         return WorkloadPods(together, groups=[described], notes=[*notes, assumed])

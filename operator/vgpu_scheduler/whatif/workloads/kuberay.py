@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.groups import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
-    GROUP_LABEL,
     Owner,
     PodSet,
     WorkloadPods,
@@ -27,7 +27,6 @@ from vgpu_scheduler.whatif.workloads.workload_pods import (
 )
 
 _GANG: Final = "ray.io/gang-scheduling-enabled"
-_POD_GROUP: Final = "scheduling.x-k8s.io/v1alpha1"
 _MOST_OF_NAME: Final = 50
 _MOST_OF_LABEL: Final = 63
 _FIXED: Final = ("ray.io/node-type", "ray.io/group", "ray.io/cluster")
@@ -38,7 +37,7 @@ _SCHEDULER: Final = (
 )
 _NO_CLUSTER: Final = (
     f"label {_GANG}: KubeRay 1.6 makes no RayCluster for a RayJob where its batchScheduler.name is scheduler-plugins;"
-    f" without that, label the templates with {GROUP_LABEL}, and make the PodGroup"
+    f" without that, label the templates with {COSCHEDULING_LABEL}, and make the PodGroup"
 )
 _AUTOSCALER: Final = {
     "name": "autoscaler",
@@ -100,7 +99,7 @@ def read_ray_job(obj: Object) -> WorkloadPods:
 
 
 def _groups(owner: Owner, sets: list[PodSet]) -> list[Object]:
-    return [pod_group(_POD_GROUP, owner.name, owner.home, sum(len(each.pods) for each in sets))]
+    return [pod_group(COSCHEDULING_API_VERSION, owner.name, owner.home, sum(len(each.pods) for each in sets))]
 
 
 def _cluster(owner: Owner, spec: FieldReader, *, is_gang: bool, submits: bool = False) -> list[PodSet]:
@@ -115,7 +114,7 @@ def _cluster(owner: Owner, spec: FieldReader, *, is_gang: bool, submits: bool = 
     """
     head = spec.part("headGroupSpec")
     template = head.part("template")
-    labels = {GROUP_LABEL: owner.name} if is_gang else {}
+    labels = {COSCHEDULING_LABEL: owner.name} if is_gang else {}
     pod = pod_of(template, f"{_prefix(owner.name, 'head')}-0", owner)
     pod = _labelled(pod, owner, head, ("head", "headgroup"), labels)
     if submits:

@@ -8,11 +8,11 @@ Environment variables are left out, since nothing here reads them.
 
 from __future__ import annotations
 
-from hashlib import sha1
 from typing import Final
 
-from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
+from vgpu_scheduler.groups import VOLCANO_API_VERSION
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
+from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive, sha1_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
 from vgpu_scheduler.whatif.workloads.workload_pods import (
@@ -32,8 +32,6 @@ _SUBGROUP_EXCLUSIVE: Final = f"{_OURS}subgroup-exclusive-topology"
 _GROUP_KEY: Final = f"{_OURS}group-key"
 _SUBGROUP_KEY: Final = f"{_OURS}subgroup-key"
 _REVISION: Final = "new"
-_POD_GROUP: Final = "scheduling.volcano.sh/v1beta1"
-_GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 _ASSUMED: Final = (
     "each leader is placed together with its workers, as LeaderWorkerSet's controller has it where its configuration"
     " sets gangSchedulingManagement; without that, and without a group in the templates, each pod is placed by itself"
@@ -89,7 +87,7 @@ class _Set:
             notes.append(_ASSUMED)
             minimum = 1 if self._waits_for_leader else self._size
             names = [self._group_name(number) for number in range(self._replicas)]
-            groups = [pod_group(_POD_GROUP, name, self._owner.home, minimum) for name in names]
+            groups = [pod_group(VOLCANO_API_VERSION, name, self._owner.home, minimum) for name in names]
             sets = [PodSet([self._grouped(pod) for pod in each.pods], each.path) for each in sets]
         return WorkloadPods(sets, claims, self._controllers(), groups, notes)
 
@@ -107,7 +105,7 @@ class _Set:
         leader = f"{self._owner.name}-{group}"
         name = f"{leader}-{worker}" if worker else leader
         owner = Owner.of("StatefulSet", self._owner.home, leader if worker else self._owner.name)
-        group_key = _sha1(f"{self._owner.namespace}/{leader}")
+        group_key = sha1_of(f"{self._owner.namespace}/{leader}")
         labels = {
             f"{_OURS}name": self._owner.name,
             f"{_OURS}group-index": str(group),
@@ -121,7 +119,7 @@ class _Set:
         annotations |= {f"{_OURS}leader-name": leader} if worker else {}
         annotations |= {key: self._annotations[key] for key in (_EXCLUSIVE,) if self._annotations.get(key)}
         subgroup = self._subgroup_of(worker)
-        subgroup_key = _sha1(f"{leader}/{subgroup}")
+        subgroup_key = sha1_of(f"{leader}/{subgroup}")
         if self._subgroup:
             annotations |= self._of_subgroup(worker)
         if subgroup is not None:
@@ -154,7 +152,7 @@ class _Set:
         made = [leaders.selecting({"matchLabels": {**ours, f"{_OURS}worker-index": "0"}})]
         for group in range(self._replicas if self._size > 1 else 0):
             owner = Owner.of("StatefulSet", self._owner.home, f"{self._owner.name}-{group}")
-            key = _sha1(f"{self._owner.namespace}/{owner.name}")
+            key = sha1_of(f"{self._owner.namespace}/{owner.name}")
             made.append(owner.selecting({"matchLabels": {**ours, f"{_OURS}group-index": str(group), _GROUP_KEY: key}}))
         return made
 
@@ -164,8 +162,5 @@ class _Set:
     def _grouped(self, pod: Object) -> Object:
         """Return a pod with the annotation that names its group's PodGroup."""
         group = pod["metadata"]["labels"][f"{_OURS}group-index"]
-        return {**pod, "metadata": with_texts(pod["metadata"], "annotations", {_GROUP_NAME: self._group_name(group)})}
-
-
-def _sha1(text: str) -> str:
-    return sha1(text.encode(errors="replace"), usedforsecurity=False).hexdigest()
+        named = {VOLCANO_GROUP_ANNOTATIONS[0]: self._group_name(group)}
+        return {**pod, "metadata": with_texts(pod["metadata"], "annotations", named)}

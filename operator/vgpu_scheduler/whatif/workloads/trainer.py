@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.groups import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL, VOLCANO_API_VERSION
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
 from vgpu_scheduler.whatif.objects.objects import FileObject, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
-from vgpu_scheduler.whatif.workloads.workload_pods import GROUP_LABEL, Owner, pod_group, with_texts
+from vgpu_scheduler.whatif.workloads.workload_pods import Owner, pod_group, with_texts
 
 _API_GROUP: Final = "trainer.kubeflow.org"
 _RUNTIMES: Final = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -22,8 +23,8 @@ _TRAINER: Final = "trainer"
 _NODE: Final = "node"
 _PATCHES: Final = ("runtimePatches", "podTemplateOverrides")
 _GROUPS: Final = {
-    "coscheduling": ("scheduling.x-k8s.io/v1alpha1", "labels", GROUP_LABEL),
-    "volcano": ("scheduling.volcano.sh/v1beta1", "annotations", "scheduling.k8s.io/group-name"),
+    "coscheduling": (COSCHEDULING_API_VERSION, "labels", COSCHEDULING_LABEL),
+    "volcano": (VOLCANO_API_VERSION, "annotations", VOLCANO_GROUP_ANNOTATIONS[0]),
 }
 """By the runtime's pod group policy: the API version of the PodGroup, and where pods name it, with the key."""
 

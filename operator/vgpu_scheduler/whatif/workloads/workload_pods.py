@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import DecodeError, Object, decode_pod
 from vgpu_scheduler.whatif.workloads.field_reader import MOST_PODS, FieldReader
-
-GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""The coscheduling plugin's label; several controllers create its PodGroups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class PodResult:
     @property
     def node(self) -> str:
         """The node on which the pod is placed, or empty."""
-        return self.decision.placement.node if self.decision.placement else ""
+        return self.decision.node
 
     @property
     def outcome(self) -> str:

@@ -148,6 +148,11 @@ class World(LoadedCluster):
         """The pods by namespace and name, whether pending, bound or ended."""
         return self._pods
 
+    @property
+    def present_pods(self) -> tuple[Pod, ...]:
+        """The pods that have not ended: the pending ones, then the bound ones."""
+        return (*self.pending.values(), *self.bound.values())
+
     def quotas_of(self, namespace: str) -> list[Object]:
         """Return the quotas of a namespace as they were written, by name."""
         return [obj for (home, _), obj in sorted(self._quotas.items(), key=lambda each: each[0]) if home == namespace]

@@ -36,8 +36,6 @@ from vgpu_scheduler.model import (
     Device,
     Piece,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 PER_DEVICE = 2
@@ -163,7 +161,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     """Return the usage from the cores in the entries."""
     entries = [[Assignment(vendor, entry.uuid, _amounts(entry.cores)) for entry in container] for container in aligned]
     kinds = [container.type for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
+    return Usage.of(kinds, entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,6 @@ from vgpu_scheduler.model import (
     Device,
     QuotaResource,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 
@@ -266,7 +264,7 @@ def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]
     """Return the usage from the entries: a slot of each card, with memory and cores."""
     entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
     kinds = [container.type for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
+    return Usage.of(kinds, entries)
 
 
 @dataclass(frozen=True, slots=True)

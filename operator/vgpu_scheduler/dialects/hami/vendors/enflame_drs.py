@@ -35,8 +35,6 @@ from vgpu_scheduler.model import (
     DimensionRoles,
     Piece,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 CAPACITY = "enflame.com/gcu-drs-capacity"
@@ -234,7 +232,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
                 for e in devices
             ]
         )
-    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
+    return Usage.of(kinds, entries)
 
 
 def _slices_by_container(value: str) -> Mapping[str, int]:

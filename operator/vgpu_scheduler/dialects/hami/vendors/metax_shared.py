@@ -38,8 +38,6 @@ from vgpu_scheduler.model import (
     Device,
     DimensionRoles,
     Usage,
-    charges,
-    vendors_by_card,
 )
 
 APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
@@ -216,7 +214,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
         for devices in aligned
     ]
     kinds = [container.type for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
+    return Usage.of(kinds, entries)
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:

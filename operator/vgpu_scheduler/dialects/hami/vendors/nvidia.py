@@ -65,8 +65,6 @@ from vgpu_scheduler.model import (
     PodClaims,
     Usage,
     add,
-    charges,
-    vendors_by_card,
 )
 
 _PRIORITY = "CUDA_TASK_PRIORITY"
@@ -278,17 +276,18 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
     """
     kinds = [container.type for container in pod.spec.containers]
     entries = [[_assignment(vendor, entry) for entry in container] for container in aligned]
-    charged, vendors = charges(kinds, entries), vendors_by_card(entries)
+    usage = Usage.of(kinds, entries)
     placements = _held_placements(pod.annotations)
     if not placements:
-        return Usage(charged, vendors=vendors)
+        return usage
+    charged = dict(usage.charges)
     numbers = Counter(assignment.uuid for container in entries for assignment in container)
     for uuid, listed in placements.items():
         used = charged.get(uuid, _NOTHING)
         explained = used[0] if len(listed) >= numbers[uuid] else 0
         # An entry with both an instance suffix and a placement matches neither kind of card, and closes its card.
         charged[uuid] = add(used, (*_NOTHING, explained, *_slices(listed)))
-    return Usage(charged, unlisted=dict.fromkeys(placements, _EVERY_MIG_CARD), vendors=vendors)
+    return replace(usage, charges=charged, unlisted=dict.fromkeys(placements, _EVERY_MIG_CARD))
 
 
 def _assignment(vendor: str, entry: AssignedDevice) -> Assignment:
