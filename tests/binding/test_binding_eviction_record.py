@@ -45,7 +45,7 @@ async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
 
 
 async def test_a_policy_of_a_namespace_does_not_name_the_pods_of_others(api: ApiClient) -> None:
-    clock = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    clock = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
     context = cast(BindContext, SimpleNamespace(api=api, clock=clock, writer=LeasedWriter(api, lambda _: True)))
     victim = decode_pod(pod_object("secret", node="n"))
     rules = PreemptionRules(may_preempt=True, eviction_limits=tuple((key, 5) for key in KEYS.values()))
