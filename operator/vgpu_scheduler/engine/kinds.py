@@ -32,7 +32,7 @@ from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, 
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
 
-class ObjectObserver(Protocol):
+class ObservingEngine(Protocol):
     """An engine, as far as it takes in objects."""
 
     dialects: Dialects
@@ -65,7 +65,7 @@ class ObjectObserver(Protocol):
         """Take in the object that lists a node's devices beside it; None where it is gone."""
 
 
-def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
+def observed_kinds(engine: ObservingEngine) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in the objects of each kind, by the name of the kind."""
     selectors = engine.state.spread_selectors
     return {
@@ -88,7 +88,7 @@ def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
     }
 
 
-def _pods(engine: ObjectObserver) -> ObservedKind[Pod]:
+def _pods(engine: ObservingEngine) -> ObservedKind[Pod]:
     state = engine.state
 
     return ObservedKind(
@@ -103,7 +103,7 @@ def _pods(engine: ObjectObserver) -> ObservedKind[Pod]:
     )
 
 
-def _nodes(engine: ObjectObserver) -> ObservedKind[Node]:
+def _nodes(engine: ObservingEngine) -> ObservedKind[Node]:
     state = engine.state
 
     def remove(node: Node, version: int, _: float) -> None:
@@ -124,7 +124,7 @@ def _nodes(engine: ObjectObserver) -> ObservedKind[Node]:
     )
 
 
-def _inventories(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
+def _inventories(engine: ObservingEngine) -> ObservedKind[NodeInventory]:
     store: VersionedStore[str, NodeInventory] = VersionedStore()
 
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
@@ -147,7 +147,7 @@ def _inventories(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
     )
 
 
-def _namespaces(engine: ObjectObserver) -> ObservedKind[Namespace]:
+def _namespaces(engine: ObservingEngine) -> ObservedKind[Namespace]:
     catalogue = engine.policies.catalogue
 
     return ObservedKind(
@@ -160,7 +160,7 @@ def _namespaces(engine: ObjectObserver) -> ObservedKind[Namespace]:
     )
 
 
-def _policies(engine: ObjectObserver, kind: str) -> ObservedKind[PolicyResource]:
+def _policies(engine: ObservingEngine, kind: str) -> ObservedKind[PolicyResource]:
     catalogue = engine.policies.catalogue
 
     def missing(listed: Collection[PolicyKey], version: int) -> Iterable[PolicyResource]:
@@ -176,7 +176,7 @@ def _policies(engine: ObjectObserver, kind: str) -> ObservedKind[PolicyResource]
     )
 
 
-def _storage(engine: ObjectObserver, kind: type[StorageObject]) -> ObservedKind[StorageObject]:
+def _storage(engine: ObservingEngine, kind: type[StorageObject]) -> ObservedKind[StorageObject]:
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
@@ -192,7 +192,7 @@ def _storage(engine: ObjectObserver, kind: type[StorageObject]) -> ObservedKind[
     return _stored(store, observe, lambda found, version: changed(None, found, volumes.forget(found, version)))
 
 
-def _budgets(engine: ObjectObserver) -> ObservedKind[DisruptionBudget]:
+def _budgets(engine: ObservingEngine) -> ObservedKind[DisruptionBudget]:
     budgets = engine.budgets
 
     def changed(event: ClusterEvent) -> None:

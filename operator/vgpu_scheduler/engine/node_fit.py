@@ -68,20 +68,20 @@ class NodeFit:
         return self.fits_once_gone(pod, node, gone, self.state.holds.open_to(node, pod.uid, self._priority(pod)))
 
     def fits_once_gone(
-        self, pod: Pod, node: str, gone: Sequence[Reservation], open_: Collection[str] | None = None
+        self, pod: Pod, node: str, gone: Sequence[Reservation], usable_holds: Collection[str] | None = None
     ) -> Placement | None:
         """Return a placement of a pod on a node without the given reservations; see :meth:`fits_without`.
 
         Parameters
         ----------
-        open_
+        usable_holds
             The UIDs of the pods whose holds are free for the pod. By default its own and those of pods of lower
             priority than ``pod.priority``, which preemption has replaced where another one counts.
         """
         pod_class = self._classes.of(pod)
         if isinstance(pod_class, RefusedClass) or node in self.closed_to(pod_class, pod):
             return None
-        room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
+        room = self.state.holds.open_to(node, pod.uid, pod.priority) if usable_holds is None else usable_holds
         without, added = self.state.adjustment_if_gone(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, added)

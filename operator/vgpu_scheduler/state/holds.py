@@ -305,20 +305,20 @@ class HoldLedger:
                 self.holds.charge(hold.uid, charged)
                 self._charge(charged, 1)
 
-    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
+    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], usable_holds: Collection[str]) -> Adjustment:
         """Return the reservations to leave out and to add if some pods of a node were gone.
 
         Parameters
         ----------
         gone
             The reservations of these pods; if some are victims, what is charged for the holds of others grows instead.
-        open_
+        usable_holds
             The UIDs of the pods whose holds the pod in question may use.
         """
         without, added, absent = list(gone), list[Reservation](), {reservation.uid for reservation in gone}
         holds = self.holds.on(node) if self.holds else []
-        without += [self.holds.charged(hold.uid) for hold in holds if hold.uid in open_]
-        others = [hold for hold in holds if hold.uid not in open_]
+        without += [self.holds.charged(hold.uid) for hold in holds if hold.uid in usable_holds]
+        others = [hold for hold in holds if hold.uid not in usable_holds]
         for hold, charged in zip(others, self._charged_now(others, absent), strict=True):
             now = self.holds.charged(hold.uid)
             if charged != now:

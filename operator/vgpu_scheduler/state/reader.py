@@ -236,9 +236,9 @@ class StateReader:
         """
         return self._ledger.starting(node)
 
-    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
+    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], usable_holds: Collection[str]) -> Adjustment:
         """Return the reservations to leave out and to add if some pods of a node were gone; see :class:`HoldLedger`."""
-        return self._ledger.hold_ledger.adjustment_if_gone(node, gone, open_)
+        return self._ledger.hold_ledger.adjustment_if_gone(node, gone, usable_holds)
 
     @property
     def holds(self) -> Holds:

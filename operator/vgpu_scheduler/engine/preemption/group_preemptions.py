@@ -114,7 +114,7 @@ def plan_in_a_domain(
     near: Sequence[TopologyConstraint],
     priority: int,
     now: float,
-    open_: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda rows: rows,
+    allowed_rows: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda rows: rows,
 ) -> GroupPlan | PreemptionResult:
     """Plan room for a group, trying the domains with the most free room one after the other, or say why there is none.
 
@@ -124,13 +124,13 @@ def plan_in_a_domain(
         The topology constraints of the group.
     priority
         Pods of lower priority may leave.
-    open_
+    allowed_rows
         Returns those of the node rows that the group may go to.
     """
     members, nodes = GroupMembers(algorithm, group), algorithm.state.nodes
     refusals = list[PreemptionResult]()
     for domain in islice(domains_by_free_room(nodes, near, members.room, members.placed_rows()), _MOST_DOMAINS):
-        found = planner.plan(members.hardest_first, group.needed, priority, open_(domain.rows), now)
+        found = planner.plan(members.hardest_first, group.needed, priority, allowed_rows(domain.rows), now)
         if isinstance(found, GroupPlan):
             return found
         refusals.append(replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)

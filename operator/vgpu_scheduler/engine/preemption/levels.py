@@ -103,10 +103,10 @@ class PriorityLevels:
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
         fits = self._fits(preemptor, rows, levels[highest] + 1)
         rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
-        while (open_ := np.flatnonzero(lowest < highest)).size:
-            middle = (lowest[open_] + highest[open_]) // 2
-            fits = self._fits(preemptor, rows[open_], levels[middle] + 1)
-            highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
+        while (undecided := np.flatnonzero(lowest < highest)).size:
+            middle = (lowest[undecided] + highest[undecided]) // 2
+            fits = self._fits(preemptor, rows[undecided], levels[middle] + 1)
+            highest[undecided[fits]], lowest[undecided[~fits]] = middle[fits], middle[~fits] + 1
         return self._found(rows, levels[highest])
 
     def _found(self, rows: NDArray[np.int64], priority: NDArray[np.int64]) -> LowestPriorities:

@@ -306,12 +306,12 @@ class VictimSearch:
         assert row is not None
         if allocator is None or not allocator.takes_one_card:
             return None
-        open_ = self._open_to(preemptor, node)
-        credited = {uid for hold in state.holds.on(node) if hold.uid not in open_ for uid in hold.leaving}
+        usable_holds = self._open_to(preemptor, node)
+        credited = {uid for hold in state.holds.on(node) if hold.uid not in usable_holds for uid in hold.leaving}
         free = self._possible.costing_nothing(lower)
         reservations = (state.reservation(pod.uid) for pod in pods_of(free.values()))
         gone = [there for there in reservations if there is not None and there.node == node]
-        without, added = state.adjustment_if_gone(node, gone, open_)
+        without, added = state.adjustment_if_gone(node, gone, usable_holds)
         if added or not credited.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # holds count on some of these pods: what one frees depends on which others end with it
         now = preemptor.node.if_in_use(state, row, state.node_usage_if.on(row, without))
