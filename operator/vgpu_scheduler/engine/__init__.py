@@ -24,7 +24,15 @@ from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, TakenL
 from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_in_vain, offered_without_cards
 from vgpu_scheduler.engine.observing import Relist
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
+from vgpu_scheduler.engine.policy_limits import (
+    LIMITED_SUMS,
+    ExceededLimit,
+    PodSums,
+    breaches,
+    check_limits,
+    describe_bytes,
+    pod_sums,
+)
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
@@ -39,6 +47,7 @@ from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 __all__ = [
     "BY_PREEMPTION",
     "GIVEN_UP_AFTER",
+    "LIMITED_SUMS",
     "OVERDUE_AFTER",
     "PARTS",
     "RESOURCES",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodClaims, counted, moments
-from vgpu_scheduler.policy import PodLimits, UpperBound
+from vgpu_scheduler.policy import LimitField, PodLimits, UpperBound
 
 _TOLD = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 """Matches the text of :class:`ExceededLimit`."""
@@ -57,7 +58,7 @@ class ExceededLimit:
         return list(dict.fromkeys(_TOLD.findall(message)))
 
     def _written(self, amount: int) -> str:
-        return describe_bytes(amount) if self.field == "memoryPerPod" else str(amount)
+        return describe_bytes(amount) if self.field == LimitField.MEMORY else str(amount)
 
 
 class PodSums(NamedTuple):
@@ -83,6 +84,15 @@ class PodSums(NamedTuple):
     def plus(self, other: PodSums) -> PodSums:
         """Return the sum."""
         return PodSums(*(mine + more for mine, more in zip(self, other, strict=True)))
+
+
+LIMITED_SUMS: Final[Mapping[str, Callable[[PodSums, int], int]]] = {
+    LimitField.EXCLUSIVE_CARDS: lambda sums, _: sums.own,
+    LimitField.DEVICES: lambda sums, _: sums.devices,
+    LimitField.CORES: lambda sums, _: sums.cores,
+    LimitField.MEMORY: lambda sums, memory_unit: sums.memory * memory_unit,
+}
+"""What each field limits, in the unit of its bound, given the bytes of the dialect's unit of memory."""
 
 
 def check_limits(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
@@ -130,34 +140,19 @@ def breaches(
         As for :func:`check_limits`.
     """
     unit = dialect.inventory.memory_unit
-    fields: tuple[tuple[str, UpperBound | None, Callable[[PodSums], int], Callable[[PodSums], str]], ...] = (
-        (
-            "exclusiveCardsPerPod",
-            limits.exclusive_cards,
-            lambda sums: sums.own,
-            lambda sums: f"asks for {counted(sums.own, 'card')} for itself",
-        ),
-        (
-            "devicesPerPod",
-            limits.devices,
-            lambda sums: sums.devices,
-            lambda sums: f"asks for {counted(sums.devices, 'device')}",
-        ),
-        ("coresPerPod", limits.cores, lambda sums: sums.cores, _describe_cores),
-        (
-            "memoryPerPod",
-            limits.memory,
-            lambda sums: sums.memory * unit,
-            lambda sums: f"asks for {describe_bytes(sums.memory * unit)}",
-        ),
-    )
-    if all(bound is None for _, bound, *_ in fields):
+    bounds = {
+        LimitField.EXCLUSIVE_CARDS: limits.exclusive_cards,
+        LimitField.DEVICES: limits.devices,
+        LimitField.CORES: limits.cores,
+        LimitField.MEMORY: limits.memory,
+    }
+    if not any(bounds.values()):
         return ()
     moments, found = list(pod_sums(claims, dialect, idle=idle)), []
-    for name, bound, asked, words in fields:
-        most = max(moments, key=asked)
-        if bound is not None and asked(most) > bound.most:
-            found.append(ExceededLimit(name, asked(most), bound, words(most)))
+    for field, bound in bounds.items():
+        asked, most = max(((LIMITED_SUMS[field](sums, unit), sums) for sums in moments), key=itemgetter(0))
+        if bound is not None and asked > bound.most:
+            found.append(ExceededLimit(field, asked, bound, _describe(field, asked, most)))
     return tuple(found)
 
 
@@ -187,10 +182,17 @@ def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:
     )
 
 
-def _describe_cores(sums: PodSums) -> str:
+def _describe(field: LimitField, asked: int, sums: PodSums) -> str:
+    match field:
+        case LimitField.EXCLUSIVE_CARDS:
+            return f"asks for {counted(asked, 'card')} for itself"
+        case LimitField.DEVICES:
+            return f"asks for {counted(asked, 'device')}"
+        case LimitField.MEMORY:
+            return f"asks for {describe_bytes(asked)}"
     if not sums.unnamed:
-        return f"asks for {sums.cores} percent of compute"
-    return f"counts as {sums.cores} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
+        return f"asks for {asked} percent of compute"
+    return f"counts as {asked} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
 
 
 def describe_bytes(amount: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
@@ -31,6 +32,15 @@ class UpperBound:
 
     most: int
     source: str
+
+
+class LimitField(StrEnum):
+    """The fields of ``spec.limits`` of a policy."""
+
+    DEVICES = "devicesPerPod"
+    EXCLUSIVE_CARDS = "exclusiveCardsPerPod"
+    CORES = "coresPerPod"
+    MEMORY = "memoryPerPod"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final
 from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.policy import LimitField
 from vgpu_scheduler.whatif.advice.policy_remedies import without_limits
 from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy, RemedyType, ask_for, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
@@ -19,7 +20,6 @@ from vgpu_scheduler.whatif.world.world import World
 
 _MOST_ROUNDS: Final = 8
 """The most limits that are raised, or kept, one after the other, since a limit may hide another."""
-_OWN: Final = "exclusiveCardsPerPod"
 
 
 def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
@@ -36,7 +36,7 @@ def gets_around_limits(waiting: HypotheticalPod, written: Object) -> bool:
 
     It evades nothing if the pod could not have these cards exclusively even without limits.
     """
-    if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
+    if all(breach.field != LimitField.EXCLUSIVE_CARDS for breach in breaches_of(waiting.world, waiting.ours)):
         return False
     before, after = (_sums(waiting.world, pod) for pod in (waiting.ours, waiting.read(written)))
     return only_shares_more(before, after) and _fits_without_limits(waiting)
@@ -189,7 +189,7 @@ def _on_listed_cards_of(waiting: HypotheticalPod, pod: Pod) -> ExceededLimit | N
     )
     policy = waiting.world.policies.get(bound.source)
     for amount in (each for each in wanted if each > bound.most and policy is not None):
-        breach = ExceededLimit("memoryPerPod", amount, bound, "")
+        breach = ExceededLimit(LimitField.MEMORY, amount, bound, "")
         assert policy is not None
         with objects_replaced(waiting.world, (_with_limit(policy, breach),)):
             helps = waiting.node() or _tightened(waiting, pod, bound.source)
@@ -206,5 +206,5 @@ def _tightened(waiting: HypotheticalPod, pod: Pod, source: str) -> bool:
 
 
 def _with_limit(policy: Object, breach: ExceededLimit) -> Object:
-    limit, spec = breach.wanted if breach.field == "memoryPerPod" else breach.asked, policy.get("spec") or {}
+    limit, spec = breach.wanted if breach.field == LimitField.MEMORY else breach.asked, policy.get("spec") or {}
     return {**policy, "spec": {**spec, "limits": {**(spec.get("limits") or {}), breach.field: limit}}}

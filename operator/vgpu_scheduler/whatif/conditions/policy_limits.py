@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import ExceededLimit, PodSums, pod_sums
+from vgpu_scheduler.engine import LIMITED_SUMS, ExceededLimit, PodSums, pod_sums
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import MIB, PodClaims
+from vgpu_scheduler.policy import LimitField
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
@@ -17,17 +17,6 @@ from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
-
-_DEVICES: Final = "devicesPerPod"
-_OWN: Final = "exclusiveCardsPerPod"
-_MEMORY: Final = "memoryPerPod"
-_SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
-    _DEVICES: lambda sums, _: sums.devices,
-    _OWN: lambda sums, _: sums.own,
-    "coresPerPod": lambda sums, _: sums.cores,
-    _MEMORY: lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
-}
-"""The limited sums that a pod can reduce, by field of the policy's limits."""
 
 
 def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -38,7 +27,7 @@ def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) 
     exceeded = ExceededLimit.found_in(message)
     needs = [_need_of_limit(asked, field, to_int(most), _limit_text(field, of, most)) for field, of, most in exceeded]
     if exceeded:
-        devices = [to_int(most) for field, _, most in exceeded if field == _DEVICES]
+        devices = [to_int(most) for field, _, most in exceeded if field == LimitField.DEVICES]
         if devices and _fewest_devices(asked) > min(devices):
             yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
         else:
@@ -72,13 +61,15 @@ def _in_fewer_containers(
             ways = list(quotas.if_written(other.written).met_with(needs))
             yield from ((left, *way) for way in ways or [()])
     if not found:
-        source = next(of for field, of, _ in exceeded if field == _DEVICES)
-        yield do(f"ask for cards in no more containers than limits.{_DEVICES} of {source} allows cards ({most})")
+        source = next(of for field, of, _ in exceeded if field == LimitField.DEVICES)
+        yield do(
+            f"ask for cards in no more containers than limits.{LimitField.DEVICES} of {source} allows cards ({most})"
+        )
 
 
 def _limit_text(field: str, source: str, most: str) -> str:
     """Propose to keep a limit, if no amount is known to keep it."""
-    if field == _OWN:
+    if field == LimitField.EXCLUSIVE_CARDS:
         return (
             f"ask for no more cards for itself than limits.{field} of {source} allows ({most}): a card is "
             "shared if neither all of its compute nor all of its memory nor an idle card is requested"
@@ -87,7 +78,7 @@ def _limit_text(field: str, source: str, most: str) -> str:
 
 
 def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
-    sums_of = _SUMS.get(field)
+    sums_of = LIMITED_SUMS.get(field)
     claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
 
@@ -98,22 +89,24 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
         if sums_of is None or not claims or not asked.claims:
             return False
         less = sums(claims)
-        if field == _OWN and only_shares_more(sums(asked.claims), less):
+        if field == LimitField.EXCLUSIVE_CARDS and only_shares_more(sums(asked.claims), less):
             return False  # it would have as many cards as before, which only evades the limit
-        if field == _MEMORY and less.percent:
+        if field == LimitField.MEMORY and less.percent:
             return False  # unspecified memory, and a percentage, count by the size of the card
-        return sums_of(less, asked.dialects[claims[0].dialect]) <= most
+        return sums_of(less, asked.dialects[claims[0].dialect].inventory.memory_unit) <= most
 
     def concerns(amount: Amount) -> bool:
-        return sums_of is not None and not (field == _OWN and amount.unsaid)
+        return sums_of is not None and not (field == LimitField.EXCLUSIVE_CARDS and amount.unsaid)
 
     def is_of_limit(amount: Amount) -> bool:
         inventories = [(dialect, dialect.inventory) for dialect in asked.owners]
-        of = {"coresPerPod": [(d, about.cores) for d, about in inventories]}
-        of[_MEMORY] = [(d, about.memory) for d, about in inventories]
+        of: dict[str, list[tuple[Dialect, int]]] = {
+            LimitField.CORES: [(d, about.cores) for d, about in inventories],
+            LimitField.MEMORY: [(d, about.memory) for d, about in inventories],
+        }
         return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
 
-    instead = _instead_of_percent(asked, most // MIB) if field == _MEMORY else ()
+    instead = _instead_of_percent(asked, most // MIB) if field == LimitField.MEMORY else ()
     return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
 
 

@@ -10,7 +10,7 @@ from vgpu_scheduler.engine import ExceededLimit, card_verdicts, check_limits, de
 from vgpu_scheduler.engine.registrations import registered_by_several
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import MUTEX, CardReason, Device, names_model, policy_words
-from vgpu_scheduler.policy import POD, SETTINGS, shown_titles
+from vgpu_scheduler.policy import POD, SETTINGS, LimitField, shown_titles
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.objects.expressions import describe_expression
 from vgpu_scheduler.whatif.reasons.claim_labels import describe_labels
@@ -23,7 +23,6 @@ from vgpu_scheduler.whatif.world.world import World
 
 _OF_MIG: Final = frozenset({CardReason.CardMigTopologyInfeasible, CardReason.CardTypeMismatch, CardReason.ModeNotFit})
 """What cards in MIG mode say of which no geometry is known."""
-_OWN: Final = "exclusiveCardsPerPod"
 _OWN_CARDS: Final = (
     "A card counts as its own if it asks for all compute or all memory of the card, as a container does that names no"
     " memory, or if it wants idle cards only."
@@ -45,7 +44,9 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
         found.append(describe_managed_nodes(world, answer.pod))
     if CardReason.CardDeniedByPolicy in reasons:
         found += _denials(world, answer)
-    is_of_own_cards = any(field == _OWN for field, *_ in ExceededLimit.found_in(answer.decision.message))
+    is_of_own_cards = any(
+        field == LimitField.EXCLUSIVE_CARDS for field, *_ in ExceededLimit.found_in(answer.decision.message)
+    )
     if is_of_own_cards or CardReason.ExclusiveDeviceAllocateConflict in reasons:
         idle = list(_idle_cards(world, answer))
         found += idle or ([_OWN_CARDS] if is_of_own_cards else [])
