@@ -21,7 +21,7 @@ def test_a_plan_of_moves(api: Api) -> None:
     made = running("more", "a", "GPU-a-1", 6000)
     made["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
     result_without = run("defrag")
-    told = "No card can be freed: 1 is idle already, and a waiting pod that fits takes it now.\n"
+    told = "No card can be freed: 1 is idle already, and waiting pods that fit take it now.\n"
     assert (result_without.exit_code, result_without.stdout) == (1, told)
     api.objects.append(made)
     result = run("defrag", "--cards", "1")

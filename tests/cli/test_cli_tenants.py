@@ -423,3 +423,17 @@ def test_whoever_sees_no_nodes_is_told_where_usage_is_shown(api: Api) -> None:
     assert told.exit_code == 2
     assert "you may not list nodes" in told.stderr
     assert "A page (--ui ADDRESS) shows the usage of the namespaces whose pods you may list" in told.stderr
+
+
+@pytest.mark.parametrize("refused", ["", "Pod", "ResourceQuota", "VGPUPolicy"])
+def test_doctor_says_that_a_namespace_is_empty_only_where_it_could_look(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = _Server([node("a")], refused_everywhere=frozenset({refused}))
+
+    async def connect(*_: object) -> Api:
+        return api
+
+    monkeypatch.setattr("vgpu_scheduler.cli.doctor.command.connect", connect)
+    told = run("doctor", "-n", "zzzzzz").stderr
+    assert ("there is no pod, quota or policy in namespace zzzzzz" in told) == (not refused)

@@ -94,7 +94,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("ResourceQuotaNotFit", "It is `Unschedulable` if no node would fit anyway."): lambda: waits(
         decided(node("a", 1), FULL, quota("20000"), asking({GPU: 1, MEMORY: 9000})), "", "Unschedulable"
     ),
-    ("QuotaUnreadable", "It counts as 0: no pod of the namespace that gets any of it is placed"): lambda: (
+    ("QuotaUnreadable", "It counts as 0: no pod of the namespace that would get some of it is placed"): lambda: (
         waits(decided(node("a"), quota("1500m"), asking()), "ResourceQuotaNotFit", "SchedulerError")
         and placed(decided(node("a"), quota("1500"), asking()))
         and waits(

@@ -100,7 +100,7 @@ def test_pieces_are_chosen_by_the_links_of_their_cards() -> None:
     assert {uuid for uuid, _, _ in put(engine, "y", asks(1, 1000), annotations=topology)} == {"a-gpu-1"}
 
 
-def test_a_card_out_of_service_is_given_to_nobody_until_it_is_explained() -> None:
+def test_a_card_out_of_service_is_given_to_nobody_until_its_usage_is_consistent() -> None:
     engine = engine_with([mig_node()])
     notes = {"hami.io/vgpu-node": "a", "hami.io/vgpu-devices-allocated": "a-gpu-0,NVIDIA,1984,25:;"}
     engine.observe_pod(pod("odd", asks(1, 1000), annotations=notes, nodeName="a", started=True), 0.0)

@@ -246,6 +246,11 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_text('{"beside": "x", "version": 99}')
     with pytest.raises(StateError, match="version 99"):
         keeper.load()
+    older = '{"beside": "x", "version": 1, "samples": [{"at": 1, "cards": 4, "whole": 2, "given": 1, "stranded": 1}]}'
+    (tmp_path / "record.json").write_text(older)
+    for words in (["report"], ["--beside", "x", "--for", "1s"]):
+        told = run("shadow", *words, "--state", str(tmp_path)).stderr
+        assert "it is of version 1, and this program reads 2: give another folder to --state" in told
     (tmp_path / "record.json").write_text("{")
     answer = run("shadow", "report", "--state", str(tmp_path))
     assert answer.exit_code == 2

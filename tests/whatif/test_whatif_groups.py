@@ -30,7 +30,7 @@ def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
         "  2 to be placed at once: p0, p1",
         "  gated: is waiting for scheduling gates: [example.com/later]",
         "  theirs: names scheduler another, and counts once that has placed it",
-        "  2 more pods needed before any is placed, 1 of which has scheduling gates",
+        "  2 more pods needed before any is placed; 1 of them has scheduling gates",
     ]
     assert "It belongs to group" in found.text()
     assert "create 1 more pod of group default/team, or include others: theirs (names scheduler another" in found.text()

@@ -166,7 +166,8 @@ _MOST_BYTES = 24 * 2**20
 """Memory limit of the reports on waiting pods: about 20,000 pods, some of which are gone for up to an hour."""
 _PER_POD = 300
 """Bytes per pod without its texts."""
-"""How many timers may be outdated before they are removed."""
+_MOST_IDLE_TIMERS = 1000
+"""How many timers of pods whose reports were dropped for their memory are kept, beyond one for each report."""
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
 
 
@@ -335,3 +336,7 @@ class WaitingPods:
     def _set_timer(self, uid: str, told: _Told) -> None:
         due = told.written_at + _NUMBERS_AT_MOST if told.is_behind else told.told_at + _TOLD_AGAIN
         self._timers.add_or_update(uid, due)
+        if len(self._timers) > 2 * len(self._told) + _MOST_IDLE_TIMERS:
+            told_of = {other for other, _ in self._told.items()}
+            for idle in [other for other in self._timers if other not in told_of]:
+                self._timers.delete(idle)

@@ -117,7 +117,7 @@ class StatusWriter(ABC):
                 await again.sleep()
 
     def is_due(self) -> bool:
-        """Tell whether to look for changes; called once a second."""
+        """Tell whether to look for changes; called once a second while all writes are done."""
         return True
 
     @abstractmethod

@@ -141,10 +141,8 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
 def _why_none(plan: Plan) -> str:
     if not plan.idle:
         return "" if plan.stay else "no card has pods"
-    taken = ""
-    if plan.idle_taken:
-        who = "a waiting pod that fits takes" if plan.idle_taken == 1 else "waiting pods that fit take"
-        taken = f", and {who} {'it' if plan.idle == 1 else f'{plan.idle_taken} of them'} now"
+    some = "it" if plan.idle == 1 else f"{plan.idle_taken} of them"
+    taken = f", and waiting pods that fit take {some} now" if plan.idle_taken else ""
     if plan.stay:
         return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already{taken}"
     return f"{'the only card is' if plan.idle == 1 else f'all {plan.idle} are'} idle already{taken}"

@@ -75,7 +75,7 @@ class QueueReader:
         return now - entry.waiting_since if entry else 0.0
 
     def retry_basis(self, uid: str) -> RetryBasis | None:
-        """Return a pod's last attempt, if the next one needs to try only nodes that have changed since."""
+        """Return what the next attempt of a pod may rely on, if it needs to try only nodes that have changed since."""
         entry = self._entries.get(uid)
         return entry.retry_basis if entry else None
 

@@ -229,7 +229,7 @@ class QueueName(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RetryBasis:
-    """The last attempt of an unschedulable pod that each node rejected by its own state alone.
+    """What the next attempt of an unschedulable pod may rely on, if each node rejected it by its own state alone.
 
     Attributes
     ----------

@@ -151,7 +151,7 @@ class QuotaLimits:
             if text is not None and _limit(text, limited.resource) is None:
                 yield (
                     f"spec.hard[{_PREFIX}{name}]: {text} is not a whole number of 0 or more: it counts as 0, so no pod "
-                    "of the namespace that gets any of it is placed"
+                    "of the namespace that would get some of it is placed"
                 )
 
     # Questions -------------------------------------------------------------------------------------------------------

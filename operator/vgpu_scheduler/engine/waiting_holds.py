@@ -114,7 +114,7 @@ class WaitingHolds:
 
     @contextmanager
     def rolled_back(self) -> Iterator[None]:
-        """Forget at the end of the context since when room was kept or searched for in it."""
+        """Undo at the end of the context what was noted in it about holds and searches for them."""
         before = [dict(known) for known in self._by_uid]
         try:
             yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ class Ranked(NamedTuple, Generic[_Key, _Rank]):
 
 
 class KeyedHeap(Generic[_Key, _Rank]):
-    """Keys in the order of their ranks; keys of equal rank in the order in which they were added.
+    """Keys in the order of their ranks; keys of equal rank in the order in which they were added, or updated last.
 
     The rank of a key can be changed. The item with its former rank stays in the heap, and is skipped when it comes
     first, which is faster than to search for it.
@@ -32,6 +32,9 @@ class KeyedHeap(Generic[_Key, _Rank]):
         self._tickets: dict[_Key, int] = {}
         """The ticket of the current item of each key; items with other tickets are stale."""
         self._added = 0
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._tickets)
 
     def __len__(self) -> int:
         return len(self._tickets)

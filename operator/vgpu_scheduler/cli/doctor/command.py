@@ -53,8 +53,9 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
         _fail(describe_error(error))  # OSError: from a certificate or key that the kubeconfig names
     there = {pod.namespace for pod in seen.pods} | {quota.namespace for quota in seen.quotas}
     there |= {policy.metadata.namespace for policy in seen.policies(NAMESPACED_KIND)}
-    if namespace and namespace not in there:
-        warn(f"there is no pod, quota or policy in namespace {namespace}{did_you_mean(namespace, there)}")
+    meant = did_you_mean(namespace, there) if namespace and namespace not in there else None
+    if meant is not None and (meant or seen.missing.keys().isdisjoint(("Pod", "ResourceQuota", NAMESPACED_KIND))):
+        warn(f"there is no pod, quota or policy in namespace {namespace}{meant}")
     report = examine(seen)
     if output in FOR_PEOPLE:
         for line in as_text(seen, report):

@@ -22,6 +22,13 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.shadow import LogEntry, Record
 from vgpu_scheduler.shadow.records import VERSION
 
+
+class _Versioned(msgspec.Struct):
+    """What records of all versions have."""
+
+    version: int = 1
+
+
 _RECORD: Final = "record.json"
 _SETTINGS: Final = "settings.json"
 _LOCK: Final = ".lock"
@@ -103,14 +110,16 @@ class ShadowFolder:
         """
         file = self._folder / _RECORD
         try:
-            found = msgspec.json.decode(file.read_bytes(), type=Record)
+            written = file.read_bytes()
+            version = msgspec.json.decode(written, type=_Versioned).version
+            if version != VERSION:
+                reads = f"this program reads {VERSION}: give another folder to --state"
+                raise StateError(f"{file}: it is of version {version}, and {reads}")
+            return msgspec.json.decode(written, type=Record)
         except FileNotFoundError:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateError(f"{file}: {error}") from None
-        if found.version != VERSION:
-            raise StateError(f"{file}: it is of version {found.version}, and this program writes {VERSION}")
-        return found
 
     def keep_settings(self, objects: Sequence[Object]) -> None:
         """Write the objects with the settings that this scheduler used."""

@@ -13,7 +13,7 @@ UNREADABLE = Diagnosis(
     "quota-unreadable",
     Severity.ERROR,
     "A limit on devices is not a whole number of 0 or more. It counts as 0, so that no pod of the namespace that"
-    " gets any of it is placed.",
+    " would get some of it is placed.",
     "Write a whole number of 0 or more, in the unit in which pods ask for that resource.",
 )
 SUSPICIOUS = Diagnosis(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.moves.moves import NodeCard
 from vgpu_scheduler.whatif.world import usage
 
 MEASURES: Final = ("memory", "cores", "pods")
@@ -14,9 +15,6 @@ MOST_TILES: Final = 4096
 """The number of cards above which each tile shows a node."""
 _LEVELS: Final = 10
 _NO_LABEL: Final = "(no such label)"
-
-NodeCard = tuple[str, str]
-"""The names of a node and of one of its cards."""
 
 
 @dataclass(frozen=True, slots=True)

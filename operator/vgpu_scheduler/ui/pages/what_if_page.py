@@ -30,7 +30,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
 from vgpu_scheduler.ui.pages.forecasts import waits_of
-from vgpu_scheduler.ui.pages.heat import HeatMap, NodeCard, heat_map
+from vgpu_scheduler.ui.pages.heat import HeatMap, heat_map
 from vgpu_scheduler.ui.pages.what_if_query import WhatIfQuery
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
@@ -45,6 +45,7 @@ from vgpu_scheduler.whatif import (
     matches_nothing,
     place_copies,
 )
+from vgpu_scheduler.whatif.moves.moves import NodeCard
 from vgpu_scheduler.whatif.reasons.groups import group_named_by
 from vgpu_scheduler.whatif.world import usage
 

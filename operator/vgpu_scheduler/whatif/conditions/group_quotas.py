@@ -108,11 +108,11 @@ def other_members_in(world: World, pod: Pod, event: str, reports: Iterable[Quota
     reports
         The quotas that the event names.
     """
-    found, said = _AT_ONCE.search(event), membership(pod)
-    if found is None or said is None:
+    found, member = _AT_ONCE.search(event), membership(pod)
+    if found is None or member is None:
         return None
     units = {report.resource: report.unit for report in reports}
-    unknown = OtherMembers(str(said.key), int(found[1]) - 1, dict.fromkeys(units, 0), frozenset(units), units)
+    unknown = OtherMembers(str(member.key), int(found[1]) - 1, dict.fromkeys(units, 0), frozenset(units), units)
     return other_members_of(world, pod, reports=reports) or unknown
 
 

@@ -45,7 +45,7 @@ def describe_group(world: World, group: GroupStatus) -> str:
     lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
     missing = group.needed - len(group.waiting)
     gates = min(missing, len(later))
-    with_gates = f", {gates} of which {'has' if gates == 1 else 'have'} scheduling gates" if gates > 0 else ""
+    with_gates = f"; {gates} of them {'has' if gates == 1 else 'have'} scheduling gates" if gates > 0 else ""
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed{with_gates}"] if missing > 0 else []
     return "\n".join(lines)
 
@@ -65,8 +65,9 @@ def with_gated(world: World, group: GroupStatus) -> tuple[GroupStatus, list[Pod]
 
 def _comes_later(world: World, pod: Pod) -> bool:
     """Tell whether a gated pod counts towards its group once its gates are removed."""
-    said, ungated = world.engine.groups.membership(pod), not (pod.node_name or pod.terminal or pod.deleting)
-    return ungated and said is not None and not said.problem and pod.scheduler_name in world.engine.scheduler_names
+    membership, is_there = world.engine.groups.membership(pod), not (pod.node_name or pod.terminal or pod.deleting)
+    is_ours = pod.scheduler_name in world.engine.scheduler_names
+    return is_there and is_ours and membership is not None and not membership.problem
 
 
 def _what_is_wrong(world: World, group: GroupStatus) -> str:
