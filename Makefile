@@ -86,7 +86,7 @@ e2e: $(VENV)/dev ## run the end-to-end tests only
 
 older: $(VENV)/dev ## run the end-to-end tests on an API server that does less
 	@tests/apiserver/build.sh kubernetes older > /dev/null || [ $$? = 3 ]
-	@APISERVER=older $(BIN)/pytest tests/e2e -m "not long" --numprocesses=2 --dist=loadfile $(ARGS)
+	@APISERVER=older $(BIN)/python -m tests older $(ARGS)
 
 faults: $(VENV)/dev ## play all faults on the operator, and write docs/faults.md (ARGS="--times 20")
 	@$(BIN)/python -m tests.faults $(ARGS)

@@ -79,6 +79,7 @@ SELECTIONS = {
         Part(f"{_REAL}, at length", "(apiserver or e2e) and long and not faults and not alone", _TWO),
         Part("what measures times, one after the other", "alone"),
     ),
+    "older": (Part("end to end, on an API server that does less", "not long", (*_TWO, "tests/e2e")),),
 }
 
 
