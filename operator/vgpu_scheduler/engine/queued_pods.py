@@ -353,7 +353,7 @@ class ActivePods:
         """The highest round of any priority: pods that become active later start after it."""
 
     def __bool__(self) -> bool:
-        return bool(self._heap)
+        return bool(self._rounds)
 
     def add(self, pod: QueuedPod) -> None:
         """Add a pod that is not active."""

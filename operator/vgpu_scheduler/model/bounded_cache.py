@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import itemgetter
 from sys import getsizeof
 from types import NoneType
 from typing import Final, Generic, TypeVar
@@ -99,9 +101,9 @@ class BoundedCache(Generic[_Key, _Value]):
         return value
 
     def items(self) -> Iterator[tuple[_Key, _Value]]:
-        """Yield all keys and values, the least recently used first; the heavy ones come last."""
-        yield from ((key, value) for key, (value, _) in self._entries.items())
-        yield from self._heavy.items()
+        """Return all keys and values, the least recently used first; the heavy ones come last."""
+        values = map(itemgetter(0), self._entries.values())
+        return chain(zip(self._entries, values, strict=True), self._heavy.items())
 
     def clear(self) -> None:
         """Remove everything without calling ``forgotten``."""
