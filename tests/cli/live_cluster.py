@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
+from vgpu_scheduler.reading import LISTED_RESOURCES, SELECTING_RESOURCES
 
 Object = dict[str, Any]
-KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}
+KINDS = {resource.path: kind for kind, resource in {**LISTED_RESOURCES, **SELECTING_RESOURCES}.items()}
 _WITHIN = re.compile(r"(?P<group>/apis?/.*)/namespaces/(?P<namespace>[^/]+)/(?P<resource>[^/]+)")
 _INSIDE = re.compile(r".*/namespaces/(?P<namespace>[^/]+)/")
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')

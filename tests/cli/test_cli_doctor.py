@@ -25,17 +25,18 @@ from vgpu_scheduler.reading import (
     read_doctor_input_with_view,
     settings_from_file,
 )
-from vgpu_scheduler.reading.lists import MissingList
-from vgpu_scheduler.reading.view import NAMESPACED_KINDS, list_paths, where_listed
+from vgpu_scheduler.reading.lists import ListResult, MissingList
+from vgpu_scheduler.reading.view import SELECTING_RESOURCES, listed_resources
 
 CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
 REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-BY_PATH: dict[str, ListedKind] = {fact.paths[0]: fact for fact in (*EXAMINED_KINDS, *ROLE_KINDS)}
-ALL_LISTED = frozenset({*list_paths(settings_from_file(None)), *NAMESPACED_KINDS})
+BY_PATH: dict[str, ListedKind] = {fact.resource.path: fact for fact in (*EXAMINED_KINDS, *ROLE_KINDS)}
+ALL_LISTED = {**listed_resources(settings_from_file(None)), **SELECTING_RESOURCES}
 BY_KIND = {fact.kind: fact for fact in EXAMINED_KINDS}
 DENIED = ApiResponse(403, b'{"message": "forbidden"}')
+REFUSED = ListResult(refusal=DENIED)
 VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
 
 
@@ -233,11 +234,7 @@ async def beside(server: Server) -> Report:
     """Look at a cluster of which some kinds were read already."""
     known = [kind for kind in ALREADY if kind not in server.refused]
     objects = [{"kind": kind, **obj} for kind in known for obj in server.objects[kind]]
-    missing = {
-        kind: MissingList(BY_KIND[kind].resource, None, where_listed(kind))
-        for kind in ALREADY
-        if kind in server.refused
-    }
+    missing = {kind: MissingList.of(BY_KIND[kind].resource, REFUSED) for kind in ALREADY if kind in server.refused}
     settings = settings_from_file(None)
     view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
     return examine(await read_doctor_input_with_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
@@ -432,5 +429,8 @@ def test_a_right_says_in_which_namespaces_it_is_needed_where_that_makes_a_differ
 @pytest.mark.parametrize("kind", sorted(ALL_LISTED))
 def test_a_list_that_is_refused_says_in_which_namespaces_it_was_asked_for(kind: str) -> None:
     expected = "" if kind in IN_NO_NAMESPACE else " in all namespaces"
-    assert str(MissingList("x", None, where_listed(kind))) == f"list x{expected}"
-    assert str(MissingList("x", "502", where_listed(kind))) == f"list x{expected}: 502"
+    resource = ALL_LISTED[kind]
+    assert str(MissingList.of(resource, REFUSED)) == f"list {resource.plural}{expected}"
+    assert str(MissingList.of(resource, ListResult(refusal=ApiResponse(502, b"")))) == (
+        f"list {resource.plural}{expected}: {ListResult(refusal=ApiResponse(502, b'')).error}"
+    )

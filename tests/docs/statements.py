@@ -24,7 +24,7 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine import OVERDUE_AFTER
 from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
-from vgpu_scheduler.policy import NO_GROUP_RULES, PLURALS
+from vgpu_scheduler.policy import NO_GROUP_RULES, POLICY_KINDS
 from vgpu_scheduler.policy.models import ClusterVGPUPolicySpec
 from vgpu_scheduler.runtime.replica import PATIENCE, binder_options
 from vgpu_scheduler.settings import Settings
@@ -71,7 +71,7 @@ VERBS = {
 SWITCHES = {"-A", "--show-labels", "--containers", "-w", "-p"}
 SELECTABLE = {name: set(each.selectable) for each in BUILT_IN for name in (each.plural, each.kind.lower())}
 KINDS = {name for each in BUILT_IN for name in (each.plural, each.kind.lower(), *each.short_names)} | {
-    *PLURALS.values()
+    *(resource.plural for resource in POLICY_KINDS.values())
 }
 KINDS |= {obj["kind"].lower() for obj in INSTALLED if obj}
 

@@ -48,5 +48,8 @@ def allows(rule: dict[str, Any], listed: ListedKind) -> bool:
     verb = "get" if listed.names else "list"
     named = set(listed.names) <= set(rule.get("resourceNames", listed.names))
     return (
-        listed.group in rule["apiGroups"] and listed.resource in rule["resources"] and verb in rule["verbs"] and named
+        listed.resource.group in rule["apiGroups"]
+        and listed.resource.plural in rule["resources"]
+        and verb in rule["verbs"]
+        and named
     )

@@ -10,7 +10,7 @@ from tests.apiserver.rights import PAGE as UI
 from tests.apiserver.rights import SHADOW, Right, granted
 
 from vgpu_scheduler.doctor import EXAMINED_KINDS, ROLE_KINDS
-from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
+from vgpu_scheduler.reading import LISTED_RESOURCES, SELECTING_RESOURCES
 from vgpu_scheduler.whatif import make_dialect
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rbac.md").read_text()
@@ -20,8 +20,7 @@ SECTION = re.compile(r"^## (.*)`manifests/(\S+)`$", re.MULTILINE)
 
 DIALECTS = ("hami", "volcano", "koordinator")
 FOLLOWED = (
-    *LIST_PATHS.values(),
-    *SELECTING_PATHS.values(),
+    *(resource.path for resource in (*LISTED_RESOURCES.values(), *SELECTING_RESOURCES.values())),
     *(kind.path for name in DIALECTS if (kind := make_dialect(name).inventory.kind)),
 )
 
@@ -73,9 +72,13 @@ def test_the_page_reads_what_decisions_and_the_doctor_need_and_writes_nothing() 
     followed = {(right.group, right.resource) for right in rights if right.verb == "watch"}
     assert followed == {_kind(path) for path in FOLLOWED}
     listed = {(right.group, right.resource) for right in rights if right.verb == "list"}
-    assert listed >= {(listed.group, listed.resource) for listed in (*EXAMINED_KINDS, *ROLE_KINDS) if not listed.names}
+    assert listed >= {
+        (listed.resource.group, listed.resource.plural) for listed in (*EXAMINED_KINDS, *ROLE_KINDS) if not listed.names
+    }
     named = {(right.group, right.resource, right.name) for right in rights if right.verb == "get"}
-    assert named >= {(listed.group, listed.resource, name) for listed in EXAMINED_KINDS for name in listed.names}
+    assert named >= {
+        (listed.resource.group, listed.resource.plural, name) for listed in EXAMINED_KINDS for name in listed.names
+    }
 
 
 def _kind(path: str) -> tuple[str, str]:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from vgpu_scheduler.dialects import InventoryKind
 from vgpu_scheduler.doctor import EXAMINED_KINDS, decode_objects, inventory_kind
 from vgpu_scheduler.doctor.objects import Lease, decoder
+from vgpu_scheduler.kube import ApiResource
 
 LEASES = next(listed for listed in EXAMINED_KINDS if listed.kind == "Lease")
 
@@ -47,7 +47,7 @@ def test_an_object_is_read_however_deep_it_is(levels: int) -> None:
 
 
 def test_an_inventory_is_read_as_the_scheduler_reads_it() -> None:
-    listed = inventory_kind(InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices"))
+    listed = inventory_kind(ApiResource("Device", "scheduling.koordinator.sh", "v1alpha1", "devices"))
     good = {"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}}
     odd = {"metadata": {"name": "odd", "resourceVersion": "x"}}
     (found,), (finding,) = decode_objects(listed, [good, odd])

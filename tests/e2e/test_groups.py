@@ -40,7 +40,7 @@ async def defined(cluster: Cluster) -> AsyncIterator[Cluster]:
 
 
 async def served(cluster: Cluster, kind: PodGroupKind) -> bool:
-    async with cluster.http.get(kind.path) as answer:
+    async with cluster.http.get(kind.resource.path) as answer:
         return answer.status == 200
 
 
@@ -55,8 +55,8 @@ def labelled(group: str) -> Obj:
 
 
 async def put(cluster: Cluster, kind: PodGroupKind, name: str, minimum: int) -> None:
-    path = kind.path.replace("/podgroups", "/namespaces/default/podgroups")
-    api_version = "/".join(kind.path.split("/")[2:4])
+    path = kind.resource.path.replace("/podgroups", "/namespaces/default/podgroups")
+    api_version = kind.resource.api_version
     made = {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": minimum}}
     async with cluster.http.post(path, json=made) as answer:
         assert answer.status == 201, await answer.text()

@@ -21,7 +21,7 @@ from vgpu_scheduler.whatif import FileObject, made_by, with_job_sets
 Obj = dict[str, Any]
 CARD = 30_000
 """What only one pod has room for on a card, in MiB."""
-PATHS = {kind.api_version: kind.path for kind in POD_GROUP_KINDS}
+PATHS = {kind.resource.api_version: kind.resource.path for kind in POD_GROUP_KINDS}
 pytestmark = pytest.mark.skipif(OLDER, reason="what the pods look like does not depend on the API server")
 
 
@@ -62,7 +62,7 @@ async def defined(cluster: Cluster) -> AsyncIterator[Cluster]:
             assert answer.status == 201, await answer.text()
     for kind in DEFINED_KINDS:
 
-        async def served(path: str = kind.path) -> bool:
+        async def served(path: str = kind.resource.path) -> bool:
             async with cluster.http.get(path) as answer:
                 return answer.status == 200
 

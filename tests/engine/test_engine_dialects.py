@@ -194,7 +194,7 @@ def test_without_koordinator_no_object_beside_nodes_is_looked_at() -> None:
 
 
 def test_an_object_that_cannot_be_read_names_itself() -> None:
-    kind = inventory_kind("Device", "/devices")
+    kind = inventory_kind(KOORDINATOR.inventory.kind)
     found = kind.decode({"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}})
     assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
     for broken in ({}, {"metadata": {"name": ""}}, {"metadata": {"name": "k", "resourceVersion": "x"}}, [], b"{"):

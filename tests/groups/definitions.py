@@ -14,7 +14,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def definition(kind: PodGroupKind) -> Obj:
     """Return the definition of a kind of PodGroups, as far as the scheduler reads them."""
-    _, _, group, version, plural = kind.path.split("/")
+    _, _, group, version, plural = kind.resource.path.split("/")
     minimum = {"minMember": {"type": "integer", "format": "int32"}}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": minimum}}}
     versions = [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]

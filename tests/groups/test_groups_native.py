@@ -10,7 +10,7 @@ from tests.engine.builders import pod_object
 from vgpu_scheduler.groups import POD_GROUP_KINDS, GroupKey, Membership, membership
 from vgpu_scheduler.kube import Condition, DecodeError, PodGroup, decode_pod
 
-KINDS = {kind.api_version: kind for kind in POD_GROUP_KINDS if kind.condition}
+KINDS = {kind.resource.api_version: kind for kind in POD_GROUP_KINDS if kind.condition}
 OLDER, NEWER = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
 GANG = {"gang": {"minCount": 4}}
 
@@ -22,7 +22,7 @@ def decode(version: str, status: dict[str, Any] | None = None, **spec: Any) -> P
 
 def test_both_versions_are_read_the_newer_one_first() -> None:
     assert list(KINDS) == [NEWER, OLDER]
-    assert [kind.path for kind in KINDS.values()] == [f"/apis/{version}/podgroups" for version in KINDS]
+    assert [kind.resource.path for kind in KINDS.values()] == [f"/apis/{version}/podgroups" for version in KINDS]
 
 
 def test_a_field_names_the_group_before_any_label_does() -> None:

@@ -95,8 +95,8 @@ def test_an_object_says_how_many_pods_are_needed(name: str) -> None:
     found = kind.decode(obj(minMember=3, queue="default", scheduleTimeoutSeconds=10))
     assert (found.kind, found.key, found.uid, found.resource_version, found.minimum) == (name, "team/job", "u", 7, 3)
     assert kind.decode(obj()).minimum == 1
-    assert kind.path.startswith(f"/apis/{name.removeprefix('PodGroup.')}/")
-    assert kind.path.endswith("/podgroups")
+    assert kind.resource.path.startswith(f"/apis/{name.removeprefix('PodGroup.')}/")
+    assert kind.resource.path.endswith("/podgroups")
 
 
 @pytest.mark.parametrize(

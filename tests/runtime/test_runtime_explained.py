@@ -21,7 +21,7 @@ from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.kube import loads
-from vgpu_scheduler.reading import LIST_PATHS, ClusterView, make_world, settings_from_file
+from vgpu_scheduler.reading import LISTED_RESOURCES, ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import Explanation, Remedy, RemedyType, ask, explain_pod
 
 Object = dict[str, Any]
@@ -69,7 +69,7 @@ class Cluster:
         """Return all objects that decisions depend on, by the world that they belong to."""
         found: dict[str, list[Object]] = {}
         for kind in ("Namespace", *PATHS):
-            for item in (await self.call("GET", LIST_PATHS[kind]))["items"]:
+            for item in (await self.call("GET", LISTED_RESOURCES[kind].path))["items"]:
                 metadata = item["metadata"]
                 world = metadata["name"] if kind == "Namespace" else metadata.get("namespace") or metadata["name"]
                 found.setdefault(world.partition("-")[0], []).append({"kind": kind, **item})

@@ -15,6 +15,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.kube import API_RESOURCES
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import read_live_cluster
 from vgpu_scheduler.settings import SettingsError
@@ -393,7 +394,7 @@ async def test_of_objects_is_kept_what_matters_and_texts_that_are_the_same_once(
     items = [{"metadata": {"name": name, "managedFields": owned}, "spec": {"x": "a text"}} for name in "abc"]
     items[1]["status"] = {"nominatedNodeName": "n"}
     items[2]["status"] = "none"
-    watch = KindWatch(cast("ApiClient", Listing(*items)), "Pod", "/api/v1/pods")
+    watch = KindWatch(cast("ApiClient", Listing(*items)), "Pod", API_RESOURCES["Pod"])
     await watch.list()
     kept = {name: obj for (_, name), obj in watch.objects.items()}
     assert [name for name, obj in kept.items() if "managedFields" in obj["metadata"]] == ["b"]

@@ -17,7 +17,7 @@ from tests.ui.browsers import Answer
 from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
-from vgpu_scheduler.policy import PLURALS
+from vgpu_scheduler.policy import POLICY_KINDS
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.name_redaction import NameRedactor, words_of_messages
 
@@ -439,7 +439,7 @@ async def test_a_tenant_supposes_nothing_outside_of_its_namespaces(
     asks = pod("new", {GPU: 1, MEMORY: 9000})
     asks["metadata"]["namespace"] = "blue"
     texts = {"manifest": [asks], "policy": []}
-    version = "vgpu-scheduler.io/v1alpha1" if kind in PLURALS else "v1"
+    version = "vgpu-scheduler.io/v1alpha1" if kind in POLICY_KINDS else "v1"
     texts[field].append({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {}})
     people = People()
     people.add(TENANT, *seeing("blue"))

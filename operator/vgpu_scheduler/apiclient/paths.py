@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from vgpu_scheduler.kube import API_RESOURCES
+
+_NODES: Final = API_RESOURCES["Node"].path
+_PODS: Final = API_RESOURCES["Pod"].path
+
 
 def collection_path(collection: str, namespace: str) -> str:
     """Return the path of a kind's objects in a namespace, or of all its objects if the namespace is empty.
@@ -30,10 +37,10 @@ def object_path(collection: str, namespace: str, name: str) -> str:
 
 def node_path(name: str) -> str:
     """Return the path of a node."""
-    return object_path("/api/v1/nodes", "", name)
+    return object_path(_NODES, "", name)
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of a pod, or of a subresource of it."""
-    path = object_path("/api/v1/pods", namespace, name)
+    path = object_path(_PODS, namespace, name)
     return f"{path}/{subresource}" if subresource else path

@@ -19,7 +19,7 @@ from typing import Any
 from vgpu_scheduler.apiclient import ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import GONE, BindContext
 from vgpu_scheduler.binding.status_patches import StatusPatcher
-from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
+from vgpu_scheduler.kube import API_RESOURCES, DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,10 @@ class AllocationFence:
         """Observe the pods of a node; False if they cannot be listed, or the pod of the token cannot be read."""
         try:
             response = await self.context.api.request(
-                "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node}"}, timeout=self.timeout
+                "GET",
+                API_RESOURCES["Pod"].path,
+                params={"fieldSelector": f"spec.nodeName={node}"},
+                timeout=self.timeout,
             )
             if not response.ok:
                 return False

@@ -67,7 +67,7 @@ class GroupStatusWriter(StatusWriter):
         """Write a condition, and observe the answer; return False if the write must be tried again."""
         group = said.group
         status = {"conditions": [patched_condition(said, rfc3339(self._clock.now()))]}
-        path = object_path(said.kind.path, group.namespace, group.name)
+        path = object_path(said.kind.resource.path, group.namespace, group.name)
         response = await self._patcher.patch(path, group.uid, status)
         if response is None:
             return False

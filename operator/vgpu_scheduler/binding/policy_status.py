@@ -15,7 +15,7 @@ from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.model import cut
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of, read_evictions, title
+from vgpu_scheduler.policy import POLICY_KINDS, PolicyKey, PolicyResource, key_of, read_evictions, title
 
 log = logging.getLogger(__name__)
 
@@ -162,4 +162,4 @@ def _tell_of_evictions(policy: PolicyResource, status: object) -> None:
 
 def policy_path(kind: str, namespace: str, name: str) -> str:
     """Return the path of a policy."""
-    return object_path(f"/apis/{GROUP}/{VERSION}/{PLURALS[kind]}", namespace, name)
+    return object_path(POLICY_KINDS[kind].path, namespace, name)

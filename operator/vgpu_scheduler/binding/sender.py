@@ -15,7 +15,7 @@ from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.hooks import HookPoint
 from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.dialects import stamped
-from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_page, decode_whereabouts
+from vgpu_scheduler.kube import API_RESOURCES, DecodeError, Encoded, Pod, decode_page, decode_whereabouts
 from vgpu_scheduler.model import DECISION, Decision, Placement
 
 log = logging.getLogger(__name__)
@@ -167,5 +167,5 @@ class Sender:
 
     async def _list(self, pod: Pod) -> ApiResponse:
         selector = {"fieldSelector": f"metadata.name={pod.name}"}
-        path = collection_path("/api/v1/pods", pod.namespace)
+        path = collection_path(API_RESOURCES["Pod"].path, pod.namespace)
         return await self.context.api.request("GET", path, params=selector, timeout=self.timeout)

@@ -19,8 +19,14 @@ from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
-from vgpu_scheduler.engine import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolumeClaim, Volume
+from vgpu_scheduler.kube import (
+    API_RESOURCES,
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ApiResource,
+    PersistentVolumeClaim,
+    Volume,
+)
 from vgpu_scheduler.model import Placement
 
 log = logging.getLogger(__name__)
@@ -41,11 +47,10 @@ class VolumeConflictError(VolumeError):
 class _Write(NamedTuple):
     """A patch of one object."""
 
-    kind: str
-    resource: str
-    path: str
+    resource: ApiResource
+    namespace: str
+    name: str
     body: Mapping[str, Any]
-    namespace: str = ""
 
 
 class VolumeBinder:
@@ -134,7 +139,7 @@ class VolumeBinder:
         # A volume that a user has reserved for the claim by name is not marked as bound by a controller.
         by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
         body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
-        return _Write("PersistentVolume", VOLUME_RESOURCE, object_path(f"/api/v1/{VOLUME_RESOURCE}", "", name), body)
+        return _Write(API_RESOURCES["PersistentVolume"], "", name, body)
 
     def _selecting(self, key: str, node: str) -> _Write | None:
         """Return the write that sets the selected node of a claim, from the current claim; None if none is needed.
@@ -155,8 +160,7 @@ class VolumeBinder:
         if claim.selected_node == node:
             return None
         body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
-        path = object_path(f"/api/v1/{VOLUME_CLAIM_RESOURCE}", claim.namespace, claim.name)
-        return _Write("PersistentVolumeClaim", VOLUME_CLAIM_RESOURCE, path, body, claim.namespace)
+        return _Write(API_RESOURCES["PersistentVolumeClaim"], claim.namespace, claim.name, body)
 
     def _claim(self, key: str) -> PersistentVolumeClaim:
         claim = self._engine.state.volumes.objects.claims.get(key)
@@ -199,9 +203,10 @@ class VolumeBinder:
 
     async def _send(self, write: _Write) -> float | None:
         """Send a patch that fails if the object has changed; return the seconds until a retry, None on success."""
+        path = object_path(write.resource.path, write.namespace, write.name)
         try:
             response = await self._context.writer.request_within_lease(
-                "PATCH", write.path, write.body, self._timeout, MERGE_PATCH
+                "PATCH", path, write.body, self._timeout, MERGE_PATCH
             )
         except ApiUnreachableError as error:
             # If the patch was carried out, the next decision sees it in the object.
@@ -209,14 +214,14 @@ class VolumeBinder:
         if response is None:
             raise VolumeError("the lease is about to be lost")
         if response.ok:
-            self._context.observe(write.kind, response.body)
+            self._context.observe(write.resource.kind, response.body)
             return None
         if response.status in _BUSY:
             return response.retry_after or _RETRY
         if response.status == HTTPStatus.CONFLICT:
             raise VolumeConflictError(response.message)
         if response.status == HTTPStatus.FORBIDDEN:
-            await self._rights.refused(write.resource, response.message, write.namespace)
+            await self._rights.refused(write.resource.plural, response.message, write.namespace)
         raise VolumeError(response.message)
 
     async def _wait(self, item: BindTask, placement: Placement, deadline: float) -> None:

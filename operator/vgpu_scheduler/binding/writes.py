@@ -14,7 +14,7 @@ import msgspec
 
 from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.binding.reports import Event, Occurrences
-from vgpu_scheduler.kube import Pod, rfc3339
+from vgpu_scheduler.kube import API_RESOURCES, Pod, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 from vgpu_scheduler.policy import shown_sources
 
@@ -197,7 +197,7 @@ def event_path(told: Occurrences) -> tuple[str, str]:
     """Return the path of an event's collection, and its name, which all its repetitions share."""
     about = told.event.about
     stamp = f"{int(told.first.timestamp() * 1_000_000):x}"
-    path = collection_path("/apis/events.k8s.io/v1/events", about.namespace or "default")
+    path = collection_path(API_RESOURCES["Event"].path, about.namespace or "default")
     return path, f"{about.name[:230]}.{stamp}"
 
 

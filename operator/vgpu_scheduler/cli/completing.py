@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.options import NamespaceOptions
 from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import (
-    LIST_PATHS,
+    LISTED_RESOURCES,
     ClusterOptions,
     ClusterView,
     card_places,
@@ -72,7 +72,7 @@ def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping
     """Return the objects of a kind, all or those at an API path."""
     if cluster.files:
         return [obj for obj in read_cluster(cluster).objects if obj.get("kind") == kind]
-    return asyncio.run(_list(cluster, path or LIST_PATHS[kind]))
+    return asyncio.run(_list(cluster, path or LISTED_RESOURCES[kind].path))
 
 
 async def _list(cluster: ClusterOptions, path: str) -> list[Mapping[str, Any]]:
@@ -85,7 +85,7 @@ def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) ->
     """Yield the names of a namespace's pods, with the namespace if the word has one or all are listed."""
     before, slash, _ = incomplete.partition("/")
     namespace = before if slash else chosen_namespace(chosen, cluster)
-    path = collection_path("/api/v1/pods", namespace) if namespace is not None else ""
+    path = collection_path(LISTED_RESOURCES["Pod"].path, namespace) if namespace is not None else ""
     for pod in _objects(cluster, "Pod", path):
         where = str(pod["metadata"].get("namespace") or "default")
         if namespace in {None, where}:

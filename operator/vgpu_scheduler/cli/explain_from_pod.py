@@ -18,7 +18,7 @@ from vgpu_scheduler.cli.pod_events import PodEvents, last_events
 from vgpu_scheduler.cli.waiting_pod import WAITS, WaitingPod
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
-from vgpu_scheduler.kube import LabelSelector, Object, Pod
+from vgpu_scheduler.kube import API_RESOURCES, LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason, closest, did_you_mean
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.predicates import without_preemption
@@ -114,7 +114,7 @@ def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> O
 
 def _pods_seen(cluster: ClusterOptions, namespace: str) -> list[str]:
     """Return the pods of a namespace as ``namespace/name``; none if they cannot be listed."""
-    listed = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
+    listed = asyncio.run(get_object(cluster, collection_path(API_RESOURCES["Pod"].path, namespace)))
     if isinstance(listed, str):
         return []
     return [f"{namespace}/{each['metadata']['name']}" for each in listed.get("items") or ()]
@@ -153,7 +153,7 @@ def pods_alone(
     cluster: ClusterOptions, namespace: str, labels: LabelSelector, error: MissingRightsError
 ) -> list[Object]:
     """Return the waiting or running pods of a namespace with some labels, by name; see :func:`pod_alone`."""
-    found = asyncio.run(get_object(cluster, collection_path("/api/v1/pods", namespace)))
+    found = asyncio.run(get_object(cluster, collection_path(API_RESOURCES["Pod"].path, namespace)))
     if isinstance(found, str):
         meant = did_you_mean_namespace(namespace, cluster)
         fail(f"{error}, and the pods of namespace {namespace} cannot be read: {found}{meant}")

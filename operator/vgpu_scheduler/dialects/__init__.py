@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.errors import (
     UnsupportedError,
 )
 from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, RequestWarning
-from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
+from vgpu_scheduler.dialects.inventory import Inventory, InventoryObject
 from vgpu_scheduler.dialects.node_side import (
     LocklessNodeSide,
     LockValue,
@@ -36,7 +36,6 @@ __all__ = [
     "Dialects",
     "Fix",
     "Inventory",
-    "InventoryKind",
     "InventoryObject",
     "LeaveOutResource",
     "LimitedResource",

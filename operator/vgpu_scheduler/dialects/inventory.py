@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import ApiResource, Node
 from vgpu_scheduler.model import BoundedCache, Device, DeviceResource, Dimension, bytes_of
 
 MOST_DEVICES = 1024
 """The maximum number of devices of a node, because devices are sorted for every claim."""
 InventoryObject = Mapping[str, Any]
 """A separate object that lists the devices of a node, as JSON, in dialects that have one."""
-
-
-@dataclass(frozen=True, slots=True)
-class InventoryKind:
-    """A kind of objects that list the devices of nodes.
-
-    Attributes
-    ----------
-    name
-        The ``kind``.
-    path
-        The API path to list and watch all of them.
-    """
-
-    name: str
-    path: str
 
 
 def with_annotations(obj: InventoryObject, changed: Mapping[str, str]) -> InventoryObject:
@@ -96,7 +79,7 @@ class Inventory(Protocol):
     def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
 
     @property
-    def kind(self) -> InventoryKind | None: ...  # noqa: D102
+    def kind(self) -> ApiResource | None: ...  # noqa: D102
 
     def hardware(self, device: Device) -> str:
         """Return the hardware's own UUID of a device, which is the same in all dialects."""

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from vgpu_scheduler.dialects.allocation import stamped
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.inventory import InventoryKind
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import ApiResource, Pod
 from vgpu_scheduler.model import (
     WHOLE,
     Placement,
@@ -116,7 +115,7 @@ class Dialects:
         return self._by_name[name] if name else self.first
 
     @property
-    def inventory_kinds(self) -> tuple[InventoryKind, ...]:
+    def inventory_kinds(self) -> tuple[ApiResource, ...]:
         """The kinds of the objects, separate from nodes, that list devices."""
         return tuple(kind for dialect in self if (kind := dialect.inventory.kind))
 

@@ -96,7 +96,7 @@ class ClusterEngine:
         """Make an engine from the objects of each kind."""
         made = cls(engine := Engine(options))
         inventories, groups = (
-            (kind.name for kind in engine.dialects.inventory_kinds),
+            (resource.kind for resource in engine.dialects.inventory_kinds),
             (kind.name for kind in POD_GROUP_KINDS),
         )
         policies = {

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from vgpu_scheduler.dialects import InventoryKind
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import (
     AdmissionBinding,
@@ -21,8 +20,10 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
     decoder,
 )
-from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
+    API_RESOURCES,
+    ApiResource,
     Decode,
     DecodeError,
     Encoded,
@@ -33,7 +34,7 @@ from vgpu_scheduler.kube import (
     decode_quota,
     in_namespaces,
 )
-from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, POLICY_KINDS
 
 OBJECT_UNREADABLE = Diagnosis(
     "object-unreadable",
@@ -50,139 +51,91 @@ class ListedKind:
 
     Attributes
     ----------
-    kind
-        As in ``kind``; checks refer to it by this name.
-    group, version, resource
-        The API group, version and resource; the core group is empty.
+    resource
+        How the API server serves it.
     decode
         Decodes one object.
     names
         The names of the objects to read one by one; if empty, all are listed.
-    older
-        Versions that older API servers serve instead.
     namespace
         The namespace to list; empty for all.
-    object_kind
-        The ``kind`` of the objects if several kinds share that name; empty if it equals this ``kind``.
-    is_namespaced
-        Whether the objects are in namespaces.
+    own_name
+        Its name if several kinds share the ``kind`` of their objects; empty if none does.
     """
 
-    kind: str
-    group: str
-    version: str
-    resource: str
+    resource: ApiResource
     decode: Decode[Any]
     names: tuple[str, ...] = ()
-    older: tuple[str, ...] = ()
     namespace: str = ""
-    object_kind: str = ""
-    is_namespaced: bool = False
+    own_name: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The name by which checks refer to the kind."""
+        return self.own_name or self.resource.kind
 
     def is_of(self, obj: Mapping[str, Any]) -> bool:
         """Tell whether an object in a file is of this kind."""
-        if not self.object_kind:
-            return obj.get("kind") == self.kind
-        return (obj.get("apiVersion"), obj.get("kind")) == (f"{self.group}/{self.version}", self.object_kind)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The list paths of the kind, the newest API version first."""
-        prefix = f"/apis/{self.group}" if self.group else "/api"
-        within = f"namespaces/{self.namespace}/" if self.namespace else ""
-        return tuple(f"{prefix}/{version}/{within}{self.resource}" for version in (self.version, *self.older))
+        if obj.get("kind") != self.resource.kind:
+            return False
+        return not self.own_name or obj.get("apiVersion") == self.resource.api_version
 
     @property
     def right(self) -> str:
         """The right to read the objects in kubectl's words, with the namespaces if they are namespaced."""
-        resource = f"{self.resource}.{self.group}" if self.group else self.resource
-        where = f" {in_namespaces(self.namespace)}" if self.is_namespaced else ""
-        return f"{'get' if self.names else 'list'} {resource}{where}"
+        where = f" {in_namespaces(self.namespace)}" if self.resource.namespaced else ""
+        return f"{'get' if self.names else 'list'} {self.resource}{where}"
 
 
-_RBAC = "rbac.authorization.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io"
-
-DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
+DEFINITIONS = tuple(map(str, POLICY_KINDS.values()))
 """The names of the CRDs of the policies."""
 
 
-def _pod_group_kind(kind: PodGroupKind) -> ListedKind:
-    api_group, _, version = kind.api_version.partition("/")
-    return ListedKind(
-        kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup", is_namespaced=True
-    )
+def _kubernetes(kind: str, decode: Decode[Any], names: tuple[str, ...] = ()) -> ListedKind:
+    """Return one of Kubernetes' own kinds."""
+    return ListedKind(API_RESOURCES[kind], decode, names)
 
 
 EXAMINED_KINDS: tuple[ListedKind, ...] = (
-    ListedKind("Node", "", "v1", "nodes", decode_node),
-    ListedKind("Namespace", "", "v1", "namespaces", decode_namespace),
-    ListedKind("Pod", "", "v1", "pods", decode_pod, is_namespaced=True),
-    ListedKind("ResourceQuota", "", "v1", "resourcequotas", decode_quota, is_namespaced=True),
-    ListedKind("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload), is_namespaced=True),
-    ListedKind("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload), is_namespaced=True),
-    ListedKind("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease), is_namespaced=True),
-    ListedKind(
-        "ValidatingAdmissionPolicy",
-        _ADMISSION,
-        "v1",
-        "validatingadmissionpolicies",
-        decoder("ValidatingAdmissionPolicy", AdmissionPolicy),
-    ),
-    ListedKind(
-        "ValidatingAdmissionPolicyBinding",
-        _ADMISSION,
-        "v1",
-        "validatingadmissionpolicybindings",
-        decoder("ValidatingAdmissionPolicyBinding", AdmissionBinding),
-    ),
-    ListedKind(
-        "CustomResourceDefinition",
-        "apiextensions.k8s.io",
-        "v1",
-        "customresourcedefinitions",
-        decoder("CustomResourceDefinition", Definition),
-        DEFINITIONS,
-    ),
-    ListedKind(
-        "ResourceSlice",
-        "resource.k8s.io",
-        "v1",
-        "resourceslices",
-        decoder("ResourceSlice", ResourceSlice),
-        older=("v1beta2", "v1beta1"),
-    ),
+    _kubernetes("Node", decode_node),
+    _kubernetes("Namespace", decode_namespace),
+    _kubernetes("Pod", decode_pod),
+    _kubernetes("ResourceQuota", decode_quota),
     *(
-        ListedKind(
-            kind,
-            GROUP,
-            VERSION,
-            PLURALS[kind],
-            decoder(kind, PolicyObject),
-            is_namespaced=kind == NAMESPACED_KIND,
+        _kubernetes(kind, decoder(kind, wire))
+        for kind, wire in (
+            ("DaemonSet", Workload),
+            ("Deployment", Workload),
+            ("Lease", Lease),
+            ("ValidatingAdmissionPolicy", AdmissionPolicy),
+            ("ValidatingAdmissionPolicyBinding", AdmissionBinding),
         )
-        for kind in (CLUSTER_KIND, NAMESPACED_KIND)
     ),
-    *map(_pod_group_kind, POD_GROUP_KINDS),
+    _kubernetes("CustomResourceDefinition", decoder("CustomResourceDefinition", Definition), DEFINITIONS),
+    _kubernetes("ResourceSlice", decoder("ResourceSlice", ResourceSlice)),
+    *(ListedKind(POLICY_KINDS[kind], decoder(kind, PolicyObject)) for kind in (CLUSTER_KIND, NAMESPACED_KIND)),
+    *(ListedKind(kind.resource, kind.decode, own_name=kind.name) for kind in POD_GROUP_KINDS),
 )
 """The kinds that every examination reads."""
 
 OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
 """The kinds that may be read in a single namespace."""
 
-ROLE_KINDS: tuple[ListedKind, ...] = (
-    ListedKind("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
-    ListedKind("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
-    ListedKind("Role", _RBAC, "v1", "roles", decoder("Role", Role), is_namespaced=True),
-    ListedKind("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding), is_namespaced=True),
+ROLE_KINDS: tuple[ListedKind, ...] = tuple(
+    _kubernetes(kind, decoder(kind, wire))
+    for kind, wire in (
+        ("ClusterRole", Role),
+        ("ClusterRoleBinding", RoleBinding),
+        ("Role", Role),
+        ("RoleBinding", RoleBinding),
+    )
 )
 """The kinds that show who may do what, if the API server cannot be asked."""
 
 
-def inventory_kind(kind: InventoryKind) -> ListedKind:
+def inventory_kind(resource: ApiResource) -> ListedKind:
     """Return the listed kind for objects that list the devices of nodes."""
-    _, _, group, version, resource = kind.path.split("/")
-    return ListedKind(kind.name, group, version, resource, partial(decode_inventory, kind.name))
+    return ListedKind(resource, partial(decode_inventory, resource.kind))
 
 
 def decode_objects(listed: ListedKind, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:

@@ -40,7 +40,6 @@ from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, queue_key
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
-from vgpu_scheduler.engine.storage import VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 
@@ -52,8 +51,6 @@ __all__ = [
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
-    "VOLUME_CLAIM_RESOURCE",
-    "VOLUME_RESOURCE",
     "Candidates",
     "CardVerdict",
     "ClosedByLock",

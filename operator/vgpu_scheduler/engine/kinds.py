@@ -28,7 +28,7 @@ from vgpu_scheduler.kube import (
     Volume,
 )
 from vgpu_scheduler.model import ClusterEvent, namespaced_name
-from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.policy import POLICY_KINDS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
 
@@ -73,8 +73,8 @@ def observed_kinds(engine: ObservingEngine) -> Mapping[str, ObservedKind[Any]]:
         "Node": _nodes(engine),
         "Namespace": _namespaces(engine),
         "ResourceQuota": _quotas(engine.quota_limits),
-        **{kind: _policies(engine, kind) for kind in PLURALS},
-        **{kind.name: _inventories(engine) for kind in engine.dialects.inventory_kinds},
+        **{kind: _policies(engine, kind) for kind in POLICY_KINDS},
+        **{resource.kind: _inventories(engine) for resource in engine.dialects.inventory_kinds},
         **{
             kind: _stored(store, engine.groups.observe_object, engine.groups.remove_object)
             for kind, store in engine.groups.stores.items()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from vgpu_scheduler.engine.queued_pods import QueueEvent
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import API_RESOURCES, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, PendingEvents, VolumePlan
 
-VOLUME_CLAIM_RESOURCE, VOLUME_RESOURCE = "persistentvolumeclaims", "persistentvolumes"
+_VOLUME_CLAIMS: Final = API_RESOURCES["PersistentVolumeClaim"]
+_VOLUMES: Final = API_RESOURCES["PersistentVolume"]
 """The resources that are written to when volumes are bound."""
 
 _ANY = ClusterEvent.STORAGE | ClusterEvent.ATTACH_LIMIT
@@ -128,8 +130,8 @@ class StorageAccess:
         """Return why a volume plan cannot be carried out; empty if no reason is known."""
         if not self._denied:
             return ""
-        needed = [(VOLUME_RESOURCE, "")] if plan.matched else []
-        needed += ((VOLUME_CLAIM_RESOURCE, claim.partition("/")[0]) for claim in plan.provisioned)
+        needed = [(_VOLUMES.plural, "")] if plan.matched else []
+        needed += ((_VOLUME_CLAIMS.plural, claim.partition("/")[0]) for claim in plan.provisioned)
         return next((self._denied[right] for right in needed if right in self._denied), "")
 
 

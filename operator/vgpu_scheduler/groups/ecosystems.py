@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind, number_in
-from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_native_pod_group, decode_pod_group
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, ApiResource, Pod, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.model import quoted
 
 
@@ -35,8 +35,13 @@ def _read_minimum(text: str, field: str) -> tuple[int, str]:
 
 def _pod_group_kind(api_version: str) -> PodGroupKind:
     """Return the kind ``PodGroup`` of an API version, with the needed number of pods in ``spec.minMember``."""
-    name = f"PodGroup.{api_version.partition('/')[0]}"
-    return PodGroupKind(name, f"/apis/{api_version}/podgroups", partial(decode_pod_group, name))
+    resource = _pod_groups(*api_version.split("/"))
+    name = f"PodGroup.{resource.group}"
+    return PodGroupKind(name, resource, partial(decode_pod_group, name))
+
+
+def _pod_groups(group: str, version: str) -> ApiResource:
+    return ApiResource("PodGroup", group, version, "podgroups", namespaced=True)
 
 
 _NATIVE_API_GROUP: Final = "scheduling.k8s.io"
@@ -45,8 +50,8 @@ _NATIVE_FIELD: Final = "spec.schedulingGroup.podGroupName"
 
 def _native_kind(version: str, condition: str) -> PodGroupKind:
     name = f"PodGroup.{version}.{_NATIVE_API_GROUP}"
-    path = f"/apis/{_NATIVE_API_GROUP}/{version}/podgroups"
-    return PodGroupKind(name, path, partial(decode_native_pod_group, name, condition), condition)
+    resource = _pod_groups(_NATIVE_API_GROUP, version)
+    return PodGroupKind(name, resource, partial(decode_native_pod_group, name, condition), condition)
 
 
 def _in_native(pod: Pod) -> Membership | None:

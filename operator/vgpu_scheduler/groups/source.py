@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import Decode, Pod, PodGroup
+from vgpu_scheduler.kube import ApiResource, Decode, Pod, PodGroup
 
 
 class GroupKey(NamedTuple):
@@ -61,8 +61,8 @@ class PodGroupKind:
     ----------
     name
         ``PodGroup`` with its API group, and with its version if there are several.
-    path
-        The API path to list and watch all objects of the kind.
+    resource
+        How the API server serves it.
     decode
         Decodes an object; raises :class:`DecodeError`.
     condition
@@ -70,14 +70,9 @@ class PodGroupKind:
     """
 
     name: str
-    path: str
+    resource: ApiResource
     decode: Decode[PodGroup]
     condition: str = ""
-
-    @property
-    def api_version(self) -> str:
-        """API group and version, as in ``apiVersion``."""
-        return self.path.removeprefix("/apis/").rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from vgpu_scheduler.kube import (
     rfc3339,
 )
 from vgpu_scheduler.model import namespaced_name
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
+from vgpu_scheduler.policy import GROUP, POLICY_KINDS, VERSION, PolicyResource, decode_policy
 from vgpu_scheduler.state import STORAGE_KINDS
 
 FIRST: Final = frozenset({"first", "waiting"})
@@ -211,7 +211,7 @@ class RowReader:
         return Removed(at, row.kind, value) if event == "removed" else Changed(at, row.kind, value)
 
     def _value(self, kind: str, body: bytes) -> Versioned:
-        if kind in PLURALS:
+        if kind in POLICY_KINDS:
             return decode_policy(_policies.decode(body))
         decoder = self._decoders.get(kind)
         if decoder is None:

@@ -28,7 +28,7 @@ from vgpu_scheduler.history.replay_result import ReplayedEviction, ReplayedPod, 
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
-from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.policy import POLICY_KINDS, PolicyKey, PolicyResource, key_of
 
 _NOTHING: Final = PodLifetime()
 
@@ -110,7 +110,7 @@ def with_policies(history: History, policies: Sequence[PolicyResource]) -> Histo
 
 
 def _is_about(event: HistoryEvent, policies: dict[PolicyKey, PolicyResource]) -> bool:
-    if not isinstance(event, Changed | Removed) or event.kind not in PLURALS:
+    if not isinstance(event, Changed | Removed) or event.kind not in POLICY_KINDS:
         return False
     return isinstance(event.value, PolicyResource) and key_of(event.value) in policies
 

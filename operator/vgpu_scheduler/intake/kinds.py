@@ -12,8 +12,10 @@ import msgspec
 
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
+    API_RESOURCES,
     SELECTING_KINDS,
     STORAGE_DECODERS,
+    ApiResource,
     Decode,
     DecodeError,
     DisruptionBudget,
@@ -37,7 +39,7 @@ from vgpu_scheduler.kube import (
     decode_volume,
     decode_volume_claim,
 )
-from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, POLICY_KINDS, PolicyResource, decode_policy
 
 _Value = TypeVar("_Value", bound=Versioned)
 
@@ -73,9 +75,9 @@ class Kind(Generic[_Value]):
     Attributes
     ----------
     name
-        As in ``kind``; also its name in the engine.
-    path
-        The path at which all objects of the kind are listed and watched.
+        Its name in the engine: as in ``kind``, with the API group where several kinds share that.
+    resource
+        How the API server serves it.
     decode
         Decodes one object; raises :class:`DecodeError`.
     absence
@@ -83,9 +85,19 @@ class Kind(Generic[_Value]):
     """
 
     name: str
-    path: str
+    resource: ApiResource
     decode: Decode[_Value]
     absence: Absence = Absence.ALL_WAIT
+
+    @property
+    def path(self) -> str:
+        """The path at which all objects of the kind are listed and watched."""
+        return self.resource.path
+
+
+def _kubernetes(name: str, decode: Decode[_Value], absence: Absence = Absence.ALL_WAIT) -> Kind[_Value]:
+    """Return one of Kubernetes' own kinds."""
+    return Kind(name, API_RESOURCES[name], decode, absence)
 
 
 def _decode_policy(kind: str, obj: Encoded) -> PolicyResource:
@@ -110,36 +122,28 @@ def _decoded(kind: str, obj: Encoded) -> Mapping[str, Any]:
 
 
 def _policies(kind: str) -> Kind[PolicyResource]:
-    path = f"/apis/{GROUP}/{VERSION}/{PLURALS[kind]}"
-    return Kind(kind, path, partial(_decode_policy, kind), Absence.ALL_WAIT_IF_DEFINED)
+    return Kind(kind, POLICY_KINDS[kind], partial(_decode_policy, kind), Absence.ALL_WAIT_IF_DEFINED)
 
 
-def inventory_kind(name: str, path: str) -> Kind[NodeInventory]:
+def inventory_kind(resource: ApiResource) -> Kind[NodeInventory]:
     """Return a kind whose objects list the devices of nodes; another project's CRD defines it."""
-    return Kind(name, path, partial(decode_inventory, name), Absence.ALL_WAIT_IF_DEFINED)
+    name = resource.kind
+    return Kind(name, resource, partial(decode_inventory, name), Absence.ALL_WAIT_IF_DEFINED)
 
 
-PODS: Kind[Pod] = Kind("Pod", "/api/v1/pods", decode_pod)
-NODES: Kind[Node] = Kind("Node", "/api/v1/nodes", decode_node)
-NAMESPACES: Kind[Namespace] = Kind("Namespace", "/api/v1/namespaces", decode_namespace)
-QUOTAS: Kind[ResourceQuota] = Kind("ResourceQuota", "/api/v1/resourcequotas", decode_quota)
+PODS: Kind[Pod] = _kubernetes("Pod", decode_pod)
+NODES: Kind[Node] = _kubernetes("Node", decode_node)
+NAMESPACES: Kind[Namespace] = _kubernetes("Namespace", decode_namespace)
+QUOTAS: Kind[ResourceQuota] = _kubernetes("ResourceQuota", decode_quota)
 CLUSTER_POLICIES = _policies(CLUSTER_KIND)
 POLICIES = _policies(NAMESPACED_KIND)
 
-_STORAGE = "/apis/storage.k8s.io/v1"
-VOLUME_CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_volume_claim, Absence.SOME_WAIT)
-VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume, Absence.SOME_WAIT)
-_STORAGE_KINDS = {
-    "StorageClass": "storageclasses",
-    "CSIDriver": "csidrivers",
-    "CSINode": "csinodes",
-    "CSIStorageCapacity": "csistoragecapacities",
-    "VolumeAttachment": "volumeattachments",
-}
+VOLUME_CLAIMS = _kubernetes("PersistentVolumeClaim", decode_volume_claim, Absence.SOME_WAIT)
+VOLUMES = _kubernetes("PersistentVolume", decode_volume, Absence.SOME_WAIT)
 STORAGE: tuple[Kind[Any], ...] = (
     *(
-        Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name], Absence.SOME_WAIT)
-        for name, plural in _STORAGE_KINDS.items()
+        _kubernetes(name, STORAGE_DECODERS[name], Absence.SOME_WAIT)
+        for name in ("StorageClass", "CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment")
     ),
     VOLUMES,
     VOLUME_CLAIMS,
@@ -147,16 +151,15 @@ STORAGE: tuple[Kind[Any], ...] = (
 """The kinds that say where volumes can be mounted; watched only while some pod needs them."""
 
 SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
-    Kind(name, f"{group}/{name.lower()}s", partial(decode_selecting, name))
-    for name, group in zip(SELECTING_KINDS, ("/api/v1", "/api/v1", "/apis/apps/v1", "/apis/apps/v1"), strict=True)
+    _kubernetes(name, partial(decode_selecting, name)) for name in SELECTING_KINDS
 )
 """The kinds whose selectors define which pods the default topology spread covers; watched only if it is enabled."""
 
-BUDGETS: Kind[DisruptionBudget] = Kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", decode_budget)
+BUDGETS: Kind[DisruptionBudget] = _kubernetes("PodDisruptionBudget", decode_budget)
 """The disruption budgets; watched only if preemption is enabled."""
 
 POD_GROUPS: tuple[Kind[PodGroup], ...] = tuple(
-    Kind(kind.name, kind.path, kind.decode, Absence.SOME_WAIT_IF_DEFINED) for kind in POD_GROUP_KINDS
+    Kind(kind.name, kind.resource, kind.decode, Absence.SOME_WAIT_IF_DEFINED) for kind in POD_GROUP_KINDS
 )
 """The kinds of objects that describe groups of pods."""
 

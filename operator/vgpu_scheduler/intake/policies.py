@@ -18,9 +18,9 @@ from vgpu_scheduler.intake.kinds import CLUSTER_POLICIES, NAMESPACES, POLICIES, 
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.supervised import SupervisedKopf
 from vgpu_scheduler.intake.watching import EventHandler
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION
+from vgpu_scheduler.policy import GROUP, POLICY_KINDS, VERSION
 
-_DEFINITIONS = frozenset(f"{plural}.{GROUP}" for plural in PLURALS.values())
+_DEFINITIONS = frozenset(map(str, POLICY_KINDS.values()))
 _SERVED_WITHIN = 3.0
 """Seconds until the API server has adapted to a created or deleted definition."""
 
@@ -57,7 +57,7 @@ class PolicySource(SupervisedKopf):
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
         for kind, handler in self._policies.items():
-            self._watch(registry, handler, GROUP, VERSION, PLURALS[kind])
+            self._watch(registry, handler, GROUP, VERSION, POLICY_KINDS[kind].plural)
         self._watch(registry, self._namespaces, "namespaces")
         self._watch(registry, self._quotas, "v1", "resourcequotas")
 

@@ -1,5 +1,6 @@
 """Kubernetes objects as typed values: quantities, selectors, pods and nodes, and their decoder."""
 
+from vgpu_scheduler.kube.apiresources import API_RESOURCES, ApiResource
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
     STORAGE_DECODERS,
@@ -105,6 +106,7 @@ from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 
 __all__ = [
     "ANY_ADDRESS",
+    "API_RESOURCES",
     "BOUND_BY_CONTROLLER",
     "CPU",
     "DEEPEST",
@@ -125,6 +127,7 @@ __all__ = [
     "UNSCHEDULABLE_TAINT",
     "VOLCANO_GROUP_ANNOTATIONS",
     "WAIT_FOR_FIRST_CONSUMER",
+    "ApiResource",
     "AttachedVolume",
     "CSIDriver",
     "CSINode",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from vgpu_scheduler.kube import NAMESPACE_NAME, LabelSelector
+from vgpu_scheduler.kube import NAMESPACE_NAME, ApiResource, LabelSelector
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, EvictionEntry, RecordedEviction, read_evictions
@@ -42,7 +42,10 @@ GROUP: Final = "vgpu-scheduler.io"
 VERSION: Final = "v1alpha1"
 NAMESPACED_KIND: Final = "VGPUPolicy"
 CLUSTER_KIND: Final = "ClusterVGPUPolicy"
-PLURALS: Final = {NAMESPACED_KIND: "vgpupolicies", CLUSTER_KIND: "clustervgpupolicies"}
+POLICY_KINDS: Final[Mapping[str, ApiResource]] = {
+    NAMESPACED_KIND: ApiResource(NAMESPACED_KIND, GROUP, VERSION, "vgpupolicies", namespaced=True),
+    CLUSTER_KIND: ApiResource(CLUSTER_KIND, GROUP, VERSION, "clustervgpupolicies"),
+}
 LONGEST_NAME: Final = 63
 """The longest name of a policy: it is written into annotations of pods."""
 LONGEST_ERROR: Final = 8 * 1024

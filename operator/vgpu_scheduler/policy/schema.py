@@ -17,7 +17,7 @@ from vgpu_scheduler.policy.models import (
     GROUP,
     NAME_RULE,
     NAMESPACED_KIND,
-    PLURALS,
+    POLICY_KINDS,
     VERSION,
     ClusterVGPUPolicySpec,
     PolicyStatus,
@@ -87,7 +87,7 @@ def structural(model: type[BaseModel]) -> Schema:
 
 def _crd(kind: str, scope: str, short_name: str, spec: type[VGPUPolicySpec]) -> Schema:
     singular = kind.lower()
-    plural = PLURALS[kind]
+    plural = POLICY_KINDS[kind].plural
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

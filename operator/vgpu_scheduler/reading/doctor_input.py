@@ -71,7 +71,7 @@ class _Collected:
         for obj in objects:
             by_kind.setdefault(str(obj.get("kind")), []).append(obj)
         for listed in kinds:
-            self.take(listed, [obj for obj in by_kind.get(_object_kind(listed), ()) if listed.is_of(obj)])
+            self.take(listed, [obj for obj in by_kind.get(listed.resource.kind, ()) if listed.is_of(obj)])
 
     def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> DoctorInput:
         """Return everything that was read."""
@@ -84,10 +84,6 @@ class _Collected:
             rights=rights,
             findings=tuple(self.findings),
         )
-
-
-def _object_kind(listed: ListedKind) -> str:
-    return listed.object_kind or listed.kind
 
 
 def _kinds_for(expected: ExpectedSettings) -> list[ListedKind]:
@@ -156,7 +152,7 @@ def doctor_input_of_view(view: ClusterView, scheduler_namespace: str, namespace:
     collected = _Collected(findings=findings)
     for listed in (*_kinds_for(expected), *ROLE_KINDS):
         items = [obj for obj in (*view.objects, *view.settings_objects) if listed.is_of(obj)]
-        may_have_none = bool(listed.object_kind) and listed.kind not in view.missing
+        may_have_none = bool(listed.own_name) and listed.kind not in view.missing
         if items or may_have_none or view.has_read(listed.kind):
             if namespace and listed.kind in OF_A_NAMESPACE:
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
@@ -230,7 +226,7 @@ async def _list_all(api: ApiClient, kinds: Iterable[ListedKind], collected: _Col
 
 async def _list(api: ApiClient, listed: ListedKind, collected: _Collected) -> str | None:
     """List a kind; return the reason if it cannot be listed."""
-    found = await list_objects(api, *listed.paths)
+    found = await list_objects(api, *listed.resource.paths)
     if found.refusal is not None:
         return found.message(listed.right)
     collected.take(listed, found.items)
@@ -241,7 +237,7 @@ async def _get(api: ApiClient, listed: ListedKind, collected: _Collected) -> str
     """Read the named objects of a kind; return the reason if one cannot be read."""
     collected.objects[listed.kind] = []
     for name in listed.names:
-        response = await api.request("GET", f"{listed.paths[0]}/{name}")
+        response = await api.request("GET", f"{listed.resource.paths[0]}/{name}")
         if response.status == _NOT_FOUND:
             continue
         if not response.ok:

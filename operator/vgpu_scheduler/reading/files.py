@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION
+from vgpu_scheduler.policy import GROUP, POLICY_KINDS, VERSION
 from vgpu_scheduler.reading.options import STDIN
 from vgpu_scheduler.settings import with_unique_keys, yaml_problem
 
@@ -127,7 +127,7 @@ def check_extent(text: str, origin: str, most_values: int | None = _MOST_VALUES)
 def version_problem(obj: Mapping[str, Any]) -> str:
     """Say of a policy with an apiVersion that no API server has which one to write; empty for other objects."""
     kind, version, served = obj.get("kind"), obj.get("apiVersion"), f"{GROUP}/{VERSION}"
-    if not isinstance(kind, str) or kind not in PLURALS or not version or version == served:
+    if not isinstance(kind, str) or kind not in POLICY_KINDS or not version or version == served:
         return ""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None

@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, list_pages
+from vgpu_scheduler.kube import ApiResource, in_namespaces
 
 _FORBIDDEN, _NOT_FOUND = (401, 403), 404
 
@@ -31,6 +32,17 @@ class MissingList:
     error: str | None = None
     where: str = ""
 
+    @classmethod
+    def of(cls, resource: ApiResource, listed: ListResult, namespace: str = "") -> MissingList:
+        """Return what a refused list says.
+
+        Parameters
+        ----------
+        namespace
+            The only namespace that was asked for; empty for all.
+        """
+        return cls(resource.plural, listed.error, in_namespaces(namespace) if resource.namespaced else "")
+
     def __str__(self) -> str:
         return _with_error(f"{self.right} {self.where}".rstrip(), self.error)
 
@@ -47,11 +59,6 @@ class MissingList:
 
 def _with_error(right: str, error: str | None) -> str:
     return right if error is None else f"{right}: {error}"
-
-
-def resource_at(path: str) -> str:
-    """Return the resource at a list path, by the API server's name."""
-    return path.rpartition("/")[2]
 
 
 @dataclass(slots=True)

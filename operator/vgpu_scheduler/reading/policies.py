@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpu_scheduler.policy import NAMESPACED_KIND, PLURALS
+from vgpu_scheduler.policy import NAMESPACED_KIND, POLICY_KINDS
 from vgpu_scheduler.reading.files import FileError
 from vgpu_scheduler.reading.view import read_files
 from vgpu_scheduler.whatif import FileObject
@@ -40,8 +40,8 @@ def policies_among(found: Sequence[FileObject], where: str, home: str = "") -> l
         If there are other objects, or no policy.
     """
     for obj in found:
-        if obj.get("kind") not in PLURALS:
-            kinds = " and ".join(PLURALS)
+        if obj.get("kind") not in POLICY_KINDS:
+            kinds = " and ".join(POLICY_KINDS)
             raise FileError(f"{obj.origin}: {title(obj)} is not a policy: only {kinds} are taken here")
         metadata = obj.get("metadata")
         if home and obj["kind"] == NAMESPACED_KIND and isinstance(metadata, Mapping) and not metadata.get("namespace"):

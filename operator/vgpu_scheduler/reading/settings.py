@@ -15,7 +15,7 @@ import yaml
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, object_path
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.kube import DecodeError, Object
+from vgpu_scheduler.kube import API_RESOURCES, DecodeError, Object
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.reading.run_flags import parse_run_flags
 from vgpu_scheduler.runtime.assembly import engine_options
@@ -23,7 +23,7 @@ from vgpu_scheduler.runtime.device_files import DEVICE_FILES, FILE
 from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
 
 _NAME = "vgpu-scheduler"
-_CONFIG_MAPS, _DEPLOYMENTS = "/api/v1/configmaps", "/apis/apps/v1/deployments"
+_CONFIG_MAPS, _DEPLOYMENTS = API_RESOURCES["ConfigMap"].path, API_RESOURCES["Deployment"].path
 _ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
 """Status codes for objects that do not exist or that the user may not read."""
 _FILE = "settings.yaml"

@@ -28,10 +28,9 @@ from vgpu_scheduler.intake import (
     Absence,
     Kind,
 )
-from vgpu_scheduler.kube import Object, decode_json, in_namespaces
-from vgpu_scheduler.policy import NAMESPACED_KIND
+from vgpu_scheduler.kube import API_RESOURCES, ApiResource, Object, decode_json
 from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, version_problem, yaml_files
-from vgpu_scheduler.reading.lists import MissingList, list_objects, resource_at
+from vgpu_scheduler.reading.lists import MissingList, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.settings import (
     SchedulerSettings,
@@ -58,31 +57,24 @@ _OBSERVED: Final[Sequence[Kind[Any]]] = [
 ]
 DECODED_KINDS: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
 """The kinds on which decisions depend, with their decoders."""
-LIST_PATHS: Final[Mapping[str, str]] = {
-    NAMESPACES.name: NAMESPACES.path,
-    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    **{kind.name: kind.path for kind in _OBSERVED},
+LISTED_RESOURCES: Final[Mapping[str, ApiResource]] = {
+    NAMESPACES.name: NAMESPACES.resource,
+    "PriorityClass": API_RESOURCES["PriorityClass"],
+    **{kind.name: kind.resource for kind in _OBSERVED},
 }
-"""The list path of each kind."""
-SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
-"""The list paths of the kinds that select pods; only the system's default spreading needs them."""
-ALL_KINDS: Final = frozenset(LIST_PATHS.keys() | SELECTING_PATHS.keys())
+"""What is listed, by the name of the kind."""
+SELECTING_RESOURCES: Final[Mapping[str, ApiResource]] = {kind.name: kind.resource for kind in SELECTING}
+"""The kinds that select pods; only the system's default spreading needs them."""
+ALL_KINDS: Final = frozenset(LISTED_RESOURCES.keys() | SELECTING_RESOURCES.keys())
 NAMESPACED_KINDS: Final = frozenset(
-    {
-        "Pod",
-        "ResourceQuota",
-        "PersistentVolumeClaim",
-        "PodDisruptionBudget",
-        NAMESPACED_KIND,
-        "PodGroup",
-        *(kind.name for kind in POD_GROUPS),
-    }
+    name
+    for name, resource in {**LISTED_RESOURCES, **SELECTING_RESOURCES}.items()
+    if resource.namespaced and name != "CSIStorageCapacity"  # those concern pods of all namespaces
 )
-"""The namespaced kinds among ``LIST_PATHS``."""
-_IN_NAMESPACES: Final = frozenset({*NAMESPACED_KINDS, *SELECTING_PATHS, "CSIStorageCapacity"})
+"""The kinds of which the objects in a pod's namespace are enough to decide it."""
 _OPTIONAL: Final = frozenset(kind.name for kind in DECODED_KINDS if kind.absence is Absence.SOME_WAIT_IF_DEFINED)
 _TYPES: Final[Mapping[str, Object]] = {
-    kind.name: {"apiVersion": kind.api_version, "kind": "PodGroup"} for kind in POD_GROUP_KINDS
+    kind.name: {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind} for kind in POD_GROUP_KINDS
 }
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """The kinds without which nothing can be said about placements."""
@@ -284,22 +276,25 @@ async def read_live_cluster(
     times: list[datetime] = []
     refused: set[str] = set()
 
-    async def read_kind(at: tuple[str, str]) -> None:
-        kind, path = at
-        listed = await list_objects(api, path)
+    async def read_kind(asked: tuple[str, ApiResource]) -> None:
+        kind, resource = asked
+        where = namespace if kind in NAMESPACED_KINDS else ""
+        listed = await list_objects(api, collection_path(resource.path, where))
         if is_optional(kind) and (listed.refusal is not None or not listed.served):
             refused.update([kind] if listed.refusal is not None else [])
             return
         if listed.refusal is not None:
-            missing[kind] = MissingList(resource_at(path), listed.error, where_listed(kind, namespace))
+            missing[kind] = MissingList.of(resource, listed, where)
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
         objects[kind] = [with_kind(kind, decode_json(item)) for item in listed.items]
 
-    wanted = {kind: path for kind, path in list_paths(settings).items() if kind in kinds or kind not in ALL_KINDS}
-    if namespace:
-        wanted |= {kind: collection_path(path, namespace) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
+    wanted = {
+        kind: resource
+        for kind, resource in listed_resources(settings).items()
+        if kind in kinds or kind not in ALL_KINDS
+    }
     await map_concurrently(read_kind, wanted.items())
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     now = max(times, default=None)
@@ -332,22 +327,11 @@ async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[Sched
     return settings_from_objects(installed, options.overrides), installed
 
 
-def list_paths(scheduler: SchedulerSettings) -> dict[str, str]:
-    """Return the list path of each kind on which the decisions of a scheduler depend."""
+def listed_resources(scheduler: SchedulerSettings) -> dict[str, ApiResource]:
+    """Return the resource of each kind on which the decisions of a scheduler depend."""
     options = scheduler.options
-    beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.kind)}
-    return {**LIST_PATHS, **(SELECTING_PATHS if options.system_spread else {}), **beside}
-
-
-def where_listed(kind: str, namespace: str = "") -> str:
-    """Describe the namespaces in which a kind is listed; empty for cluster-scoped kinds.
-
-    Parameters
-    ----------
-    namespace
-        The only namespace that is read; empty for all.
-    """
-    return in_namespaces(namespace) if kind in _IN_NAMESPACES else ""
+    beside = {kind.kind: kind for dialect in options.dialects if (kind := dialect.inventory.kind)}
+    return {**LISTED_RESOURCES, **(SELECTING_RESOURCES if options.system_spread else {}), **beside}
 
 
 def is_optional(kind: str) -> bool:

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock, collection_path
-from vgpu_scheduler.kube import rfc3339
+from vgpu_scheduler.kube import API_RESOURCES, rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +195,7 @@ class Elector:
 
     @property
     def _collection(self) -> str:
-        return collection_path("/apis/coordination.k8s.io/v1/leases", self._options.namespace)
+        return collection_path(API_RESOURCES["Lease"].path, self._options.namespace)
 
     @property
     def _path(self) -> str:

@@ -160,7 +160,7 @@ class Replica:
         context = BindContext(api, engine, self._reporter, clock, may_write, self._observe, signals, withdrawn)
         options = binder_options(settings, label_first=connection.label_first)
         self._binder, timeout = Binder(context, options, hooks), options.timeout
-        inventories = (inventory_kind(kind.name, kind.path) for kind in engine.dialects.inventory_kinds)
+        inventories = map(inventory_kind, engine.dialects.inventory_kinds)
         selecting = SELECTING if engine.system_spread else ()
         budgets = (BUDGETS,) if engine.preemption else ()
         self._by_settings: list[Kind[Any]] = [*inventories, *selecting, *budgets]

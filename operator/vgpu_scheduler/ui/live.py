@@ -23,7 +23,7 @@ from vgpu_scheduler.reading import (
     SettingsObjects,
     is_optional,
     keep_room,
-    list_paths,
+    listed_resources,
     make_world,
     may_delete_pods_in,
     read_doctor_input_with_view,
@@ -272,7 +272,9 @@ class LiveCluster:
     async def _list_all(self) -> None:
         settings, self._installed = await read_scheduler(self._api, self._options)
         self._scheduler = self._adapt(settings)
-        watches = {kind: KindWatch(self._api, kind, path) for kind, path in list_paths(self._scheduler).items()}
+        watches = {
+            kind: KindWatch(self._api, kind, resource) for kind, resource in listed_resources(self._scheduler).items()
+        }
         await map_concurrently(KindWatch.list, watches.values())
         self._watches = watches
         self._note(*watches.values())

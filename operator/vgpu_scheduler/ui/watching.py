@@ -10,10 +10,9 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
-from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.kube import ApiResource, decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
-from vgpu_scheduler.reading.lists import MissingList, resource_at
-from vgpu_scheduler.reading.view import where_listed
+from vgpu_scheduler.reading.lists import MissingList
 from vgpu_scheduler.ui.shared_values import SharedValues
 
 log = logging.getLogger(__name__)
@@ -58,10 +57,10 @@ class KindWatch:
         How far the API server's clock is ahead of this machine's.
     """
 
-    def __init__(self, api: ApiClient, kind: str, path: str) -> None:
+    def __init__(self, api: ApiClient, kind: str, resource: ApiResource) -> None:
         self._api = api
         self.kind = kind
-        self._path = path
+        self._resource = resource
         self._version = ""
         self._values = SharedValues()
         self._list_after: float | None = None  # seconds until the next list; None while the kind is watched
@@ -78,13 +77,13 @@ class KindWatch:
         ApiUnreachableError
             If the API server does not answer.
         """
-        found = await list_objects(self._api, self._path)
+        found = await list_objects(self._api, self._resource.path)
         self.served = found.served
         self._version = found.version
         self._list_after = None if found.version else _LOOK_AGAIN
         self.missing = None
         if found.refusal is not None and not is_optional(self.kind):
-            self.missing = MissingList(resource_at(self._path), found.error, where_listed(self.kind))
+            self.missing = MissingList.of(self._resource, found)
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
         listed = (self._kept(decode_json(item)) for item in found.items)
@@ -109,7 +108,7 @@ class KindWatch:
             except ApiUnreachableError as error:
                 problem = str(error)
             except Exception as error:  # whatever fails, these objects must stay up to date
-                log.exception("watch of %s failed and is restarted", self._path)
+                log.exception("watch of %s failed and is restarted", self._resource.path)
                 self._list_after, problem = 0.0, f"{type(error).__name__}: {error}"
             failures += bool(problem)
             if failures > 1:  # a single watch that ends is not worth a message
@@ -127,7 +126,7 @@ class KindWatch:
     async def _watch(self, observer: ObjectHandler) -> bool:
         """Follow one watch to its end; return whether it delivered anything and may be resumed."""
         came = False
-        async with watch(self._api, self._path, self._version) as lines:
+        async with watch(self._api, self._resource.path, self._version) as lines:
             observer.broken(self.kind, "")
             async for line in lines:
                 came = True
@@ -140,7 +139,7 @@ class KindWatch:
         """Apply one event; return whether the watch goes on."""
         obj = event.get("object") or {}
         if event.get("type") == "ERROR":
-            log.info("watch of %s: %s", self._path, obj.get("message"))
+            log.info("watch of %s: %s", self._resource.path, obj.get("message"))
             return False
         version = (obj.get("metadata") or {}).get("resourceVersion")
         self._version = version or self._version

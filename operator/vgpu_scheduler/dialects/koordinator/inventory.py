@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import InventoryKind, InventoryObject
+from vgpu_scheduler.dialects.inventory import InventoryObject
 from vgpu_scheduler.dialects.koordinator.codec import decode_devices
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -19,7 +19,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     MEMORY,
     RDMA,
 )
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import ApiResource, Node
 from vgpu_scheduler.model import Device, DeviceResource
 
 
@@ -30,7 +30,7 @@ class KoordinatorInventory:
     dimensions = DIMENSIONS
     memory, cores = MEMORY, CORES
     memory_unit = 1
-    kind = InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
+    kind = ApiResource("Device", "scheduling.koordinator.sh", "v1alpha1", "devices")
     cards = in_percent = frozenset({GPU})
     in_sums = frozenset({GPU, RDMA, FPGA})
     compute_units: ClassVar[Mapping[str, int]] = {}

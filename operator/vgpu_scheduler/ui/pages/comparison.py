@@ -11,7 +11,7 @@ import yaml
 
 from vgpu_scheduler.kube import LAST_APPLIED, Object
 from vgpu_scheduler.model import did_you_mean, quoted
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, decode_policy, title
+from vgpu_scheduler.policy import GROUP, POLICY_KINDS, VERSION, decode_policy, title
 from vgpu_scheduler.reading import (
     ClusterView,
     SimulatedPods,
@@ -222,7 +222,7 @@ def _edited(text: str, first: Object) -> tuple[str, list[FileObject]]:
 
 
 def _title(obj: Object) -> str:
-    return title(decode_policy(obj)) if obj.get("kind") in PLURALS else ""
+    return title(decode_policy(obj)) if obj.get("kind") in POLICY_KINDS else ""
 
 
 def _text(written: Object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.policy import PLURALS
+from vgpu_scheduler.policy import POLICY_KINDS
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
@@ -79,7 +79,7 @@ def statuses_of(
         depends = quotas.depends_on_card(resource, asked.claims)
         together = other_members.number + 1 if other_members and resource in other_members.depends else 0
         depends |= together > 0
-        may_be_given = of_compute and not counts and not depends and not asked.world.unread.isdisjoint(PLURALS)
+        may_be_given = of_compute and not counts and not depends and not asked.world.unread.isdisjoint(POLICY_KINDS)
         depends |= (given and not counts) or (in_pieces and not of_compute)
         yield ResourceStatus(report, counts, others, depends, may_be_given=may_be_given, together=together)
 

@@ -275,7 +275,9 @@ class LoadedCluster:
         """
         version = str(obj.get("apiVersion", ""))
         name = f"PodGroup.{group_of(obj)}"
-        kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
+        kind = next(
+            (kind for kind in POD_GROUP_KINDS if version == kind.resource.api_version or name == kind.name), None
+        )
         if kind is None:
             self._ignore(name)
             return
