@@ -26,7 +26,7 @@ DAY = 86_400.0
 def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> LockStatus:
     found = node("a", annotations={LAST_ALLOCATED: token} if value is None else {LOCK: value, LAST_ALLOCATED: token})
     side = hami_dialect().node_side
-    judge = LockJudge(side, frozenset({OURS}), 5.0)
+    judge = LockJudge(side, frozenset({OURS}), 5.0, 15.0)
     return judge.status(find_lock(found, NodeLock(LOCK), side), owner, NOW, WANTS)
 
 

@@ -29,11 +29,10 @@ from tests.dialects.koordinator_objects import (
 )
 
 from vgpu_scheduler.allocators import CardChoice
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.dialects.koordinator import decode_allocated, encode_allocated
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node
-from vgpu_scheduler.model import NO_USAGE, Assignment, Outcome
+from vgpu_scheduler.model import NO_USAGE, Assignment, Outcome, Usage
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.state import State, canonical
 
@@ -230,13 +229,13 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
         if placement is None:
             continue
         state.observe_pod(wanted, {})
-        usage = placement_usage(placement, DIALECT.claims.read(wanted))
-        state.assume(wanted.uid, placement, usage, wanted.spec.requests)
+        claims = DIALECT.claims.read(wanted)
+        state.assume(wanted.uid, placement, claims)
         assumed = state.ledger()
         assert not state.over_capacity() or any("memory" in r for r in asked)  # memory and its ratio drift apart
         note = {ALLOCATED: written(placement)}
         bound = pod(uid=f"p{number}", bound="node", annotations=note, **requests)
-        assert DIALECT.allocation.usage(bound) == usage
+        assert DIALECT.allocation.usage(bound) == Usage.of_placement(placement, claims)
         assert {(d.type, d.minor) for d in decode_allocated(note[ALLOCATED])} == {
             (a.vendor, int(a.uuid.split("/")[1])) for held in placement.containers for a in held
         }

@@ -10,7 +10,7 @@ from tests.dialects.guard import guarded
 from tests.dialects.vendors import MODES, NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
-from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
+from vgpu_scheduler.dialects import ClaimError, stamped
 from vgpu_scheduler.dialects.hami import Vendor, hami_dialect, vendors
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Amounts, Compute, Placement, Usage
@@ -71,7 +71,7 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         tenant = decode_pod(bound(wire, name, written))
         assert all(map(guarded, written)), written
         usage = DIALECT.allocation.usage(tenant)
-        decided = placement_usage(placement, DIALECT.claims.read(decode_pod(wire)))
+        decided = Usage.of_placement(placement, DIALECT.claims.read(decode_pod(wire)))
         assert trimmed(usage) == trimmed(decided), written
         assert not usage.problem
         state.observe_pod(tenant, {DIALECT.name: usage})

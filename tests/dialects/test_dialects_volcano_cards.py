@@ -19,7 +19,7 @@ from tests.dialects.volcano_objects import (
 )
 
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, NamedCards, ShareOrder, Strategy
-from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
+from vgpu_scheduler.dialects import ClaimError, stamped
 from vgpu_scheduler.dialects.volcano import decode_assignments
 from vgpu_scheduler.dialects.volcano.pods import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
@@ -255,7 +255,7 @@ def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
         placed += 1
         placement = Placement("node", found, DIALECT.name)
         state.observe_pod(waiting, {})
-        state.assume(waiting.uid, placement, placement_usage(placement, claims), {})
+        state.assume(waiting.uid, placement, claims)
         before = state.ledger()
         written = DIALECT.allocation.annotations(placement, 1)
         assert stamped(DIALECT.allocation.annotations(placement, 0), 1) == written

@@ -137,7 +137,7 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["vgpu_scheduler.engine.assumed.placement_usage", "vgpu_scheduler.state.state.State.assume"]
+    "broken", ["vgpu_scheduler.state.state.Usage.of_placement", "vgpu_scheduler.state.state.State.assume"]
 )
 def test_a_pod_that_cannot_be_moved_goes_on_to_hold_what_it_held(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = assumed()

@@ -190,7 +190,7 @@ def decided(
     dialects = Dialects([dialect])
     algorithm = SchedulingAlgorithm(
         EquivalenceClasses(state, dialects, Policies(defaults), quotas_of(case, dialect)),
-        ClosedNodes(LockJudge(dialects.node_side, frozenset(), 0.0), state, KubeletRejections(0.0)),
+        ClosedNodes(LockJudge(dialects.node_side, frozenset(), 0.0, 0.0), state, KubeletRejections(0.0)),
         StorageAccess(state.pending_events),
         lambda pod: pod.priority,
     )

@@ -11,7 +11,7 @@ from tests.golden.outcome import Case
 from tests.naive.volcano import ALLOCATED, NODE, Card
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns
-from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, placement_usage
+from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.hami import VendorSection
 from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, placed
 from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
@@ -106,8 +106,7 @@ class World:
         """Book what was chosen."""
         assert placed.placement is not None
         self.state.observe_pod(placed.pod, {})
-        usage = placement_usage(placed.placement, placed.claims)
-        self.state.assume(placed.pod.uid, placed.placement, usage, placed.pod.spec.requests)
+        self.state.assume(placed.pod.uid, placed.placement, placed.claims)
 
     def forget(self, uid: str) -> None:
         """See that a pod is gone."""

@@ -8,7 +8,7 @@ from tests.kube.objects import Obj, node, pod
 from tests.naive.predicates import PREFERRED, REQUIRED
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Placement, Usage
+from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import State
 
 Move = tuple[int, int, int, int]
@@ -150,7 +150,7 @@ class World:
 
     def _assume(self, obj: Obj, name: str) -> None:
         waiting = self._observe(obj)
-        self.state.assume(waiting.uid, Placement(name, ()), Usage({}), waiting.spec.requests)
+        self.state.assume(waiting.uid, Placement(name, ()), ())
         self.pods[waiting.uid] = {**obj, "spec": {**obj["spec"], "nodeName": name}}
 
     def _change(self, what: int, which: int, labels: int) -> None:

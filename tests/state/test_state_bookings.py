@@ -6,6 +6,7 @@ import pytest
 from tests.engine.builders import ALLOCATED, allocation, asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Phase, State
 
 WHOLE = {"a": {"a-gpu-0": (1, 8000, 50)}}
@@ -196,7 +197,7 @@ def test_only_known_pods_that_hold_nothing_can_be_assumed() -> None:
     [held] = engine.state.reservations("a")
     for uid in ("uid-p", "uid-nobody"):
         with pytest.raises(ValueError, match="cannot be assumed"):
-            engine.state.assume(uid, held.placement or None, held.uses, {})  # type: ignore[arg-type]
+            engine.state.assume(uid, held.placement or Placement("a", ()), ())
 
 
 def test_only_an_assumption_can_be_forgotten() -> None:

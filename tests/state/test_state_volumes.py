@@ -13,7 +13,7 @@ from tests.kube.storage_objects import SELECTED_NODE, claim, volume
 from tests.state.volumes_world import MOVES, Move, World
 
 from vgpu_scheduler.kube import decode_pod, decode_volume, decode_volume_claim
-from vgpu_scheduler.model import Usage, VolumePlan
+from vgpu_scheduler.model import VolumePlan
 from vgpu_scheduler.state import State, VolumeRequirement, Volumes, from_size
 
 numbers = st.integers(0, 60)
@@ -38,7 +38,7 @@ def scratch(state: State) -> State:
     for held in state.reservations():
         if held.uid not in {each.uid for each in twin.reservations()}:
             assert held.placement is not None
-            twin.assume(held.uid, held.placement, Usage({}), held.requests)
+            twin.assume(held.uid, held.placement, ())
     for known_node in state.all_nodes():
         twin.observe_node(known_node, {})
     for store in reversed(list(state.volumes.objects.stores())):

@@ -37,7 +37,7 @@ from vgpu_scheduler.kube import (
     decode_volume,
     decode_volume_claim,
 )
-from vgpu_scheduler.model import NO_VOLUMES, Placement, Usage, VolumePlan
+from vgpu_scheduler.model import NO_VOLUMES, Placement, VolumePlan
 from vgpu_scheduler.state import State
 
 Move = tuple[int, int, int, int]
@@ -288,7 +288,7 @@ class World:
         keys = [f"ns/{each.claim(waiting.name)}" for each in waiting.spec.volume_claims]
         matched = {key: f"v{how % VOLUMES}" for key in keys[:1] if how % 3 == 0}
         plan = VolumePlan(matched, tuple(keys[1:] if how % 2 else ())) if keys else NO_VOLUMES
-        self.state.assume(waiting.uid, Placement(name, (), volumes=plan), Usage({}), waiting.spec.requests)
+        self.state.assume(waiting.uid, Placement(name, (), volumes=plan), ())
         self.pods[waiting.uid] = {**obj, "spec": {**obj["spec"], "nodeName": name}}
         self.plans[waiting.uid] = (name, plan)
 

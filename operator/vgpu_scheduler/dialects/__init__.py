@@ -3,7 +3,7 @@
 The dialects are the packages beside this file; only code that chooses a dialect imports them.
 """
 
-from vgpu_scheduler.dialects.allocation import TimestampText, is_text_of, placement_usage, stamped
+from vgpu_scheduler.dialects.allocation import TimestampText, is_text_of, stamped
 from vgpu_scheduler.dialects.claims import Claims, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import (
@@ -52,6 +52,5 @@ __all__ = [
     "UnsupportedError",
     "is_sign_of_life",
     "is_text_of",
-    "placement_usage",
     "stamped",
 ]

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, kinds_of
+from vgpu_scheduler.model import Placement, QuotaResource, Usage
 
 
 class Allocation(Protocol):
@@ -96,11 +96,6 @@ def is_text_of(written: str | None, encoded: str) -> bool:
     if isinstance(encoded, TimestampText):
         return written is not None and written.isdecimal()
     return written == encoded
-
-
-def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
-    """Return what a decided placement will use once it is bound."""
-    return Usage.of(kinds_of(claims), placement.containers)
 
 
 _Entry = TypeVar("_Entry")

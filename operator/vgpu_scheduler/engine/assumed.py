@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.policy_report import PolicyTracker
@@ -45,8 +44,7 @@ class Reserver:
         for uid in decision.takes_holds_of:
             self._state.give_up(uid)
         self._preemptions.consume_hold(decision)
-        usage = placement_usage(decision.placement, decision.claims)
-        return self._state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
+        return self._state.assume(pod.uid, decision.placement, decision.claims)
 
     def before(self) -> Savepoint:
         """Return a savepoint, to undo later reservations with :meth:`undo`."""
@@ -232,8 +230,7 @@ class AssumedPlacements:
     def _reassume(self, pod: Pod, decision: Decision) -> None:
         """Assume another placement of an assumed pod."""
         assert decision.placement is not None
-        usage = placement_usage(decision.placement, decision.claims)
-        self._state.pending_events.events |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
+        self._state.pending_events.events |= self._state.reassume(pod.uid, decision.placement, decision.claims)
 
     def _assumed(self, uid: str) -> tuple[Pod, Reservation, Placement] | None:
         """Return a pod with its reservation and assumed placement; None without one, or if it need not be placed."""

@@ -91,7 +91,9 @@ class Engine:
         )
         self.quota_limits = QuotaLimits(self.dialects, self.request_warnings, pending_events)
         self.budgets = DisruptionBudgets()
-        judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
+        judge = LockJudge(
+            self.dialects.node_side, self.scheduler_names, options.bind_timeout, options.node_side_timeout
+        )
         kubelet_rejections = KubeletRejections(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, kubelet_rejections)
         self.storage = StorageAccess(pending_events)

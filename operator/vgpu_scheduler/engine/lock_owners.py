@@ -81,8 +81,7 @@ def review_locks(engine: Engine, pods: Mapping[str, Pod], now: datetime) -> Mapp
                 engine.open_node(node.name, ClosedByLock(ClosureCause.LOCK_HELD, lock.taken), 0.0)
             if not ours or orphaned:
                 continue
-            is_old = (now - lock.parsed.taken_at).total_seconds() > engine.options.node_side_timeout
-            if is_old and owner is not None and judge.is_being_served(lock, owner):
+            if judge.is_silent(lock, owner, now):
                 closed.close(node.name, ClosedByLock(ClosureCause.PLUGIN_SILENT, lock.taken))
             else:
                 served[node.name][kind.annotation] = owner.key if owner is not None else ""

@@ -99,11 +99,14 @@ class LockJudge:
     bind_timeout
         Seconds that the API server may take for a Binding. A lock is orphaned if its owner is a pod of ours that was
         not bound within twice that time.
+    node_side_timeout
+        Seconds that a device plugin may take to answer a pod before it counts as silent.
     """
 
     node_side: NodeSide
     scheduler_names: frozenset[str]
     bind_timeout: float
+    node_side_timeout: float
 
     @property
     def _unbound_expiry(self) -> timedelta:
@@ -150,11 +153,14 @@ class LockJudge:
         return LockStatus.ORPHANED if self._is_orphaned(lock.node, owner, age, expiry) else LockStatus.HELD
 
     def is_being_served(self, lock: FoundLock, owner: Pod) -> bool:
-        """Tell whether the device plugin still has to answer a lock's owner, which is bound there and has not ended.
-
-        If that takes longer than other pods wait for it, the plugin is silent.
-        """
+        """Tell whether the device plugin still has to answer a lock's owner, which is bound there and has not ended."""
         return owner.node_name == lock.node and not owner.terminal and not self.node_side.is_through(owner.annotations)
+
+    def is_silent(self, lock: FoundLock, owner: Pod | None, now: datetime) -> bool:
+        """Tell whether the device plugin has still not answered a lock's owner when other pods stop waiting for it."""
+        if lock.parsed is None or owner is None or not self.is_being_served(lock, owner):
+            return False
+        return (now - lock.parsed.taken_at).total_seconds() > self.node_side_timeout
 
     def _is_orphaned(self, node: str, owner: Pod | None, age: timedelta, expiry: timedelta) -> bool:
         """Tell whether a lock's owner does not need it any more.

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.closures import ClosureCause
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, RefusedClass, SchedulableClass
@@ -108,7 +107,7 @@ class NodeFit:
         if not isinstance(pod_class, RefusedClass):
             placement = self._placement_with(pod, pod_class, node, without, added)
         if placement is not None and placement.dialect:
-            uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
+            uses = {placement.dialect: Usage.of_placement(placement, self._classes.claims(pod))}
         return Reservation.of(pod, node, Phase.ASSUMED, uses, pod.spec.requests, placement)
 
     def _placement_with(

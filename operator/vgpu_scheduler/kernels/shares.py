@@ -224,6 +224,24 @@ def _fit_node(
     return True
 
 
+@inlined_kernel
+def _fit_nodes(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms | None,
+    scratch: ShareScratch,
+    rows: NDArray[np.int64],
+    result: FitResult,
+) -> None:
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        counts = result.counts[row]
+        counts[:] = 0
+        result.cards[row] = 0
+        result.fits[row] = _fit_node(columns, request, terms, scratch, row, counts, result)
+        result.score[row] = 0.0
+
+
 @entry_kernel
 def fit_shares(
     columns: DeviceColumns, request: ShareRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
@@ -244,13 +262,7 @@ def fit_shares(
         Written at each row of ``rows``: whether the pod fits, the rejected devices by reason, and the number of
         devices to choose from. The node score is 0, because DeviceShare's score depends on the pod.
     """
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        counts = result.counts[row]
-        counts[:] = 0
-        result.cards[row] = 0
-        result.fits[row] = _fit_node(columns, request, None, scratch, row, counts, result)
-        result.score[row] = 0.0
+    _fit_nodes(columns, request, None, scratch, rows, result)
 
 
 @entry_kernel
@@ -268,10 +280,4 @@ def fit_constrained_shares(
     columns, request, scratch, rows, result
         As for :func:`fit_shares`.
     """
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        counts = result.counts[row]
-        counts[:] = 0
-        result.cards[row] = 0
-        result.fits[row] = _fit_node(columns, request.shares, request.terms, scratch, row, counts, result)
-        result.score[row] = 0.0
+    _fit_nodes(columns, request.shares, request.terms, scratch, rows, result)

@@ -191,6 +191,11 @@ class Usage:
             charges(kinds, containers), vendors={each.uuid: each.vendor for each in chain.from_iterable(containers)}
         )
 
+    @classmethod
+    def of_placement(cls, placement: Placement, claims: PodClaims) -> Usage:
+        """Return what a pod with these claims will use once it is bound to a decided placement."""
+        return cls.of(kinds_of(claims), placement.containers)
+
     def as_listed(self, devices: Iterable[Device]) -> Usage:
         """Return a copy with the UUIDs of devices instead of their places; unlisted devices keep their names."""
         uuids = {device.place: device.uuid for device in devices if device.place} if self.by_place else {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
+from vgpu_scheduler.model import ClusterEvent, Device, Placement, PodClaims, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.interpod import InterPodCounts
@@ -227,8 +227,13 @@ class State(StateReader):
             self._pods.remove_up_to(uid, version)
         return event
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
+    def assume(self, uid: str, placement: Placement, claims: PodClaims) -> ClusterEvent:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
+
+        Parameters
+        ----------
+        claims
+            The pod's claims, which the placement serves.
 
         Returns
         -------
@@ -243,11 +248,13 @@ class State(StateReader):
         known = self._pods.get(uid)
         if known is None or uid in self._ledger:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
+        usage = Usage.of_placement(placement, claims)
+        uses = {placement.dialect: usage} if usage.charges else {}
+        requests = known.pod.spec.requests
+        reservation = Reservation.of(known.pod, placement.node, Phase.ASSUMED, uses, requests, placement)
         self._in_flight.add(uid)
         given_up = self._ledger.hold_ledger.give_up(uid) | self.nominations.placed(uid)
         self._decision_inputs.note(known.pod, placement.node)
-        uses = {placement.dialect: usage} if usage.charges else {}
-        reservation = Reservation.of(known.pod, placement.node, Phase.ASSUMED, uses, requests, placement)
         return given_up | self._ledger.book(reservation)
 
     def add_hold(self, hold: Hold) -> None:
@@ -260,13 +267,13 @@ class State(StateReader):
         """Give up the hold for a pod; return the cluster event."""
         return self._ledger.hold_ledger.give_up(uid)
 
-    def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
+    def reassume(self, uid: str, placement: Placement, claims: PodClaims) -> ClusterEvent:
         """Replace the placement of an assumed pod; if that fails, its old reservation stays."""
         reservation = self._ledger[uid]
         assert reservation.phase is Phase.ASSUMED, f"pod {reservation.pod} is bound"
         event = self._release(uid)
         try:
-            return event | self.assume(uid, placement, usage, requests)
+            return event | self.assume(uid, placement, claims)
         except Exception:
             self._release(uid)
             self._ledger.book(reservation)

@@ -59,7 +59,7 @@ def locks(seen: DoctorInput) -> Iterator[Finding]:
             said = f"lock {kind.annotation} was taken {measured_duration(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
                 yield STALE.of(ref, f"{said}, and no pod needs it any more", kind.annotation)
-            elif owner is not None and judge.is_being_served(lock, owner):
+            elif judge.is_silent(lock, owner, seen.server.now):
                 yield UNANSWERED.of(
                     ref, f"{said}, which is bound here and has not been served by the device plugin", kind.annotation
                 )

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
@@ -219,8 +218,7 @@ class _Planning:
         for hold in self._state.holds.on(placement.node):
             if hold.priority < self._priority:
                 self._state.give_up(hold.uid)
-        usage = placement_usage(placement, self._algorithm.classes.claims(pod))
-        self._state.assume(pod.uid, placement, usage, pod.spec.requests)
+        self._state.assume(pod.uid, placement, self._algorithm.classes.claims(pod))
         self.members[pod.uid] = Member(pod, placement)
 
     def victims_not_reprieved(self) -> Victims | None:

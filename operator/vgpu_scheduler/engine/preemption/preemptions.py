@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
@@ -15,7 +14,7 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
+from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Usage, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
 from vgpu_scheduler.state import Hold, Phase, Reservation, Savepoint
 
@@ -211,7 +210,7 @@ class Preemptions:
         """
         claimed = self._algorithm.classes.claimed(pod)
         assert claimed is not None, f"pod {pod.key} was placed and is refused"
-        usage = placement_usage(placement, claimed.claims)
+        usage = Usage.of_placement(placement, claimed.claims)
         if claimed.choice.takes_idle_cards:
             whole = {
                 device.uuid: peak(usage.charges[device.uuid], device.total)

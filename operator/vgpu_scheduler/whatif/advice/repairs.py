@@ -191,10 +191,10 @@ def _about_lock(world: World, lock: FoundLock, closure: ClosedByLock) -> tuple[R
         return RemedyType.REPAIR_NODE, Action(f"{_ADMINISTRATOR} remove the lock of node {name}, {what}: {command}")
     if world.reviewed_at is None:
         return None
-    owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
-    if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
-        if closure.cause is ClosureCause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
-            silent = rounded_duration(age.total_seconds())
+    owner, judge = owner_of(world.engine, world.pods, lock), world.engine.closed_nodes.judge
+    if owner is not None and judge.is_being_served(lock, owner):
+        if closure.cause is ClosureCause.PLUGIN_SILENT or judge.is_silent(lock, owner, world.reviewed_at):
+            silent = rounded_duration((world.reviewed_at - lock.parsed.taken_at).total_seconds())
             why = f"it has not answered pod {owner.key} for {silent}; deleting that pod also frees the node"
             return RemedyType.REPAIR_NODE, Action(f"{_ADMINISTRATOR} {_restart(world, name)}: {why}", is_long=True)
         served = f"the device plugin of node {name} has served pod {owner.key}, for which the node is locked"

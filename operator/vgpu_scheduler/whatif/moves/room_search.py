@@ -13,7 +13,6 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
@@ -381,8 +380,7 @@ class RoomSearch:
 
     @contextmanager
     def _assumed(self, goal: TargetPlacement) -> Iterator[None]:
-        usage = placement_usage(goal.placement, self._algorithm.classes.claims(goal.pod))
-        self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
+        self._state.assume(goal.pod.uid, goal.placement, self._algorithm.classes.claims(goal.pod))
         try:
             yield
         finally:
