@@ -67,17 +67,17 @@ class FgdPlacer:
         if node < 0:
             return None
         chosen = tuple(index for index in range(self._models.shape[1]) if cards[node] >> index & 1)
-        spot = CardLocation(int(node), chosen)
-        self._placed[number] = (pod, spot)
-        self._book(pod, spot, 1)
-        return spot
+        location = CardLocation(int(node), chosen)
+        self._placed[number] = (pod, location)
+        self._book(pod, location, 1)
+        return location
 
     def remove(self, number: int) -> None:
         """Take a pod away."""
         self._book(*self._placed.pop(number), -1)
 
-    def _book(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
-        room, node, cards = self._room, spot.node, list(spot.cards)
+    def _book(self, pod: TracePod, location: CardLocation, sign: int) -> None:
+        room, node, cards = self._room, location.node, list(location.cards)
         room.cpu[node] -= sign * pod.cpu
         room.memory[node] -= sign * pod.memory
         room.pods[node] -= sign

@@ -163,11 +163,11 @@ def place_all(task: Task) -> list[Placed]:
         fleet, coming = _coming(task.nodes, task.pods, seed)
         pods = lift(coming)
         arrivals = Arrivals(pods, range(len(pods)), np.zeros(0))
-        spots = replay(arrivals, placer_of(task.policy, fleet, mix))
-        *_, free = audited(fleet, arrivals, spots)
+        locations = replay(arrivals, placer_of(task.policy, fleet, mix))
+        *_, free = audited(fleet, arrivals, locations)
         if free.withheld:
             raise PackingError(f"{task.workload}, {task.policy}: {free.withheld} pods were rejected that had room")
-        before = next((number for number, spot in enumerate(spots) if spot is None), len(spots))
+        before = next((number for number, location in enumerate(locations) if location is None), len(locations))
         found.append(Placed(100.0 * free.used / fleet.capacity, before))
     return found
 

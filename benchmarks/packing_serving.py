@@ -54,7 +54,7 @@ class Stay:
     """
 
     number: int
-    spot: CardLocation
+    location: CardLocation
     start: float
     end: float
 
@@ -140,9 +140,9 @@ class _Waiting:
         found: NDArray[np.bool_] = self._allowed[:, models] & (models >= 0)
         return found
 
-    def book(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
+    def book(self, pod: TracePod, location: CardLocation, sign: int) -> None:
         """Take in that a pod has its place, or has left it."""
-        room, node, cards = self.room, spot.node, list(spot.cards)
+        room, node, cards = self.room, location.node, list(location.cards)
         room.cpu[node] -= sign * pod.cpu
         room.memory[node] -= sign * pod.memory
         room.pods[node] -= sign
@@ -166,11 +166,11 @@ def serve(demand: Demand, placer: Placer, until: float = LIFETIMES) -> list[Stay
 
     def placed(number: int, now: float) -> bool:
         pod, attempt = demand.pods[number], next(attempts)
-        spot = placer.place(attempt, pod)
-        if spot is None:
+        location = placer.place(attempt, pod)
+        if location is None:
             return False
-        waiting.book(pod, spot, 1)
-        there[number] = Stay(number, spot, now, NEVER), attempt
+        waiting.book(pod, location, 1)
+        there[number] = Stay(number, location, now, NEVER), attempt
         if (end := now + demand.lasting[number]) < until:
             heappush(leaving, (end, number))
         return True
@@ -178,12 +178,12 @@ def serve(demand: Demand, placer: Placer, until: float = LIFETIMES) -> list[Stay
     def leave(now: float) -> None:
         _, gone = heappop(leaving)
         left, attempt = there.pop(gone)
-        stays.append(Stay(gone, left.spot, left.start, now))
+        stays.append(Stay(gone, left.location, left.start, now))
         placer.remove(attempt)
-        waiting.book(demand.pods[gone], left.spot, -1)
-        while (number := waiting.next_for(left.spot.node)) is not None:
+        waiting.book(demand.pods[gone], left.location, -1)
+        while (number := waiting.next_for(left.location.node)) is not None:
             if not placed(number, now):
-                raise PackingError(f"{demand.pods[number]} waits although node {left.spot.node} has room")
+                raise PackingError(f"{demand.pods[number]} waits although node {left.location.node} has room")
 
     for number, (pod, come) in enumerate(zip(demand.pods, demand.come, strict=True)):
         while leaving and leaving[0][0] <= come:
@@ -348,14 +348,14 @@ class _Audit:
 
     def moves(self, stay: Stay, *, begins: bool) -> None:
         """Take in that a stay begins or ends."""
-        pod, node = self._demand.pods[stay.number], stay.spot.node
+        pod, node = self._demand.pods[stay.number], stay.location.node
         if begins:
             if stay.number not in self._came:
                 raise PackingError(f"pod {stay.number} was placed before it came")
-            self._free.take(pod, stay.spot)
+            self._free.take(pod, stay.location)
             self._waiting[pod].discard(stay.number)
         else:
-            self._free.release(pod, stay.spot)
+            self._free.release(pod, stay.location)
             self._left.add(node)
         idle = self._free.room.pods[node] == self._empty[node]
         if idle != (node in self.idle):

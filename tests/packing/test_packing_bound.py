@@ -63,9 +63,9 @@ def test_no_replay_gives_out_more_and_who_has_to_be_placed_costs(seed: int) -> N
     rng = np.random.default_rng(seed)
     pods = random_pods(rng, 40)
     run = static_run(Fleet(random_nodes(rng, 8)), pods, seed)
-    spots = replay(run.arrivals, FgdPlacer(run.fleet, typical_pods(pods)))
-    used = sum(pod.demand for pod, spot in zip(run.arrivals.pods, spots, strict=True) if spot is not None)
-    before = next((number for number, spot in enumerate(spots) if spot is None), len(spots))
+    locations = replay(run.arrivals, FgdPlacer(run.fleet, typical_pods(pods)))
+    used = sum(pod.demand for pod, location in zip(run.arrivals.pods, locations, strict=True) if location is not None)
+    before = next((number for number, location in enumerate(locations) if location is None), len(locations))
     bound = most(run.fleet.nodes, run.arrivals.pods)
     so_far = most(run.fleet.nodes, run.arrivals.pods, run.arrivals.pods[:before])
     assert 100 * used / run.fleet.capacity <= so_far + 1e-6

@@ -51,11 +51,11 @@ def plainly(demand: Demand, placer: Placer) -> list[Stay]:
     def try_all(now: float) -> None:
         for number in list(waiting):
             attempts.append(number)
-            spot = placer.place(len(attempts), demand.pods[number])
-            if spot is not None:
+            location = placer.place(len(attempts), demand.pods[number])
+            if location is not None:
                 known[number] = len(attempts)
                 waiting.remove(number)
-                there.append(Stay(number, spot, now, now + demand.lasting[number]))
+                there.append(Stay(number, location, now, now + demand.lasting[number]))
 
     def leave_until(time: float) -> None:
         while there:
@@ -96,9 +96,9 @@ def test_who_never_has_to_wait_is_where_the_replay_without_a_queue_has_it(seed: 
     pods = [replace(pod, cpu=0, memory=0, models=()) for pod in random_pods(rng, 25) if pod.cards == 1]
     run = churning_run(Fleet([replace(node, models=("T4",) * 16) for node in random_nodes(rng, 6)]), pods, seed, 0.1)
     demand, mix = Demand.of(run), typical_pods(pods)
-    spots = replay(run.arrivals, FgdPlacer(run.fleet, mix))
+    locations = replay(run.arrivals, FgdPlacer(run.fleet, mix))
     stays = serve(demand, FgdPlacer(run.fleet, mix))
-    assert [stay.spot for stay in stays] == spots
+    assert [stay.location for stay in stays] == locations
     assert [stay.start for stay in stays] == list(demand.come)
     assert all(set(waits.times) <= {0.0} for waits in assess(demand, stays).waits.values())
     leaving = sum(step < 0 for step in run.arrivals.steps)

@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.moves.moves import PodMover
 from vgpu_scheduler.whatif.world.queue_order import pods_before_and_after
 
 CARD = 16384
-Spots = tuple[tuple[str, str], ...]
+NodeCards = tuple[tuple[str, str], ...]
 
 
 def waiting(world: World, name: str = "new") -> Any:
@@ -48,8 +48,8 @@ def follow(world: World, room: RoomPlan) -> None:
             assert step.move is not None
             assert moves.move(step.move.pod) == step.move
         else:
-            assert step.spot is not None
-            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
+            assert step.node_card is not None
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.node_card])
     for written in world.nodes.values():
         assert not written["metadata"].get("annotations", {}).get("hami.io/device-cordon"), "a card stays cordoned"
 
@@ -63,7 +63,7 @@ def test_one_move_is_enough() -> None:
     ]
     world = world_of(*objects)
     room = make_room(world, waiting(world))
-    assert [(step.type.value, step.spot) for step in room.steps if step.move is None] == [
+    assert [(step.type.value, step.node_card) for step in room.steps if step.move is None] == [
         ("cordon", ("a", "GPU-a-0")),
         ("uncordon", ("a", "GPU-a-0")),
     ]
@@ -167,8 +167,8 @@ def test_nobody_else_who_waits_takes_the_room_before_all_is_done() -> None:
         assert placed == {}
         if step.move is not None:
             assert moves.move(step.move.pod) == step.move
-        elif step.spot is not None:
-            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
+        elif step.node_card is not None:
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.node_card])
         answers = simulate(world, world.pending.values(), as_they_are=True)
         placed = {answer.pod.name: answer.node for answer in answers if answer.node}
     assert placed == {"new": "a"}
@@ -222,20 +222,20 @@ class Cards:
 
     def __init__(self) -> None:
         self.free: dict[tuple[str, str], int] = {}
-        self.pods: dict[str, tuple[Spots, int]] = {}
+        self.pods: dict[str, tuple[NodeCards, int]] = {}
         self.movable: set[str] = set()
 
-    def places(self, count: int, memory: int) -> Iterator[Spots]:
+    def places(self, count: int, memory: int) -> Iterator[NodeCards]:
         by_node: dict[str, list[tuple[str, str]]] = {}
-        for spot, free in self.free.items():
+        for node_card, free in self.free.items():
             if free >= memory:
-                by_node.setdefault(spot[0], []).append(spot)
-        for spots in by_node.values():
-            yield from combinations(spots, count)
+                by_node.setdefault(node_card[0], []).append(node_card)
+        for node_cards in by_node.values():
+            yield from combinations(node_cards, count)
 
-    def take(self, spots: Spots, memory: int) -> None:
-        for spot in spots:
-            self.free[spot] -= memory
+    def take(self, node_cards: NodeCards, memory: int) -> None:
+        for node_card in node_cards:
+            self.free[node_card] -= memory
 
     def fewest(self, count: int, memory: int, most: int) -> int | None:
         """Return how many pods have to move, each once, one after the other, until such a pod fits."""
@@ -245,11 +245,11 @@ class Cards:
             return None
         found: int | None = None
         for name in sorted(self.movable):
-            spots, held = self.pods[name]
+            node_cards, held = self.pods[name]
             self.movable.discard(name)
-            self.take(spots, -held)
-            for place in list(self.places(len(spots), held)):
-                if set(place) == set(spots):
+            self.take(node_cards, -held)
+            for place in list(self.places(len(node_cards), held)):
+                if set(place) == set(node_cards):
                     continue
                 self.take(place, held)
                 more = self.fewest(count, memory, (most if found is None else found - 1) - 1)
@@ -258,7 +258,7 @@ class Cards:
                     found = more + 1
                 if found == 1:
                     break
-            self.take(spots, held)
+            self.take(node_cards, held)
             self.movable.add(name)
             if found == 1:
                 break
@@ -276,13 +276,13 @@ def _random(seed: int) -> tuple[list[dict[str, Any]], Cards, int, int]:
         known.free |= {(name, f"GPU-{name}-{card}"): CARD for card in range(cards)}
         for tenant in range(int(rng.integers(2, 2 + 2 * cards))):
             count, memory = int(rng.integers(1, min(cards, 2) + 1)), 1024 * int(rng.integers(2, 13))
-            there = [spots for spots in known.places(count, memory) if spots[0][0] == name]
+            there = [node_cards for node_cards in known.places(count, memory) if node_cards[0][0] == name]
             if not there:
                 continue
-            spots = there[int(rng.integers(len(there)))]
-            known.take(spots, memory)
-            made = holding(f"{name}-{tenant}", name, [int(card.rpartition("-")[2]) for _, card in spots], memory)
-            known.pods[f"default/{name}-{tenant}"] = spots, memory
+            node_cards = there[int(rng.integers(len(there)))]
+            known.take(node_cards, memory)
+            made = holding(f"{name}-{tenant}", name, [int(card.rpartition("-")[2]) for _, card in node_cards], memory)
+            known.pods[f"default/{name}-{tenant}"] = node_cards, memory
             if rng.random() < 0.85:
                 known.movable.add(f"default/{name}-{tenant}")
             else:
@@ -323,8 +323,8 @@ def test_a_pod_that_is_served_first_takes_its_room_and_the_others_go_where_is_sa
     moves = PodMover(world, {"vgpu-scheduler"})
     for step in room.steps:
         if step.move is None:
-            assert step.spot is not None
-            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
+            assert step.node_card is not None
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.node_card])
             continue
         (moved,) = [each for each in world.bound.values() if each.key == step.move.pod]
         world.remove_pod(moved.uid)
@@ -380,8 +380,8 @@ def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_plac
             simulate(world, pods_before_and_after(world, waiting(world)).before, as_they_are=True)
             continue
         if step.move is None:
-            assert step.spot is not None
-            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
+            assert step.node_card is not None
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.node_card])
             continue
         assert moves.move(step.move.pod) == step.move
     simulate(world, pods_before_and_after(world, waiting(world)).before, as_they_are=True)

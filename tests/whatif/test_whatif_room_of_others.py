@@ -79,7 +79,7 @@ def test_nobody_who_waits_takes_what_a_move_leaves_on_cards_beside(seed: int) ->
         if step.move is not None:
             assert moves.move(step.move.pod) == step.move
         else:
-            assert step.spot is not None
-            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.spot])
+            assert step.node_card is not None
+            (moves.cordon if step.type is StepType.CORDON else moves.uncordon)([step.node_card])
         there |= serve()
     assert there["new"] == (room.node, room.cards)

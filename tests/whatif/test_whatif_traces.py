@@ -50,8 +50,8 @@ def node(cards: int = 2, *, name: str = "n", cpu: int = 8000, memory: int = 1638
     return TraceNode(name, cpu, memory, (model,) * cards)
 
 
-def result(fleet: Fleet, pods: list[TracePod], spots: list[CardLocation | None]) -> RunResult:
-    return measure(Run(0, fleet, Arrivals(pods, range(len(pods)), NONE)), spots, typical_pods(pods))
+def result(fleet: Fleet, pods: list[TracePod], locations: list[CardLocation | None]) -> RunResult:
+    return measure(Run(0, fleet, Arrivals(pods, range(len(pods)), NONE)), locations, typical_pods(pods))
 
 
 # The format ----------------------------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ def test_a_replay_by_hand() -> None:
     """Three of five pods fit on one node with two cards: demand 50, 100, 100, 200 and 250 of 200 percent."""
     fleet = Fleet([node(2), node(1, name="m", model="A10")])
     pods = [HALF, replace(HALF, models=("A10",)), PLAIN, TracePod(0, 0, 2, 100), HALF]
-    spots = [CardLocation(0, (0,)), CardLocation(1, (0,)), CardLocation(0, ()), None, CardLocation(0, (0,))]
-    found = result(fleet, pods, spots)
+    locations = [CardLocation(0, (0,)), CardLocation(1, (0,)), CardLocation(0, ()), None, CardLocation(0, (0,))]
+    found = result(fleet, pods, locations)
     # demand in percent of 300: 16.7, 33.3, 33.3, 100, 116.7; given out: 50, 100, 100, 100, 150
     assert found.curve[16] == 0.0
     assert found.curve[17] == pytest.approx(100 * 50 / 300)
@@ -219,7 +219,7 @@ def test_a_churn_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "spots", "message"),
+    ("pods", "locations", "message"),
     [
         ([CARD, HALF], [CardLocation(0, (0,)), CardLocation(0, (0,))], "50 more percent of card 0 than there is"),
         ([replace(CARD, cpu=9000)], [CardLocation(0, (0,))], "1000 more millicores of cpu than there is"),
@@ -233,10 +233,12 @@ def test_a_churn_by_hand() -> None:
         ([replace(CARD, models=("A10",))], [CardLocation(0, (1,))], "card 1 is of model T4"),
     ],
 )
-def test_the_audit_finds_what_cannot_be(pods: list[TracePod], spots: list[CardLocation | None], message: str) -> None:
+def test_the_audit_finds_what_cannot_be(
+    pods: list[TracePod], locations: list[CardLocation | None], message: str
+) -> None:
     fleet = Fleet([node(2), replace(node(0, name="few"), pods=3)])
     with pytest.raises(AuditError, match=message):
-        result(fleet, pods, spots)
+        result(fleet, pods, locations)
 
 
 def test_the_audit_gives_back_what_leaves() -> None:
@@ -283,11 +285,11 @@ def test_the_engine_gives_no_card_twice_and_rejects_nobody_who_fits(name: str, l
     rng = np.random.default_rng(11)
     fleet, pods = Fleet(random_nodes(rng, 12)), random_pods(rng, 60)
     run = static_run(fleet, pods, 5) if load is None else churning_run(fleet, pods, 5, load)
-    spots = replay(run.arrivals, EnginePlacer(run.fleet, CONTENDERS[name].policies))
-    found = measure(run, spots, typical_pods(pods))
+    locations = replay(run.arrivals, EnginePlacer(run.fleet, CONTENDERS[name].policies))
+    found = measure(run, locations, typical_pods(pods))
     assert found.withheld == 0
     assert 0 < found.points[0].rejected < found.arrived
-    assert any(spot is not None and len(spot.cards) > 1 for spot in spots)
+    assert any(node_card is not None and len(node_card.cards) > 1 for node_card in locations)
 
 
 def test_models_are_whole_names() -> None:
@@ -326,7 +328,7 @@ def test_what_left_makes_room() -> None:
 def test_a_summary_is_the_mean_of_its_seeds() -> None:
     fleet, pods = Fleet([node(1)]), [CARD]
     run = Run(4, fleet, Arrivals(pods, [0], NONE))
-    results = [measure(run, spots, typical_pods(pods)) for spots in ([CardLocation(0, (0,))], [None])]
+    results = [measure(run, locations, typical_pods(pods)) for locations in ([CardLocation(0, (0,))], [None])]
     summary = Summary("w", "p", [run, replace(run, seed=5)], results)
     assert (summary.mean(0, "allocation"), summary.deviation(0, "allocation")) == (50.0, 50.0)
     found = summary.as_json()

@@ -254,7 +254,7 @@ def _format_step(step: EvictionStep) -> str:
     if step.pods:
         return f"Wait until {' and '.join(step.pods)} {'runs' if len(step.pods) == 1 else 'run'}."
     if step.move is None:
-        return f"vgpu-scheduler {step.type} card {'/'.join(step.spot or ())}"
+        return f"vgpu-scheduler {step.type} card {'/'.join(step.node_card or ())}"
     move = step.move
     before, after = (f"{n}/{','.join(c)}" for n, c in ((move.node, move.cards), (move.to_node, move.to_cards)))
     return f"Evict {move.pod} from {before}, and wait until it runs again, on {after}."

@@ -149,9 +149,9 @@ def _replayed(
                 results = []
                 for each in runs[name]:
                     bar.describe(f"{name}, {contender.name}, seed {each.seed}")
-                    spots = replay(each.arrivals, EnginePlacer(each.fleet, contender.policies), on_step)
+                    locations = replay(each.arrivals, EnginePlacer(each.fleet, contender.policies), on_step)
                     try:
-                        results.append(measure(each, spots, mix))
+                        results.append(measure(each, locations, mix))
                     except AuditError as error:
                         fail(
                             f"{name}, {contender.name}, seed {each.seed}: the audit found an impossible state: {error}"

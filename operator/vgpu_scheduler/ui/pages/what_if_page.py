@@ -290,8 +290,10 @@ def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult])
         placement = answer.decision.placement
         for container in placement.containers if placement is not None else ():
             for each in container:
-                spot = (answer.node, card_name(each.vendor, each.uuid))
-                held.setdefault(spot, []).append(answer.pod.key if not number else f"{answer.pod.key} ({number + 1})")
+                node_card = (answer.node, card_name(each.vendor, each.uuid))
+                held.setdefault(node_card, []).append(
+                    answer.pod.key if not number else f"{answer.pod.key} ({number + 1})"
+                )
     return [
         replace(card, pods=tuple(dict.fromkeys((*card.pods, *held.get((card.node, card.card), ()))))) for card in cards
     ]

@@ -96,10 +96,12 @@ def defrag(
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
     ]
-    idle = {_spot(card) for card in cards(world) if card.idle and card.state == "ready" and among(card)}
+    idle = {_node_card(card) for card in cards(world) if card.idle and card.state == "ready" and among(card)}
     placed = [answer for answer in simulate(world, waiting, as_they_are=True, explained=False) if answer.node]
     going = {(answer.node, card) for answer in placed for card in answer.cards}
-    plan = _Planner(world, schedulers, on_card, going).plan(most, lambda card: among(card) and _spot(card) not in idle)
+    plan = _Planner(world, schedulers, on_card, going).plan(
+        most, lambda card: among(card) and _node_card(card) not in idle
+    )
     there = {answer.pod.uid for answer in placed}
     left = [pod for pod in waiting if pod.uid not in there]
     return replace(
@@ -117,9 +119,9 @@ def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[NodeCard]) -> 
     pods_by_card: dict[NodeCard, tuple[str, ...]] = {}
     for answer in simulate(world, waiting, as_they_are=True, explained=False) if freed else ():
         for card in dict.fromkeys(answer.cards):
-            spot = (answer.node, card)
-            if spot in freed:
-                pods_by_card[spot] = (*pods_by_card.get(spot, ()), answer.pod.key)
+            node_card = (answer.node, card)
+            if node_card in freed:
+                pods_by_card[node_card] = (*pods_by_card.get(node_card, ()), answer.pod.key)
     return dict(sorted(pods_by_card.items()))
 
 
@@ -146,8 +148,8 @@ class _Planner:
         """Plan with all idle cards cordoned; then uncordon those on which no move lands."""
         listed = cards(self._world)
         mine = [card for card in listed if not self._left_out(card)]
-        idle = [_spot(card) for card in mine if card.idle]
-        idle_now = {_spot(card) for card in listed if card.idle}
+        idle = [_node_card(card) for card in mine if card.idle]
+        idle_now = {_node_card(card) for card in listed if card.idle}
         for card in listed:
             if not card.idle and card.pods and among(card) and (why := self._left_out(card)):
                 self._keeps(why)
@@ -162,16 +164,16 @@ class _Planner:
             self._on_card(number, len(used))
             if most and len(emptied) >= most:
                 break
-            if _spot(card) in self._filled or is_idle(self._world, card):
+            if _node_card(card) in self._filled or is_idle(self._world, card):
                 continue
             done, why = self._empty(card)
             if why:
                 self._keeps(why)
                 continue
-            emptied.append(_spot(card))
+            emptied.append(_node_card(card))
             moves += done
         cordoned, made = self._with_fewest_cordons(moves, emptied, idle)
-        freed = [_spot(card) for card in cards(self._world) if card.idle and _spot(card) not in idle_now]
+        freed = [_node_card(card) for card in cards(self._world) if card.idle and _node_card(card) not in idle_now]
         self._moves.uncordon_all()
         return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay)
 
@@ -184,13 +186,13 @@ class _Planner:
             return "the card is out of service"
         if is_closed(self._world, card.node):
             return "its node takes no pods"
-        if not self._moves.can_cordon(_spot(card)):
+        if not self._moves.can_cordon(_node_card(card)):
             return "single cards of its vendor cannot be cordoned, so the pod could be placed there again"
         return ""
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
         """Move all occupants of a card; return the moves, or the reason why it cannot be emptied."""
-        if _spot(card) in self._going:
+        if _node_card(card) in self._going:
             return [], "a waiting pod is placed there now"
         known = [self._moves.pod(key) for key in card.pods]
         occupants = [pod for pod in known if pod is not None]
@@ -201,17 +203,17 @@ class _Planner:
         why = next(filter(None, map(self._moves.why_not, occupants)), "")
         if why:
             return [], f"a pod on the card {why}"
-        self._moves.cordon([_spot(card)])
+        self._moves.cordon([_node_card(card)])
         moves: list[Move] = []
         for pod in sorted(occupants, key=lambda pod: (-pod.priority, pod.key)):
             move = self._moves.move(pod.key)
             if move is None:
                 for made in reversed(moves):
                     self._moves.take_back(made.pod)
-                self._moves.uncordon([_spot(card)])
+                self._moves.uncordon([_node_card(card)])
                 return [], self._moves.why_nowhere
             moves.append(move)
-        self._filled |= {spot for move in moves for spot in move.to_spots}
+        self._filled |= {node_card for move in moves for node_card in move.to_node_cards}
         return moves, ""
 
     def _with_fewest_cordons(
@@ -232,10 +234,10 @@ class _Planner:
             self._moves.take_back_all()
             self._moves.uncordon_all()
             before = set(spared)
-            self._moves.cordon([*emptied, *(spot for spot in idle if spot not in spared)])
+            self._moves.cordon([*emptied, *(node_card for node_card in idle if node_card not in spared)])
             made = [move for move in (self._steered(each, spared) for each in planned) if move is not None]
             settled = spared == before
-        return [*emptied, *(spot for spot in idle if spot not in spared)], made
+        return [*emptied, *(node_card for node_card in idle if node_card not in spared)], made
 
     def _steered(self, planned: Move, spared: set[NodeCard]) -> Move | None:
         """Make a planned move, cordoning idle cards until the pod lands in its planned place.
@@ -249,7 +251,7 @@ class _Planner:
                 if not wrong:
                     return made
             else:
-                wrong = spared.intersection(made.to_spots if made else ()) or set(spared)
+                wrong = spared.intersection(made.to_node_cards if made else ()) or set(spared)
             if made:
                 self._moves.take_back(planned.pod)
             self._moves.cordon(wrong)
@@ -257,5 +259,5 @@ class _Planner:
         return self._moves.move(planned.pod)
 
 
-def _spot(card: CardUsage) -> NodeCard:
+def _node_card(card: CardUsage) -> NodeCard:
     return card.node, card.card

@@ -50,7 +50,7 @@ class EvictionStep:
     """One step of a plan: (un)cordon a card, move a pod, or wait until pods that are ahead in the queue run."""
 
     type: StepType
-    spot: NodeCard | None = None
+    node_card: NodeCard | None = None
     move: Move | None = None
     pods: tuple[str, ...] = ()
 
@@ -60,8 +60,8 @@ class EvictionStep:
             return {"do": self.type.value, **self.move.as_json()}
         if self.type is StepType.WAIT:
             return {"do": self.type.value, "pods": list(self.pods)}
-        assert self.spot is not None
-        return {"do": self.type.value, "node": self.spot[0], "card": self.spot[1]}
+        assert self.node_card is not None
+        return {"do": self.type.value, "node": self.node_card[0], "card": self.node_card[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +320,9 @@ class _PlanExecution:
             Require the exact placement that the search found for each pod; otherwise accept any that no other needs.
         """
         for number, goal in enumerate(order):
-            kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
+            kept = {node_card for other in (self._room, *order[number + 1 :]) for node_card in other.node_cards}
             if self._others_wait:  # other pending pods would take the freed cards before the last move
-                self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
+                self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.node_cards, *self._cordoned})))
             if not self._moved_to_goal(goal, kept, strict=strict):
                 return False
             if self._others_wait and not self._kept_from_others(goal, kept, strict=strict):
@@ -336,10 +336,10 @@ class _PlanExecution:
         The moved pod may free more than cards, such as a host port, which lets other pods use idle cards of the node.
         """
         for _ in range(_MOST_CORDONS):
-            taken = [spot for spot in self._moves.taken_meanwhile() if spot not in self._cordoned]
+            taken = [node_card for node_card in self._moves.taken_meanwhile() if node_card not in self._cordoned]
             if not taken:
                 return True
-            if not set(taken).isdisjoint(goal.spots) or not all(map(self._moves.can_cordon, taken)):
+            if not set(taken).isdisjoint(goal.node_cards) or not all(map(self._moves.can_cordon, taken)):
                 return False
             self._moves.take_back(goal.key)
             self._steps.pop()
@@ -353,7 +353,7 @@ class _PlanExecution:
 
         The pod must land in the same place whether the pending pod takes its room before or after it.
         """
-        opened = tuple(spot for spot in goal.spots if spot in self._cordoned)
+        opened = tuple(node_card for node_card in goal.node_cards if node_card in self._cordoned)
         self._uncordon(opened)
         if opened and self._others_wait and not set(opened).isdisjoint(self._moves.taken_meanwhile()):
             return False  # a pending pod takes the card before the pod is evicted
@@ -361,12 +361,12 @@ class _PlanExecution:
             move = self._moves.move(goal.key, served_later=True)
             if move is None:
                 return False
-            wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
+            wrong = set(move.to_node_cards) & kept if not strict else set(move.to_node_cards) - set(goal.node_cards)
             if not wrong and self._moves.has_same_place_when_moved_last(move):
                 self._steps.append(EvictionStep(StepType.EVICT, move=move))
                 return True
             self._moves.take_back(goal.key)
-            wrong = wrong or kept - {*move.to_spots, *self._cordoned}
+            wrong = wrong or kept - {*move.to_node_cards, *self._cordoned}
             if not wrong or not all(map(self._moves.can_cordon, wrong)):
                 return False
             self._cordon(sorted(wrong))
@@ -380,13 +380,13 @@ class _PlanExecution:
         self._steps.append(EvictionStep(StepType.EVICT, move=move))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
-    def _cordon(self, spots: Sequence[NodeCard]) -> None:
-        self._moves.cordon(spots)
-        self._cordoned |= dict.fromkeys(spots)
-        self._steps += [EvictionStep(StepType.CORDON, spot) for spot in spots]
+    def _cordon(self, node_cards: Sequence[NodeCard]) -> None:
+        self._moves.cordon(node_cards)
+        self._cordoned |= dict.fromkeys(node_cards)
+        self._steps += [EvictionStep(StepType.CORDON, node_card) for node_card in node_cards]
 
-    def _uncordon(self, spots: Sequence[NodeCard]) -> None:
-        self._moves.uncordon(spots)
-        for spot in spots:
-            del self._cordoned[spot]
-        self._steps += [EvictionStep(StepType.UNCORDON, spot) for spot in spots]
+    def _uncordon(self, node_cards: Sequence[NodeCard]) -> None:
+        self._moves.uncordon(node_cards)
+        for node_card in node_cards:
+            del self._cordoned[node_card]
+        self._steps += [EvictionStep(StepType.UNCORDON, node_card) for node_card in node_cards]

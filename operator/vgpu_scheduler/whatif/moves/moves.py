@@ -26,7 +26,7 @@ _MOST_OTHERS: Final = 16
 """The most different pending pods that are tried between two moves."""
 
 
-def spots_of(placement: Placement) -> tuple[NodeCard, ...]:
+def node_cards_of(placement: Placement) -> tuple[NodeCard, ...]:
     """Return the cards of a placement, with its node."""
     held = (assignment for container in placement.containers for assignment in container)
     return tuple(dict.fromkeys((placement.node, card_name(each.vendor, each.uuid)) for each in held))
@@ -43,7 +43,7 @@ class Move:
     to_cards: tuple[str, ...]
 
     @property
-    def to_spots(self) -> tuple[NodeCard, ...]:
+    def to_node_cards(self) -> tuple[NodeCard, ...]:
         """The cards of the new placement, with its node."""
         return tuple((self.to_node, card) for card in dict.fromkeys(self.to_cards))
 
@@ -109,18 +109,18 @@ class PodMover:
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             yield "has a disruption budget that does not allow it"
 
-    def can_cordon(self, spot: NodeCard) -> bool:
+    def can_cordon(self, node_card: NodeCard) -> bool:
         """Tell whether a card can be cordoned by an annotation of its node."""
-        return spot in self._keys
+        return node_card in self._keys
 
-    def cordon(self, spots: Iterable[NodeCard]) -> None:
+    def cordon(self, node_cards: Iterable[NodeCard]) -> None:
         """Take cards out of service."""
-        for node, card in spots:
+        for node, card in node_cards:
             self._list(node, card, cordoned=True)
 
-    def uncordon(self, spots: Iterable[NodeCard]) -> None:
+    def uncordon(self, node_cards: Iterable[NodeCard]) -> None:
         """Put cards into service again."""
-        for node, card in spots:
+        for node, card in node_cards:
             self._list(node, card, cordoned=False)
 
     def uncordon_all(self) -> None:
@@ -172,7 +172,7 @@ class PodMover:
             tried.add(alike)
             decision = self._world.engine.attempts.dry_run(created(self._world, pod, pod.uid), explain=False)
             if decision.placement is not None:
-                return spots_of(decision.placement)
+                return node_cards_of(decision.placement)
         return ()
 
     def has_same_place_when_moved_last(self, move: Move) -> bool:

@@ -42,7 +42,7 @@ class Occupant:
     ----------
     pod
         The bound pod.
-    spots
+    node_cards
         The cards of which it holds a part, with their node.
     held
         The amount that it holds of each kind.
@@ -51,7 +51,7 @@ class Occupant:
     """
 
     pod: Pod
-    spots: frozenset[NodeCard]
+    node_cards: frozenset[NodeCard]
     held: dict[_Kind, int]
     alike: object
 
@@ -60,7 +60,7 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
     """Return a bound pod with the amounts that it holds."""
     held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
-    spots: set[NodeCard] = set()
+    node_cards: set[NodeCard] = set()
     for dialect, usage in world.engine.uses(pod).items():
         if usage.unreadable or usage.unlisted:
             held[_Kind(dialect, "any card", whole=True)] = 1
@@ -70,9 +70,9 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
             kinds = (_Kind(dialect, device.uuid, number, whole) for number, _ in enumerate(amounts))
             held |= dict(zip(kinds, amounts, strict=True))
             if amounts:
-                spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
+                node_cards.add((pod.node_name, card_name(device.vendor, device.uuid)))
     alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
-    return Occupant(pod, frozenset(spots), held, alike)
+    return Occupant(pod, frozenset(node_cards), held, alike)
 
 
 def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
-from vgpu_scheduler.whatif.moves.moves import NodeCard, PodMover, spots_of
+from vgpu_scheduler.whatif.moves.moves import NodeCard, PodMover, node_cards_of
 from vgpu_scheduler.whatif.moves.occupants import Occupant, OutOfQuestionsError, largest_of, needed_of, occupant_of
 from vgpu_scheduler.whatif.moves.repelling import repelling_pods
 from vgpu_scheduler.whatif.world.queue_order import made_anew
@@ -50,9 +50,9 @@ class TargetPlacement:
         return self.pod.key
 
     @property
-    def spots(self) -> tuple[NodeCard, ...]:
+    def node_cards(self) -> tuple[NodeCard, ...]:
         """The cards of the placement, with its node."""
-        return spots_of(self.placement)
+        return node_cards_of(self.placement)
 
 
 def _most_questions(nodes: int) -> int:
@@ -220,7 +220,9 @@ class RoomSearch:
             moved = tuple(known.enter_context(made_anew(self._world, [occupant.pod for occupant in victims])))
             for placement in self._placements(pod, node):
                 goal = TargetPlacement(pod, placement)
-                if all(occupant in needed or not occupant.spots.isdisjoint(goal.spots) for occupant in victims):
+                if all(
+                    occupant in needed or not occupant.node_cards.isdisjoint(goal.node_cards) for occupant in victims
+                ):
                     yield from self._then(goal, (*others, *moved), left)
 
     def _then(
@@ -321,7 +323,7 @@ class RoomSearch:
 
     def _placements(self, pod: Pod, node: str) -> list[Placement]:
         """Return possible placements of a pod on a node, found by cordoning the cards of each one found."""
-        by_spots: dict[frozenset[NodeCard], Placement] = {}
+        by_cards: dict[frozenset[NodeCard], Placement] = {}
         tried: set[frozenset[NodeCard]] = set()
 
         def search(cordoned: frozenset[NodeCard]) -> None:
@@ -330,18 +332,18 @@ class RoomSearch:
             placement = self._algorithm.node_fit.fits_without(pod, node, ())
             if placement is None:
                 return
-            spots = TargetPlacement(pod, placement).spots
-            by_spots.setdefault(frozenset(spots), placement)
-            for spot in filter(self._moves.can_cordon, spots):
-                if cordoned | {spot} not in tried:
-                    self._moves.cordon([spot])
+            node_cards = TargetPlacement(pod, placement).node_cards
+            by_cards.setdefault(frozenset(node_cards), placement)
+            for node_card in filter(self._moves.can_cordon, node_cards):
+                if cordoned | {node_card} not in tried:
+                    self._moves.cordon([node_card])
                     try:
-                        search(cordoned | {spot})
+                        search(cordoned | {node_card})
                     finally:
-                        self._moves.uncordon([spot])
+                        self._moves.uncordon([node_card])
 
         search(frozenset())
-        return list(by_spots.values())
+        return list(by_cards.values())
 
     # Suppositions -----------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class FreeResources:
         self.rejected += 1
         self.withheld += int(self.room.fits(pod, self._allowed[pod.models]).any())
 
-    def take(self, pod: TracePod, spot: CardLocation) -> None:
+    def take(self, pod: TracePod, location: CardLocation) -> None:
         """Allocate a pod's cards and node resources.
 
         Raises
@@ -58,26 +58,26 @@ class FreeResources:
         AuditError
             If there is no room, or the cards are not what the pod asked for.
         """
-        node = self.fleet.nodes[spot.node]
-        where = f"{pod} on node {node.name}, cards {list(spot.cards)}"
-        if len(spot.cards) != pod.cards or len(set(spot.cards)) != pod.cards:
+        node = self.fleet.nodes[location.node]
+        where = f"{pod} on node {node.name}, cards {list(location.cards)}"
+        if len(location.cards) != pod.cards or len(set(location.cards)) != pod.cards:
             raise AuditError(f"{where}: it asked for {pod.cards} cards")
-        for card in spot.cards:
+        for card in location.cards:
             if not 0 <= card < len(node.models):
                 raise AuditError(f"{where}: there is no card {card}")
             if pod.models and node.models[card] not in pod.models:
                 raise AuditError(f"{where}: card {card} is of model {node.models[card]}")
-        self._move(pod, spot, 1)
-        for what, left in self._left(spot):
+        self._move(pod, location, 1)
+        for what, left in self._left(location):
             if left < 0:
                 raise AuditError(f"{where}: {-left} more {what} than there is")
 
-    def release(self, pod: TracePod, spot: CardLocation) -> None:
+    def release(self, pod: TracePod, location: CardLocation) -> None:
         """Release what a pod had."""
-        self._move(pod, spot, -1)
+        self._move(pod, location, -1)
 
-    def _move(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
-        room, node, cards = self.room, spot.node, list(spot.cards)
+    def _move(self, pod: TracePod, location: CardLocation, sign: int) -> None:
+        room, node, cards = self.room, location.node, list(location.cards)
         room.cpu[node] -= sign * pod.cpu
         room.memory[node] -= sign * pod.memory
         room.pods[node] -= sign
@@ -85,22 +85,22 @@ class FreeResources:
         room.shares[node, cards] -= sign
         self.used += sign * pod.demand
 
-    def _left(self, spot: CardLocation) -> Iterator[tuple[str, int]]:
-        room, node = self.room, spot.node
+    def _left(self, location: CardLocation) -> Iterator[tuple[str, int]]:
+        room, node = self.room, location.node
         yield "millicores of cpu", int(room.cpu[node])
         yield "MiB of memory", int(room.memory[node])
         yield "pods", int(room.pods[node])
-        for card in spot.cards:
+        for card in location.cards:
             yield f"percent of card {card}", int(room.cards[node, card])
             yield f"shares of card {card}", int(room.shares[node, card])
 
 
-def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | None]) -> Iterator[FreeResources]:
+def audited(fleet: Fleet, arrivals: Arrivals, locations: Sequence[CardLocation | None]) -> Iterator[FreeResources]:
     """Repeat the steps of a replay; after each, yield the free resources, always the same object.
 
     Parameters
     ----------
-    spots
+    locations
         The location of each pod; None for rejected pods.
 
     Raises
@@ -111,12 +111,12 @@ def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | Non
     free = FreeResources(fleet)
     for step in arrivals.steps:
         number = step if step >= 0 else ~step
-        pod, spot = arrivals.pods[number], spots[number]
+        pod, location = arrivals.pods[number], locations[number]
         if step >= 0:
-            if spot is None:
+            if location is None:
                 free.reject(pod)
             else:
-                free.take(pod, spot)
-        elif spot is not None:
-            free.release(pod, spot)
+                free.take(pod, location)
+        elif location is not None:
+            free.release(pod, location)
         yield free

@@ -75,12 +75,12 @@ class RunResult:
     withheld: int
 
 
-def measure(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
+def measure(run: Run, locations: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
     """Audit and measure a replay.
 
     Parameters
     ----------
-    spots
+    locations
         The location of each pod; None for rejected pods.
     mix
         The typical pods by which fragmentation is measured.
@@ -90,24 +90,24 @@ def measure(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[Typica
     AuditError
         If a placement is impossible, or not what the pod asked for.
     """
-    return _of_arrivals(run, spots, mix) if run.load is None else _of_churn(run, run.load, spots, mix)
+    return _of_arrivals(run, locations, mix) if run.load is None else _of_churn(run, run.load, locations, mix)
 
 
-def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
+def _of_arrivals(run: Run, locations: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
     capacity = run.fleet.capacity
     demand = np.cumsum([pod.demand for pod in run.arrivals.pods])
     percent = np.rint(_PERCENT * demand / capacity).astype(np.int64)
     reached = [min(int(np.searchsorted(percent, point)), percent.size - 1) for point in POINTS]
     used, states = np.zeros(percent.size), {}
     withheld = 0
-    for at, free in enumerate(audited(run.fleet, run.arrivals, spots)):
+    for at, free in enumerate(audited(run.fleet, run.arrivals, locations)):
         used[at] = _PERCENT * free.used / capacity
         withheld = free.withheld
         if at in reached:
             states[at] = _state(free, mix)
     curve = _curve(percent, used)
     points = [Point(point, curve[point], *states[at]) for point, at in zip(POINTS, reached, strict=True)]
-    return RunResult(points, curve, len(spots), withheld)
+    return RunResult(points, curve, len(locations), withheld)
 
 
 def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]:
@@ -120,13 +120,13 @@ def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]
     return curve
 
 
-def _of_churn(run: Run, load: float, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
+def _of_churn(run: Run, load: float, locations: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> RunResult:
     lasted = np.diff(np.clip(run.arrivals.times, WARM_UP, LIFETIMES), append=LIFETIMES)
     free, mean = FreeResources(run.fleet), 0.0
-    for free, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):
+    for free, lasting in zip(audited(run.fleet, run.arrivals, locations), lasted, strict=True):
         mean += free.used * float(lasting) / (LIFETIMES - WARM_UP)
     point = Point(round(_PERCENT * load), _PERCENT * mean / run.fleet.capacity, *_state(free, mix))
-    return RunResult([point], [], len(spots), free.withheld)
+    return RunResult([point], [], len(locations), free.withheld)
 
 
 def _state(free: FreeResources, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:

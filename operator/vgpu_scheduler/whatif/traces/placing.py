@@ -48,14 +48,14 @@ def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lam
     on_step
         Called after each step.
     """
-    spots: list[CardLocation | None] = [None] * len(arrivals.pods)
+    locations: list[CardLocation | None] = [None] * len(arrivals.pods)
     for step in arrivals.steps:
         if step >= 0:
-            spots[step] = placer.place(step, arrivals.pods[step])
-        elif spots[~step] is not None:
+            locations[step] = placer.place(step, arrivals.pods[step])
+        elif locations[~step] is not None:
             placer.remove(~step)
         on_step()
-    return spots
+    return locations
 
 
 class EnginePlacer:
