@@ -12,10 +12,11 @@ from tests.binding.claims import selected, wanting
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.rights import VolumeRights
-from vgpu_scheduler.engine.storage import VOLUME_CLAIM_RESOURCE as CLAIM_RESOURCE
+from vgpu_scheduler.kube import API_RESOURCES
 from vgpu_scheduler.model import Outcome, VolumePlan
 
 ALLOWED, DENIED = True, False
+CLAIM_RESOURCE = API_RESOURCES["PersistentVolumeClaim"].plural
 
 
 class Reviews:

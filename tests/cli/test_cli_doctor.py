@@ -251,7 +251,7 @@ async def test_what_was_read_already_is_not_read_again_and_the_same_is_found(pla
     again = await beside(server)
     assert (found(again), again.skipped) == (found(report), report.skipped)
     assert {method for method, _ in server.asked} == {"GET"}
-    assert {path for _, path in server.asked}.isdisjoint(BY_KIND[kind].paths[0] for kind in ALREADY)
+    assert {path for _, path in server.asked}.isdisjoint(BY_KIND[kind].resource.path for kind in ALREADY)
 
 
 async def test_what_was_refused_already_and_what_is_refused_now_is_named() -> None:
