@@ -1,6 +1,18 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.bounded_cache import BoundedCache, bytes_of
+from vgpu_scheduler.model.claims import (
+    NO_DEFAULTS,
+    Claim,
+    ClaimDefaults,
+    ContainerClaims,
+    ContainerType,
+    PodClaims,
+    claims_devices,
+    dialect_of,
+    number_of_cards,
+    vendors_of,
+)
 from vgpu_scheduler.model.decision import (
     ConditionReason,
     Decision,
@@ -29,15 +41,10 @@ from vgpu_scheduler.model.devices import (
     GIB,
     MIB,
     MOST_BANDWIDTH,
-    NO_DEFAULTS,
     PLAIN_SCHEMA,
     WHOLE,
     Amounts,
-    Claim,
-    ClaimDefaults,
     Compute,
-    ContainerClaims,
-    ContainerType,
     Device,
     DeviceResource,
     Dimension,
@@ -45,14 +52,9 @@ from vgpu_scheduler.model.devices import (
     Partition,
     PartitionTable,
     Piece,
-    PodClaims,
     QuotaResource,
     VendorKey,
-    claims_devices,
-    dialect_of,
     names_model,
-    number_of_cards,
-    vendors_of,
 )
 from vgpu_scheduler.model.durations import duration_unit, measured_duration, rounded_duration
 from vgpu_scheduler.model.keyed_heap import KeyedHeap

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
 
-from vgpu_scheduler.model.devices import MIB, PodClaims
+from vgpu_scheduler.model.claims import PodClaims
+from vgpu_scheduler.model.devices import MIB
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import ClusterEvent, RejectionReason
 

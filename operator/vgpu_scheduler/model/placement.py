@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import NamedTuple, TypeVar
 
-from vgpu_scheduler.model.devices import Amounts, Claim, ContainerType, Device, Piece, PodClaims
+from vgpu_scheduler.model.claims import Claim, ContainerType, PodClaims
+from vgpu_scheduler.model.devices import Amounts, Device, Piece
 
 _T = TypeVar("_T")
 
