@@ -196,6 +196,13 @@ def test_compute_units_are_missed_in_percent() -> None:
     assert [str(verdict.lack) for verdict in verdicts] == ["50 of 60 percent cores free"] * 2
 
 
+def test_a_percentage_of_few_compute_units_is_missed_as_at_least_one_unit() -> None:
+    card = json_cards({"id": "M0", "count": 10, "devmem": 65536, "devcore": 64, "type": "AMDGPU"})
+    engine = engine_on({"hami.io/node-amd-register": card}, {"amd.com/gpu": "10"})
+    assert given(decide(engine, amd(cores=100), name="first")) == [(1, 10, 64)]
+    assert nearest(engine, amd(cores=1)) == "nearest: 0 of 2 percent cores free on n/M0"  # one of 64
+
+
 def test_what_is_not_asked_of_a_makers_cards_is_not_missed() -> None:
     """Cards of another vendor have too little of what nobody asks of them, and slices are not held against memory."""
     slices = json_cards({"id": "X0", "count": 2, "devmem": 98304, "devcore": 100, "type": "XPU"})

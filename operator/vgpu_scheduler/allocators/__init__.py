@@ -16,7 +16,7 @@ from vgpu_scheduler.allocators.order import (
     CardOrder,
     card_order,
 )
-from vgpu_scheduler.allocators.request import pod_demand, share_terms
+from vgpu_scheduler.allocators.request import amounts_of, pod_demand, share_terms
 from vgpu_scheduler.allocators.share_choice import DeviceWish, JointOrder, PartitionOrder, ScopeOrder, ShareChoice
 from vgpu_scheduler.allocators.shares import DeviceShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
@@ -50,6 +50,7 @@ __all__ = [
     "Strategy",
     "Weights",
     "WholeCardRule",
+    "amounts_of",
     "card_order",
     "count_reasons",
     "pod_demand",

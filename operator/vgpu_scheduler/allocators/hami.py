@@ -15,7 +15,7 @@ from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, WholeCar
 from vgpu_scheduler.allocators.kernel_allocator import KernelAllocator, kept
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.pieces import largest_free_pieces
-from vgpu_scheduler.allocators.request import pod_demand, share_terms
+from vgpu_scheduler.allocators.request import amounts_of, pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
@@ -191,7 +191,9 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 if (dimension == MEMORY or is_one_piece) and not together:
                     beside = rules.counted if is_one_piece else ()
                     free = np.minimum(free, largest_free_pieces(columns, devices, dimension, beside))
-                asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
+                asked = amounts_of(min(amount, WHOLE) if dimension == CORES else amount, percent, total)
+                if percent and dimension == CORES:
+                    asked = np.maximum(asked, 1)  # as claimed_cores of the kernels
                 if needs_some:  # a claim of no compute needs a card with some free
                     asked = np.maximum(asked, (used == total) & (total > 0))
                 if together:

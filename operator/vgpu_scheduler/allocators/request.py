@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.choice import ShareOrder, Strategy
 from vgpu_scheduler.kernels import PodDemand, ShareTerms
-from vgpu_scheduler.model import DeviceResource, PodClaims
+from vgpu_scheduler.model import WHOLE, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
 
 
@@ -28,6 +29,16 @@ def pod_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
         amounts=amounts,
         percent=percent,
     )
+
+
+def amounts_of(
+    amounts: int | NDArray[np.int64], percent: int | NDArray[np.int64], totals: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return what claims take of one dimension of devices: an amount, or if it is 0 a percentage of a total.
+
+    This is ``asked_of`` of the kernels for many devices at once. The parameters are broadcast against each other.
+    """
+    return np.where(np.greater(amounts, 0), amounts, totals * percent // WHOLE)
 
 
 def share_terms(order: ShareOrder, resources: Mapping[str, DeviceResource], devices: DeviceMatrix) -> ShareTerms:

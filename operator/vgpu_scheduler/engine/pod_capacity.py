@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import Allocator
+from vgpu_scheduler.allocators import Allocator, amounts_of
 from vgpu_scheduler.engine.equivalence import NodePart, RefusedClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.state import DeviceMatrix, State
 
 
@@ -82,7 +81,7 @@ def _of_cards(devices: DeviceMatrix, allocator: Allocator, most: int) -> Iterato
         if not amount and not percent:
             continue
         total = columns.total[:, dimension]
-        asked = np.full_like(total, amount) if amount else total * percent // WHOLE
+        asked = amounts_of(amount, percent, total)
         free = np.maximum(total - columns.used[:, dimension], 0)
         # On cards that are divided into pieces, the card's amounts are no bound.
         counts = np.where((asked > 0) & ~columns.partitioned, free // np.maximum(asked, 1), most)

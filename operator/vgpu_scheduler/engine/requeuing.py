@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import CardNeed
+from vgpu_scheduler.allocators import CardNeed, amounts_of
 from vgpu_scheduler.engine.equivalence import ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kubelet_rejections import KubeletRejections
@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, RetryBasis, UnschedulableClass
 from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
-from vgpu_scheduler.model import WHOLE, ClusterEvent
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state import State
 
 _FEW: Final = 32
@@ -244,7 +244,7 @@ class WaitingNeeds:
         enough = needs[_VENDOR][:, None] == vendor
         for dimension in range(total.shape[1]):
             amounts, percent = needs[_AMOUNT + dimension][:, None], needs[_PERCENT + dimension][:, None]
-            asked = np.where(amounts > 0, amounts, total[:, dimension] * percent // WHOLE)
+            asked = amounts_of(amounts, percent, total[:, dimension])
             # A MIG card's totals do not tell what its pieces have, so it always counts as enough.
             enough &= (asked == 0) | (asked <= total[:, dimension] - used[:, dimension]) | pieces
         answer: NDArray[np.bool_] = enough.any(axis=1)

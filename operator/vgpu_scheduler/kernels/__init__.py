@@ -20,7 +20,7 @@ from vgpu_scheduler.kernels.deviceshare import (
 from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, fragmentation_nodes
 from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
-from vgpu_scheduler.kernels.pieces import is_consistent, update_consistency
+from vgpu_scheduler.kernels.pieces import find_largest_free_pieces, is_consistent, update_consistency
 from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
@@ -174,6 +174,7 @@ __all__ = [
     "binpack_nodes",
     "cheapest_at_least",
     "deviceshare_nodes",
+    "find_largest_free_pieces",
     "fit_constrained_shares",
     "fit_nodes",
     "fit_shares",

@@ -143,6 +143,47 @@ def piece_for(columns: DeviceColumns, request: Request, here: CardClaim, device:
     return NO_PIECE
 
 
+@entry_kernel
+def find_largest_free_pieces(
+    columns: DeviceColumns,
+    devices: NDArray[np.int64],
+    dimension: int,
+    counted: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    largest: NDArray[np.int64],
+) -> None:
+    """Find the largest free piece of each device.
+
+    Parameters
+    ----------
+    columns
+        The device matrix.
+    devices
+        Device numbers, shape (n,).
+    dimension
+        The dimension in which pieces are compared.
+    counted
+        Dimensions of which the device must have enough free in addition to slots, shape (m,).
+    taken
+        Amounts taken in addition to the usage of each device, shape (K,).
+    largest
+        Shape (n,). Raised to the amount of the largest free piece; unchanged for devices without one.
+    """
+    for number in range(devices.shape[0]):
+        device = devices[number]
+        used = columns.used[device]
+        for piece in range(columns.piece_first[device], columns.piece_last[device]):
+            amount = columns.pieces[piece, dimension]
+            fits = amount > largest[number] and _is_free(columns, device, piece, used, taken)
+            if fits and used[SLOTS] + taken[SLOTS] + columns.pieces[piece, SLOTS] <= columns.total[device, SLOTS]:
+                for each in counted:
+                    fits = (
+                        fits and used[each] + taken[each] + columns.pieces[piece, each] <= columns.total[device, each]
+                    )
+                if fits:
+                    largest[number] = amount
+
+
 @kernel
 def _is_free(
     columns: DeviceColumns, device: int, piece: int, used: NDArray[np.int64], taken: NDArray[np.int64]

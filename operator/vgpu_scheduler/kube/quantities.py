@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import Final, TypeVar
 
-from vgpu_scheduler.model import ContainerType, quoted
+from vgpu_scheduler.model import ContainerType, moments, quoted
 
 NANO: Final = 10**9
 MAX_INT64: Final = 2**63 - 1
@@ -292,20 +292,11 @@ def pod_requests(
         only amounts above zero.
     """
     total: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for kind, requests in containers:
-        if kind is ContainerType.APP:
-            _add(total, requests)
-        elif kind is ContainerType.SIDECAR:
-            _add(total, requests)
-            _add(sidecars, requests)
-            _raise(peak, sidecars)
-        else:
-            running = dict(sidecars)
-            _add(running, requests)
-            _raise(peak, running)
-    _raise(total, peak)
+    for running in moments(containers):
+        at_once: dict[str, int] = {}
+        for requests in running:
+            _add(at_once, requests)
+        _raise(total, at_once)
     total.update((name, nanos) for name, nanos in pod_level.items() if is_pod_level(name))
     _add(total, overhead)
     return {name: amount(name, nanos) for name, nanos in total.items() if nanos > 0 and is_schedulable(name)}

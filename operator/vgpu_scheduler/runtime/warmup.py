@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vgpu_scheduler.allocators import HamiAllocator
+from vgpu_scheduler.allocators.pieces import largest_free_pieces
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
@@ -61,6 +62,7 @@ def warm_up() -> None:
         engine.attempt(0.0)
     _warm_up_prices(engine, _pod("priced", _RULES))
     _warm_up_preemption(engine)
+    _warm_up_figures(engine)
     _warm_up_shares()
     note_compiled()
 
@@ -146,6 +148,12 @@ def _warm_up_preemption(engine: Engine) -> None:
         order, rows = engine.preemptions.evaluator.order, engine.state.nodes.rows()
         preemptor = Preemptor(pod, pod_class)
         list(order.by_cards(preemptor, rows) if cards == "1" else order.by_level(preemptor, rows))
+
+
+def _warm_up_figures(engine: Engine) -> None:
+    """Measure what the cards lack for a pod, as for the event of a pod that fits nowhere."""
+    columns, *_ = _fit_arguments(engine)
+    largest_free_pieces(columns, np.arange(columns.partitioned.shape[0]))
 
 
 def _warm_up_shares() -> None:
