@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpu_scheduler.engine import QueueName, SchedulingQueue
+from vgpu_scheduler.engine import queue as queue_module
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF
+from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF, QueueEvent, RetryBasis
 from vgpu_scheduler.model import ClusterEvent
 
 
@@ -18,6 +22,76 @@ def drain(queue: SchedulingQueue, now: float) -> list[str]:
     while (uid := queue.pop(now)) is not None:
         popped.append(uid)
     return popped
+
+
+ROW = re.compile(
+    r"^    (active|backoff|unschedulable|in flight) +(\w+(?:, \w+)*) +(active|backoff|unschedulable|in flight)\b"
+)
+PLACES = {"active": QueueName.ACTIVE, "backoff": QueueName.BACKOFF, "unschedulable": QueueName.UNSCHEDULABLE}
+PLACES["in flight"] = QueueName.IN_FLIGHT
+ROWS = [
+    (row[1], method, row[3])
+    for line in (queue_module.__doc__ or "").splitlines()
+    if (row := ROW.match(line))
+    for method in row[2].split(", ")
+]
+BASIS = RetryBasis(None, ClusterEvent.NODE_ADD, (), 1, 0.0, FLUSH_AFTER)
+LATER = 2 * FLUSH_AFTER
+CALLS: dict[str, Callable[[SchedulingQueue], object]] = {
+    "pop": lambda queue: queue.pop(0.5),
+    "pop_specific": lambda queue: queue.pop_specific("a", 0.0),
+    "add": lambda queue: queue.add("a", 0, 0.0),
+    "back_off": lambda queue: queue.back_off("a", 0.0),
+    "add_unschedulable": lambda queue: queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0),
+    "return_unschedulable": lambda queue: queue.return_unschedulable("a", BASIS, 0.0),
+    "return_untried": lambda queue: queue.return_untried("a", ClusterEvent.NODE_ADD, 0.0),
+    "flush_due": lambda queue: queue.flush_due(LATER),
+    "requeue": lambda queue: queue.requeue(ClusterEvent.NODE_ADD, LATER - 1.0),
+    "wake": lambda queue: queue.wake(["a"], LATER - 1.0, QueueEvent.NODE_ADD),
+    "wake_equivalent": lambda queue: queue.wake_equivalent(["a"], LATER - 1.0, QueueEvent.NODE_ADD),
+    "placed": lambda queue: queue.placed("a", 0.0),
+    "prioritise": lambda queue: queue.prioritise("a", 0),
+}
+"""The calls that concern one pod, as the decision to place it or an event would make them."""
+
+
+def queue_with(place: str) -> SchedulingQueue:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    if place != "active":
+        queue.pop(0.0)
+    if place == "backoff":
+        queue.back_off("a", 0.0)
+    elif place == "unschedulable":
+        queue.add_unschedulable("a", ClusterEvent.NODE_ADD, 0.0)
+    assert queue.place("a") is PLACES[place]
+    return queue
+
+
+@pytest.mark.parametrize(("place", "method", "to"), ROWS)
+def test_each_row_of_the_table_of_places_holds(place: str, method: str, to: str) -> None:
+    queue = queue_with(place)
+    CALLS[method](queue)
+    assert queue.place("a") is PLACES[to]
+    assert queue.counts()[PLACES[to]] == 1
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("method", CALLS)
+def test_no_other_call_moves_a_pod(place: str, method: str) -> None:
+    """Calls that end an attempt are only made for a pod that is in flight."""
+    rows = [row for row in ROWS if row[:2] == (place, method)]
+    ends = place != "in flight" and method in {row[1] for row in ROWS if row[0] == "in flight"} - {"add"}
+    if not rows and not ends:
+        queue = queue_with(place)
+        CALLS[method](queue)
+        assert queue.place("a") is PLACES[place]
+
+
+def test_a_pod_that_is_woken_during_its_back_off_waits_for_the_end_of_it() -> None:
+    queue = queue_with("unschedulable")
+    queue.requeue(ClusterEvent.NODE_ADD, 0.5)
+    assert queue.place("a") is QueueName.BACKOFF
 
 
 def test_priority_then_time_in_queue() -> None:

@@ -6,6 +6,27 @@ wait for a change that could resolve the reasons for which they were rejected. O
 answer only the first is then tried; when it is placed, the next one is tried. Every unschedulable pod is tried again
 after 5 minutes, because a missed event must not strand a pod; a metric counts such misses.
 
+What moves a pod from one place to another (a test reads this table)::
+
+    active          pop, pop_specific           in flight
+    backoff         pop_specific                in flight
+    unschedulable   pop_specific                in flight
+    in flight       add                         active          it has changed during the attempt
+    in flight       back_off                    backoff
+    in flight       add_unschedulable           unschedulable
+    in flight       return_unschedulable        unschedulable   no changed node helps it; this counts as no attempt
+    in flight       return_untried              unschedulable   it could not be tried; this counts as no attempt
+    backoff         flush_due                   active          its back-off is over
+    backoff         add                         active
+    unschedulable   requeue, wake               active          backoff, while its back-off lasts
+    unschedulable   wake_equivalent             active          only one of its equivalent pods
+    unschedulable   flush_due                   active          no event came for 5 minutes
+    unschedulable   add                         active
+
+Always true: a pod in back-off and an unschedulable pod have a time in ``_due``; only unschedulable pods have a class;
+and ``_tried_for`` names for an equivalence the one pod that was woken for all of them and is not answered yet, as its
+own ``tried_for`` does. Until then events wake no other pod of that equivalence, unless it goes before that one.
+
 Decisions are made synchronously between two calls of this class, so that no event can fall between an attempt and its
 outcome: kube-scheduler's list of events in flight has no counterpart here.
 """

@@ -10,6 +10,10 @@ whatever a vendor's numbering is. The usage of a card is *consistent* if
 Other cards are given to no pod. The weight is the number of placements that a piece books per slot: 1 if pieces can be
 combined freely. If pieces are parts of templates, and a card follows one template at a time, each template has its own
 weight.
+
+An example: a card with two templates, whose pieces take one slot and 64 or 4096 placements. With two pieces of the
+first in use there are 2 shares and 128 placed, so ``placed * slots == shares * placements`` holds for a third piece of
+it (128 * 1 == 2 * 64), and not for one of the second (128 * 1 != 2 * 4096): that would mix the templates.
 """
 
 from __future__ import annotations
