@@ -13,7 +13,7 @@ from tests.naive.volcano import ALLOCATED, NODE, Card
 from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.hami import VendorSection
-from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, placed
+from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, booked_amounts
 from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, PodClaims, claims_devices
@@ -174,7 +174,7 @@ class Instances:
 
 def _instances(shares: int, places: Sequence[int]) -> Instances:
     weight = places[0] // shares if shares else 0
-    group = next((number for number in range(MOST_TEMPLATES) if placed(number, 0)[0] == weight), -1)
+    group = next((number for number in range(MOST_TEMPLATES) if booked_amounts(number, 0)[0] == weight), -1)
     return Instances(group, [number for number, used in enumerate(places[1:]) if used])
 
 

@@ -21,7 +21,7 @@ from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, QuotaRemainder, card_order
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, SliceSpan, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
-from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
+from vgpu_scheduler.dialects.hami.templates import booked_amounts, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerType, Device, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix
@@ -80,7 +80,7 @@ def matrix_of(nodes: Nodes) -> DeviceMatrix:
             number = matrix.position(row, card.uuid)
             assert number is not None
             slices = slices_of(SliceSpan(held.start, held.size) for held in card.in_use)
-            weight = sum(1 if held.template < 0 else placed(held.template, 0)[0] for held in card.in_use)
+            weight = sum(1 if held.template < 0 else booked_amounts(held.template, 0)[0] for held in card.in_use)
             matrix.charge(number, (card.used, card.used_memory, card.used_cores, weight, *slices), 1)
     matrix.ensure_rows(len(nodes))
     return matrix

@@ -179,7 +179,7 @@ class SchedulingAlgorithm:
     ) -> Decision | None:
         """Place a pod on the node with the best score; None if it fits on no node."""
         part, policy = pod_class.node, pod_class.claimed.policy
-        open_rows = rows = self.node_fit.open_to(pod_class, pod, filtered.candidates)
+        open_rows = rows = self.node_fit.without_closed(pod_class, pod, filtered.candidates)
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, policy.device_weight)
@@ -244,7 +244,7 @@ class SchedulingAlgorithm:
         """Place a pod in the holds of lower priorities, of as few and as low ones as possible; None if impossible."""
         ways = []
         for node in self.state.holds.nodes():
-            holders = self.state.holds.open_to(node, pod.uid, self.priority(pod))
+            holders = self.state.holds.usable_by(node, pod.uid, self.priority(pod))
             lower = [
                 hold.priority for uid in holders if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]

@@ -64,7 +64,7 @@ class NodeFit:
             UIDs of pods; pods without reservations make no difference.
         """
         gone = [reservation for uid in occupants if (reservation := self.state.reservation(uid)) is not None]
-        return self.fits_once_gone(pod, node, gone, self.state.holds.open_to(node, pod.uid, self._priority(pod)))
+        return self.fits_once_gone(pod, node, gone, self.state.holds.usable_by(node, pod.uid, self._priority(pod)))
 
     def fits_once_gone(
         self, pod: Pod, node: str, gone: Sequence[Reservation], usable_holds: Collection[str] | None = None
@@ -80,7 +80,7 @@ class NodeFit:
         pod_class = self._classes.of(pod)
         if isinstance(pod_class, RefusedClass) or node in self.closed_to(pod_class, pod):
             return None
-        room = self.state.holds.open_to(node, pod.uid, pod.priority) if usable_holds is None else usable_holds
+        room = self.state.holds.usable_by(node, pod.uid, pod.priority) if usable_holds is None else usable_holds
         without, added = self.state.adjustment_if_gone(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, added)
@@ -174,7 +174,7 @@ class NodeFit:
             closed |= self._closed_nodes.closed_to(side.lock(claims), side.plugin_key(claims), serialized=serialized)
         return closed
 
-    def open_to(self, pod_class: SchedulableClass, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def without_closed(self, pod_class: SchedulableClass, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the rows of nodes that are closed to a pod."""
         closed = [row for name in self.closed_to(pod_class, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows

@@ -11,7 +11,7 @@ from vgpu_scheduler.model import Placement
 from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow.records import Choice, Place
 from vgpu_scheduler.whatif import World
-from vgpu_scheduler.whatif.world.queue_order import placed, queue_of
+from vgpu_scheduler.whatif.world.queue_order import placing, queue_of
 from vgpu_scheduler.whatif.world.simulation import created
 
 
@@ -41,7 +41,7 @@ def room_for_waiting(world: World, other_scheduler: str) -> Iterator[tuple[Pod, 
     queue = [pod for pod in queue_of(world) if pod.scheduler_name == other_scheduler and needs_scheduling(pod)]
     if not queue:
         return
-    with placed(world, queue) as fitting:
+    with placing(world, queue) as fitting:
         for pod in fitting:
             reservation = world.engine.state.reservation(pod.uid)
             if reservation is not None and reservation.placement is not None and reservation.placement.dialect:

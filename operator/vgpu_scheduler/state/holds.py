@@ -75,7 +75,7 @@ class Holds:
         found = (self._holds[uid] for uid in self._on_node.get(node, ()))
         return sorted(found, key=lambda hold: (-hold.priority, hold.uid))
 
-    def open_to(self, node: str, uid: str, priority: int) -> list[str]:
+    def usable_by(self, node: str, uid: str, priority: int) -> list[str]:
         """Return the pods whose holds on a node a pod may use: itself, then pods of lower priority."""
         holds = self.on(node) if self._on_node else []
         own = [hold.uid for hold in holds if hold.uid == uid]

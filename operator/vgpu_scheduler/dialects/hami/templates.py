@@ -93,13 +93,13 @@ _RECORDED = re.compile(r"(?P<uuid>.*)\[(?P<template>[0-9]{1,9})-(?P<instance>[0-
 def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
     """Return the instances of all templates as pieces, in the order in which they are tried."""
     return tuple(
-        Piece(name, slot, 1, (1, memory, 0, *placed(number, slot)), number)
+        Piece(name, slot, 1, (1, memory, 0, *booked_amounts(number, slot)), number)
         for number, template in enumerate(templates)
         for slot, (name, memory) in enumerate((name, memory) for name, memory, count in template for _ in range(count))
     )
 
 
-def placed(template: int, instance: int) -> Amounts:
+def booked_amounts(template: int, instance: int) -> Amounts:
     """Return the placements and slices that an instance books; an impossible instance books more than any card has."""
     if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
         return (0, *(2,) * SLICES)
@@ -116,4 +116,4 @@ def instance_of(name: str) -> tuple[str, Amounts]:
     match = _RECORDED.fullmatch(name)
     if match is None:
         return name, ()
-    return match["uuid"], placed(int(match["template"]), int(match["instance"]))
+    return match["uuid"], booked_amounts(int(match["template"]), int(match["instance"]))

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES
-from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, cut, geometry_of, placed
+from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, booked_amounts, cut, geometry_of
 from vgpu_scheduler.dialects.volcano.names import MODE_MIG, VolcanoNames
 from vgpu_scheduler.model import Amounts, Device, Dimension, Piece
 
@@ -39,7 +39,7 @@ def _pieces(names: VolcanoNames, model: str) -> tuple[Piece, ...]:
         number = names.groups.index(group)
         kinds = [(name, memory) for name, memory, count in template for _ in range(count)]
         of_group = [
-            Piece(name, position, 1, (1, memory // names.memory_factor, 0, *placed(number, position)), number)
+            Piece(name, position, 1, (1, memory // names.memory_factor, 0, *booked_amounts(number, position)), number)
             for position, (name, memory) in enumerate(kinds)
         ]
         found += sorted(of_group, key=lambda piece: (piece.amounts[1], piece.start))
@@ -65,4 +65,4 @@ def instance_of(name: str, names: VolcanoNames) -> tuple[str, Amounts]:
         return match["uuid"], ()
     group = match["group"]
     number = names.groups.index(group) if group in names.groups else MOST_TEMPLATES
-    return match["uuid"], placed(number, int(match["position"]))
+    return match["uuid"], booked_amounts(number, int(match["position"]))

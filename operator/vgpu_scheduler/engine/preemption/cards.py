@@ -65,7 +65,7 @@ class CardSearch:
         self._node = node
         self._row = row
         pod = preemptor.pod
-        without, _ = state.adjustment_if_gone(node, gone, state.holds.open_to(node, pod.uid, pod.priority))
+        without, _ = state.adjustment_if_gone(node, gone, state.holds.usable_by(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
         self._cards = slice(self._first, int(self._matrix.columns.last[row]))
         self._used = state.node_usage_if.on(row, without).devices[self._dialect].used[self._cards].copy()

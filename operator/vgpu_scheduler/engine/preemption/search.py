@@ -281,7 +281,7 @@ class VictimSearch:
         reservations = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
         here = [there for there in reservations if there.node == node]
         elsewhere = [there for there in reservations if there.node != node]
-        without, added = state.adjustment_if_gone(node, here, self._open_to(preemptor, node))
+        without, added = state.adjustment_if_gone(node, here, self._usable_holds(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
                 preemptor.pod,
@@ -306,7 +306,7 @@ class VictimSearch:
         assert row is not None
         if allocator is None or not allocator.takes_one_card:
             return None
-        usable_holds = self._open_to(preemptor, node)
+        usable_holds = self._usable_holds(preemptor, node)
         credited = {uid for hold in state.holds.on(node) if hold.uid not in usable_holds for uid in hold.leaving}
         free = self._possible.costing_nothing(lower)
         reservations = (state.reservation(pod.uid) for pod in pods_of(free.values()))
@@ -325,8 +325,8 @@ class VictimSearch:
         cheapest = self._reprieved(preemptor, node, [*chosen, *free.values()], budgets)
         return cheapest if isinstance(cheapest, Victims) else None
 
-    def _open_to(self, preemptor: Preemptor, node: str) -> list[str]:
-        return self._state.holds.open_to(node, preemptor.pod.uid, preemptor.pod.priority)
+    def _usable_holds(self, preemptor: Preemptor, node: str) -> list[str]:
+        return self._state.holds.usable_by(node, preemptor.pod.uid, preemptor.pod.priority)
 
 
 class _NodeAlone:

@@ -15,7 +15,7 @@ from vgpu_scheduler.model import by_name, counted
 from vgpu_scheduler.whatif.advice.fewest_ends import PodsToEnd, fewest_ends, may_end
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyType
 from vgpu_scheduler.whatif.objects.controllers import controller_of
-from vgpu_scheduler.whatif.world.queue_order import made_anew, placed
+from vgpu_scheduler.whatif.world.queue_order import made_anew, placing
 
 _MOST_ENDS: Final = 64
 """The most pods that are tried, one at a time, for a whole group."""
@@ -78,7 +78,7 @@ def _gets_room(waiting: HypotheticalPod, ending: PodsToEnd, anew: Sequence[Pod])
     held = waiting.world.engine.state.without(pod.uid for pod in ending.pods)
     with held, made_anew(waiting.world, anew) as made:
         first = sorted([*made, *waiting.before], key=lambda pod: -pod.priority)
-        with placed(waiting.world, first):
+        with placing(waiting.world, first):
             if not ending.node:
                 return bool(waiting.node_now())
             return waiting.fits_now_on(ending.node)

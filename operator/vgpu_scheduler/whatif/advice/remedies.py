@@ -40,7 +40,7 @@ from vgpu_scheduler.whatif.advice.repairs import repair_nodes, unreadable_nodes,
 from vgpu_scheduler.whatif.advice.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
-from vgpu_scheduler.whatif.world.queue_order import own_turn, placed, pods_before_and_after
+from vgpu_scheduler.whatif.world.queue_order import own_turn, placing, pods_before_and_after
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
@@ -60,7 +60,7 @@ def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]
         The pod would be recreated, so it comes after all pods of its priority.
     """
     before, after = pods_before_and_after(world, pod, made_anew=made_anew)
-    with placed(world, [*before, *own_turn(world, pod), *after]) as going:
+    with placing(world, [*before, *own_turn(world, pod), *after]) as going:
         there = {each.uid for each in going}
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority

@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, Resource
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
-from vgpu_scheduler.whatif.world.queue_order import placed
+from vgpu_scheduler.whatif.world.queue_order import placing
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
@@ -341,7 +341,7 @@ class HypotheticalPod:
     def node_before(self, others: Sequence[Pod]) -> str:
         """Return the pod's node if it is tried before some of the pods ahead of it."""
         uids = {pod.uid for pod in others}
-        with placed(self.world, [pod for pod in self.before if pod.uid not in uids]):
+        with placing(self.world, [pod for pod in self.before if pod.uid not in uids]):
             return self._first_node(self._forms)
 
     def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
@@ -352,7 +352,7 @@ class HypotheticalPod:
         made_anew
             The pod is recreated, so it comes after all pods of its priority.
         """
-        return placed(self.world, [*self.before, *self.later] if made_anew else self.before)
+        return placing(self.world, [*self.before, *self.later] if made_anew else self.before)
 
     def node_with(self, changed: Object) -> str:
         """Return the pod's node with an object of the world replaced for the time of the question."""

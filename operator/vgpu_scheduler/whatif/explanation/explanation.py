@@ -34,7 +34,7 @@ from vgpu_scheduler.whatif.explanation.preempting import (
 from vgpu_scheduler.whatif.reasons.causes import causes
 from vgpu_scheduler.whatif.reasons.groups import describe_group, group_remedies, not_found, with_gated
 from vgpu_scheduler.whatif.reasons.mismatch import describe_mismatch
-from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, own_turn, placed, pods_before_and_after
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, own_turn, placing, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import PodResult, ask
 from vgpu_scheduler.whatif.world.tables import explain, indented, number, rank, readable
 from vgpu_scheduler.whatif.world.world import World
@@ -188,7 +188,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     group = world.engine.attempts.gang_status(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
-    with placed(world, turns.before) as going:
+    with placing(world, turns.before) as going:
         answer = ask(world, pod)
         searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
         helps = remedies(world, pod) if searched else []
@@ -213,7 +213,7 @@ def _explain_together(
     world: World, pod: Pod, group: GroupStatus, turns: PodsBeforeAndAfter, node: str, *, all_cards: bool
 ) -> Explanation:
     """Explain a pod that is scheduled as a gang with others of its group."""
-    with placed(world, turns.before) as going:
+    with placing(world, turns.before) as going:
         answer = _with_gated_members(world, ask(world, pod), group)
         with other_members_placed(world, group, answer) as is_same:
             shown = ([node] if node else nodes_with_cards(world, answer)) if is_same else []
@@ -223,7 +223,7 @@ def _explain_together(
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
-        with placed(world, [*own_turn(world, pod), *turns.after]):
+        with placing(world, [*own_turn(world, pod), *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
         served = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         why = not_found(group) if searched and not helps else ""

@@ -54,9 +54,9 @@ def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...
     ours, holds = answer.pod, world.engine.state.holds
     nodes: dict[str, list[str]] = {}
     for node in holds.nodes():
-        open_to = holds.open_to(node, ours.uid, world.engine.groups.priority(ours))
+        usable = holds.usable_by(node, ours.uid, world.engine.groups.priority(ours))
         for hold in holds.on(node) if node in answer.decision.verdicts else ():
-            if hold.uid not in open_to:
+            if hold.uid not in usable:
                 nodes.setdefault(hold.reservation.pod, []).append(node)
     return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placed, pods_as_old
+from vgpu_scheduler.whatif.world.queue_order import PodsBeforeAndAfter, placing, pods_as_old
 from vgpu_scheduler.whatif.world.world import World
 
 
@@ -27,7 +27,7 @@ def describe_other_waiting_pods(
     if changes or searched:
         group = world.engine.attempts.gang_status(pod)
         other_members = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
-        with placed(world, [pod, *turns.after]) as there:  # room may be reserved for it, too
+        with placing(world, [pod, *turns.after]) as there:  # room may be reserved for it, too
             others = {each.uid for each in there} - {pod.uid}
         sentences.append(_of_group(len(others & other_members)))
         sentences.append(_after(len(others - other_members), found=changes))

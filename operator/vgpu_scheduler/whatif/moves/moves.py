@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.reasons.count_quotas import exceeded_count_quotas
 from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation
-from vgpu_scheduler.whatif.world.queue_order import answer_key, placed, pods_before_and_after, queue_of
+from vgpu_scheduler.whatif.world.queue_order import answer_key, placing, pods_before_and_after, queue_of
 from vgpu_scheduler.whatif.world.simulation import created, simulate
 from vgpu_scheduler.whatif.world.world import World
 
@@ -142,7 +142,7 @@ class PodMover:
         pod = self._pods[key]
         before, priority = self._cards_of(pod), self._world.engine.groups.priority(pod)
         self._world.remove_pod(pod.uid)
-        with placed(self._world, self._served_before(pod, priority, self._served if served_later else "")):
+        with placing(self._world, self._served_before(pod, priority, self._served if served_later else "")):
             (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:

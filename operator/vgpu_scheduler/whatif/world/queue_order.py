@@ -117,16 +117,16 @@ def rank_in_queue(world: World, pod: Pod) -> tuple[int, float]:
 
 
 @contextmanager
-def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+def placing(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     """Place pods that the engine knows one after the other where they fit; yield those placed, and undo it on exit.
 
     Pods that would preempt keep room reserved, as they do until their victims have left.
     """
     with world.engine.attempts.rolled_back():
-        yield from _placed(world, pods)
+        yield from _placing(world, pods)
 
 
-def _placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+def _placing(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     state, attempts = world.engine.state, world.engine.attempts
     found: list[Pod] = []
     decisions: list[Decision] = []
