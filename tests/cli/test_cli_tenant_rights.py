@@ -43,7 +43,8 @@ def test_a_scheduler_that_tried_a_pod_is_not_called_unknown_where_settings_are_a
     waiting["spec"]["schedulerName"] = "vgpu-scheduler-a"
     team.refused = EVERYTHING
     result = run("explain", "p", "-n", NAMESPACE)
-    assert "settings: assumed (the defaults; use --config for others)" in result.stderr.splitlines()
+    assumed = "settings: assumed (the defaults, with every dialect; use --config for others)"
+    assert assumed in result.stderr.splitlines()
     assert "No scheduler known here" not in result.stdout
     assert "create it anew" not in result.stdout
     assert json.loads(run("explain", "p", "-n", NAMESPACE, "-o", "json").stdout)["scheduler"]["ours"] is True

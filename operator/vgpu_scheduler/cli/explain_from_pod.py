@@ -171,6 +171,7 @@ def explain_from_conditions(
     cluster: ClusterOptions, namespace: str, pods: Sequence[Object], error: MissingRightsError
 ) -> list[PodExplanation]:
     """Explain pods of a namespace from their own objects, for users who may see little else."""
+    error.scheduler = error.scheduler.for_namespace(cluster.overrides)
     keys = [f"{namespace}/{found['metadata']['name']}" for found in pods]
     for key, found in zip(keys, pods, strict=True):
         if why := why_no_more(World(error.scheduler.options).pod(found), found):

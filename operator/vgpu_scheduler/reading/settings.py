@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import click
 import yaml
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, object_path
+from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import API_RESOURCES, DecodeError, Object
@@ -61,7 +62,25 @@ class SchedulerSettings:
     @property
     def is_assumed(self) -> bool:
         """Whether no settings could be found, so that these are the defaults."""
-        return self.source == DEFAULTS
+        return self.source.startswith(DEFAULTS)
+
+    def for_namespace(self, overrides: Mapping[str, Any] = _NO_OVERRIDES) -> SchedulerSettings:
+        """Return the settings for a reader of one namespace.
+
+        Who may not read the settings does not know the dialects, either: every dialect is assumed, since the pods
+        themselves say in which one they ask for cards.
+
+        Parameters
+        ----------
+        overrides
+            Settings that override all others.
+        """
+        if not self.is_assumed or "dialects" in overrides:
+            return self
+        dialects = (*self.settings.dialects, *(name for name in DIALECTS if name not in self.settings.dialects))
+        settings = self.settings.model_copy(update={"dialects": dialects})
+        source = f"{self.source}, with every dialect"
+        return replace(self, settings=settings, source=source, options=engine_options(settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,10 +258,11 @@ async def read_live_cluster(
     Parameters
     ----------
     kinds
-        The kinds to list. Kinds that list devices beside nodes are always listed, and kinds that select pods only if
-        the scheduler's default spreading needs them.
+        The kinds to list. Kinds that list devices beside nodes are listed if all namespaces are read, and kinds that
+        select pods only if the scheduler's default spreading needs them.
     namespace
-        Read namespaced kinds of this namespace only; empty for all namespaces.
+        Read namespaced kinds of this namespace only; empty for all namespaces. Where the settings may not be read
+        either, every dialect is assumed to be in use.
 
     Raises
     ------
@@ -271,6 +272,8 @@ async def read_live_cluster(
         If the settings file cannot be read.
     """
     settings, installed = await read_scheduler(api, options)
+    if namespace:
+        settings = settings.for_namespace(options.overrides)
     objects: dict[str, list[Object]] = {}
     missing: dict[str, MissingList] = {}
     times: list[datetime] = []
@@ -293,7 +296,7 @@ async def read_live_cluster(
     wanted = {
         kind: resource
         for kind, resource in listed_resources(settings).items()
-        if kind in kinds or kind not in ALL_KINDS
+        if kind in kinds or (kind not in ALL_KINDS and not namespace)
     }
     await map_concurrently(read_kind, wanted.items())
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]

@@ -10,7 +10,7 @@ from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
-from vgpu_scheduler.reading.settings import SchedulerSettings
+from vgpu_scheduler.reading.settings import DEFAULTS, SchedulerSettings
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
@@ -55,7 +55,8 @@ def settings_notes(scheduler: SchedulerSettings) -> Iterator[str]:
     variables = known_variables(scheduler.environment)
     also = f", with {', '.join(variables)} of the environment" if variables else ""
     if scheduler.is_assumed:
-        yield f"settings: assumed (the defaults{also}; use --config for others)"
+        defaults = scheduler.source.replace(DEFAULTS, "the defaults")
+        yield f"settings: assumed ({defaults}{also}; use --config for others)"
     elif also:
         yield f"settings: {scheduler.source}{also}"
 
