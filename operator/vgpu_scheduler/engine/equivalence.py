@@ -18,7 +18,7 @@ from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
 from vgpu_scheduler.dialects import Fix
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims, dialect_of
+from vgpu_scheduler.model import CardReason, PodClaims, dialect_of
 from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.predicates import (
     ClusterFilter,
@@ -85,6 +85,7 @@ class ClusterPart:
 
 
 _NEVER = -1
+_RESOLVABLE = [int(reason) for reason in CardReason if reason.resolvable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,10 @@ class NodePart:
     def feasible(self) -> NDArray[np.bool_]:
         """See :class:`NodeColumns`."""
         return self._columns.feasible
+
+    def short_of_cards(self) -> NDArray[np.bool_]:
+        """Tell which rows have cards that the pod could get if other pods were gone, shape (capacity,)."""
+        return np.asarray(self.fit.counts[:, _RESOLVABLE].any(axis=1))
 
     @property
     def score(self) -> NDArray[np.float64]:

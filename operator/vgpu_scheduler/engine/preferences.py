@@ -210,6 +210,12 @@ class Filtered:
         rejected = np.sort(np.concatenate([rejected, np.array(helped, dtype=np.int64)]))
         return rejected, self.rows[passing[self.rows]]
 
+    def possible_rows(self) -> NDArray[np.int64]:
+        """Return the rows where the pod fits, or may fit once other pods are gone."""
+        rejected, passing = self.resolvable()
+        may_fit = self._node.feasible[passing] | self._node.short_of_cards()[passing]
+        return np.concatenate([rejected, passing[may_fit]])
+
     def rejections(self) -> dict[int, Rejection]:
         """Return the rejection of the first filter that rejects each row, by row; rows that pass are left out."""
         if self.pre_filter_reason is not None:

@@ -24,11 +24,10 @@ from vgpu_scheduler.engine.preemption.possible import PossibleVictims
 from vgpu_scheduler.engine.preemption.victims import Preemptor, ReprieveTarget, Unit, Victims, pods_of, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import CardReason, RejectionReason
+from vgpu_scheduler.model import RejectionReason
 from vgpu_scheduler.predicates import Rejection, RejectionCodes
 from vgpu_scheduler.state import Reservation, State
 
-_RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _MOST_LOOKED_AT: Final = 128
 """Maximum number of nodes that are tried one by one, however many of them turn out to have protected pods."""
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
@@ -115,8 +114,7 @@ class VictimSearch:
             The rows that a filter rejects, and the rows that pass all filters and are short of cards.
         """
         rejected, passing = found.resolvable()
-        is_short = np.asarray(preemptor.node.fit.counts[:, _RESOLVABLE].any(axis=1))
-        return rejected, passing[is_short[passing]]
+        return rejected, passing[preemptor.node.short_of_cards()[passing]]
 
     def best(
         self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder

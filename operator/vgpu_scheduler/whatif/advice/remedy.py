@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, Resource
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS
-from vgpu_scheduler.whatif.world.queue_order import placing
+from vgpu_scheduler.whatif.world.queue_order import placing, that_may_gain
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.world import World
@@ -361,12 +361,14 @@ class HypotheticalPod:
 
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
         """Tell whether the pod fits on a node without some pods, once pods ahead in the queue are placed."""
-        with self.world.engine.state.without(pod.uid for pod in without):
+        gone = list(without)
+        with self.world.engine.state.without(pod.uid for pod in gone):
             if not self.fits_now_on(node):
                 return False
-            if not self.before:
+            before = that_may_gain(self.world, self.before, gone, node)
+            if not before:
                 return True
-            with self.before_placed():
+            with placing(self.world, before):
                 return self.fits_now_on(node)
 
     def fits_now_on(self, node: str) -> bool:

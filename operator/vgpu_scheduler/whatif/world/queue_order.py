@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from vgpu_scheduler.engine import queue_key
+from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
@@ -154,6 +157,40 @@ def _is_refused_for_good(world: World, pod: Pod) -> bool:
     if state.nominations or state.holds.get(pod.uid) is not None or engine.attempts.gang_status(pod) is not None:
         return False
     return engine.algorithm.classes.cluster_part(pod) is None
+
+
+def that_may_gain(world: World, waiting: Sequence[Pod], gone: Sequence[Pod], node: str) -> list[Pod]:
+    """Return those of waiting pods, which fit nowhere now, that may fit once some pods are gone, or use a node.
+
+    The others fit nowhere then, either. Asking about fewer saves searches for the victims of groups, which take long.
+
+    Parameters
+    ----------
+    gone
+        The pods that are gone; a waiting pod may gain if it may use a node of theirs.
+    node
+        A further node.
+    """
+    engine = world.engine
+    rows = [
+        row for each in {node, *(pod.node_name for pod in gone)} if (row := engine.state.nodes.row(each)) is not None
+    ]
+    limited = engine.quota_limits.limited({pod.namespace for pod in gone})
+    known: dict[Hashable, bool] = {}
+
+    def may_gain(pod: Pod) -> bool:
+        pod_class = engine.algorithm.classes.of(pod)
+        if isinstance(pod_class, RefusedClass):
+            return False
+        across_nodes = pod_class.cluster is not None or pod_class.claimed.peer_keys or pod.spec.volume_claims
+        if across_nodes or pod.namespace in limited:
+            return True
+        if pod_class.node not in known:
+            possible = engine.algorithm.filter(pod, pod_class).possible_rows()
+            known[pod_class.node] = bool(np.isin(possible, rows).any())
+        return known[pod_class.node]
+
+    return [pod for pod in waiting if any(map(may_gain, _members(world, pod).values()))]
 
 
 def answer_key(pod: Pod) -> Hashable:
