@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.live_cluster import Api
-from tests.cli.tenant_view import decided, told
+from tests.cli.tenant_view import decided, done, told
+from tests.cli.test_cli_tenant_quotas import quota
 from tests.cli.test_cli_tenants import explained, waiting
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 
@@ -127,3 +129,48 @@ def test_whose_policy_may_be_to_blame_is_what_may_not_be_read(api: Api, seed: in
     whose = [text for each in remedies for text in WHOSE.values() if text in each]
     assert whose, remedies
     assert set(whose) == {WHOSE[unread]}, remedies
+
+
+# Limits of memory beside quotas, corrections and policies that may not be read ----------------------------------------
+
+
+def limiting(kind: str, most: int, name: str = "l") -> dict[str, Any]:
+    """Return a policy that limits the memory of a pod to some MiB."""
+    metadata = {"name": name, "uid": name, **({"namespace": "team"} if kind == "VGPUPolicy" else {})}
+    return {"kind": kind, "metadata": metadata, "spec": {"limits": {"memoryPerPod": f"{most}Mi"}}}
+
+
+def amounts_of(remedies: list[str]) -> list[str]:
+    """Return the remedies that ask for an amount of memory."""
+    return [each for each in remedies if re.search(r"ask \d+ of nvidia\.com/gpumem ", each)]
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("seed", range(25))
+def test_an_amount_within_a_limit_keeps_the_quota_too(api: Api, seed: int, kind: str) -> None:
+    """The quota may leave more than the limit allows, or less."""
+    rng = np.random.default_rng(seed)
+    count, total = int(rng.integers(1, 4)), int(rng.integers(20, 81)) * 1024
+    share = int(rng.choice([30, 70, 100]))
+    most = int(rng.integers(2000, count * total * share // 100))
+    used = int(rng.choice([0, 700]))
+    asked = waiting("p")
+    limits = {GPU: str(count), **({SHARE: str(share)} if share < 100 else {})}
+    asked["spec"]["containers"][0]["resources"] = {"limits": limits}
+    held = running("held", "a", "GPU-a-5", used)
+    held["metadata"]["namespace"] = "team"
+    left = int(rng.integers(1000, 2 * most))
+    api.objects[:] = [
+        node("a", 6, memory=total),
+        limiting(kind, most),
+        quota(gpumem=used + left),
+        *([held] if used else []),
+        asked,
+    ]
+    assert not decided(api, "p")
+    assert "CardDeniedByPolicy" in asked["status"]["conditions"][0]["message"]
+    (found,) = amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"})))
+    assert f"{kind} {'team/' if kind == 'VGPUPolicy' else ''}l limits the memory of a pod" in found
+    assert "may not read" not in found
+    assert int(ASK.match(found)[1]) == min(most, left) // count  # type: ignore[index]
+    assert done(api, "p", found) == "a"

@@ -116,21 +116,6 @@ def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
     return next((each.claims for each in claims if each.name == container), ())
 
 
-def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> Action | None:
-    """Propose an absolute amount for the only container that asks for a percentage; None if not exactly one does.
-
-    Parameters
-    ----------
-    most
-        The largest amount to try.
-    fits
-        Tells whether claims are acceptable.
-    """
-    amounts = amounts_instead_of_percent(asked, resource, most)
-    found = asked.most(amounts[0], fits) if len(amounts) == 1 else None
-    return None if found is None else ask_for(amounts[0], found)
-
-
 def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> list[Amount]:
     """Return absolute amounts, up to a maximum, for the containers that ask for a percentage of cards."""
     for dialect in asked.owners:

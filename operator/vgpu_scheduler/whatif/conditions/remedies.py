@@ -46,7 +46,10 @@ from vgpu_scheduler.whatif.conditions.others import (
     remedies_of_other_reasons,
 )
 from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
-from vgpu_scheduler.whatif.conditions.policy_limits import amounts_within_limits
+from vgpu_scheduler.whatif.conditions.policy_limits import (
+    amounts_for_any_card,
+    amounts_within_limits,
+)
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
@@ -326,6 +329,8 @@ def _asked_otherwise(
     if CardReason.CardNotFoundCustomFilterRule.text in message:
         yield from cards_in_one_container(asked, quotas)
     yield from amounts_within_limits(asked, message, quotas)
+    if CardReason.CardDeniedByPolicy.text in message:
+        yield from amounts_for_any_card(asked, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
     for constraint in _constraints_to_drop(asked, message):
         yield from quotas.if_written(constraint.without).beside([(drop(constraint),)])
