@@ -174,3 +174,35 @@ def test_an_amount_within_a_limit_keeps_the_quota_too(api: Api, seed: int, kind:
     assert "may not read" not in found
     assert int(ASK.match(found)[1]) == min(most, left) // count  # type: ignore[index]
     assert done(api, "p", found) == "a"
+
+
+MISTAKES: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({"nvidia.com/gpus": "2"}, {}),
+    ({"nvidia.com/gpuu": "1"}, {}),
+    ({GPU: "2", "nvidia.com/gpucoress": "30"}, {}),
+    ({GPU: "1"}, {"nvidia.com/vgpu-mode": "hami-cor"}),
+    ({"nvidia.com/gpus": "2", SHARE: "50"}, {}),
+]
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("mistake", range(len(MISTAKES)))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_corrected_pod_is_told_of_the_limit_of_its_memory(api: Api, seed: int, mistake: int, kind: str) -> None:
+    """A whole card may be more than the limit, and so may what an amount would be on smaller cards."""
+    rng = np.random.default_rng(seed)
+    limits, annotations = MISTAKES[mistake]
+    most, left = (int(each) for each in rng.integers(2000, 60000, size=2))
+    asked = waiting("p")
+    asked["metadata"]["annotations"] = dict(annotations)
+    asked["spec"]["containers"][0]["resources"] = {"limits": dict(limits)}
+    api.objects[:] = [node("a", 6, memory=65536), limiting(kind, most), quota(gpumem=left), asked]
+    assert not decided(api, "p")
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    (alone,) = (each for each in remedies if each.startswith("write ") and not amounts_of([each]))
+    assert "limits the memory of a pod, and denies larger cards" in alone
+    (found,) = amounts_of(remedies)
+    assert found.startswith("write ")
+    assert "at most: some node must have that much free, too" in found
+    count = 1 if "2" not in limits.values() else 2
+    assert int(re.findall(r"ask (\d+) of nvidia\.com/gpumem ", found)[0]) == min(most, left) // count

@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.conditions.quotas import ON_A_NODE, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
 
@@ -56,22 +56,24 @@ def denies_larger_cards(limit: UpperBound) -> str:
 def amounts_for_any_card(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield the largest amounts of memory that a known limit allows on any card, within the quotas.
 
-    Yield none if the memory of the pod does not depend on the card, or cannot be asked for in an amount.
+    Yield none if the memory of the pod does not depend on the card, or cannot be asked for in an amount. No card need
+    have as much if none was denied yet, which is the case of a pod with corrected mistakes.
     """
     limit = memory_limit_of(asked)
     if limit is None:
         return
+    caveats = (f"at most: {ON_A_NODE}",) if asked.corrected else ()
     need = _need_of_limit(asked, LimitField.MEMORY, limit.most, "")
     for way in quotas.met_with([need]):
         if any(_is_memory(asked, each) for each in way):
-            yield tuple(_explained(asked, each, denies_larger_cards(limit)) for each in way)
+            yield tuple(_bounded(asked, each, caveats, denies_larger_cards(limit)) for each in way)
 
 
-def _explained(asked: PodRequest, action: Action, why: str) -> Action:
-    """Return an action on an amount of memory with an explanation; another action as it is."""
+def _bounded(asked: PodRequest, action: Action, caveats: tuple[str, ...], why: str) -> Action:
+    """Return an action on an amount of memory with its caveats and an explanation; another action as it is."""
     if not _is_memory(asked, action):
         return action
-    return replace(action, why="; ".join(filter(None, (why, action.why))))
+    return replace(action, most=(*action.most, *caveats), why="; ".join(filter(None, (why, action.why))))
 
 
 def _is_memory(asked: PodRequest, action: Action) -> bool:

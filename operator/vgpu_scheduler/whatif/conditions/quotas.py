@@ -53,7 +53,7 @@ class QuotaStatus(NamedTuple):
 
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
-_ON_A_NODE: Final = "some node must have that much free, too"
+ON_A_NODE: Final = "some node must have that much free, too"
 ON_PIECES: Final = "on cards that are split into pieces a whole piece counts"
 _IN_EACH: Final = " in each quota that leaves too little"
 
@@ -224,7 +224,7 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[Resou
 def _at_most(less: Advice) -> Advice:
     """Explain that what quotas leave may still be more than any node has free."""
     *others, last = less
-    too = _ON_A_NODE if last.steps is None else f"at most: {_ON_A_NODE}"
+    too = ON_A_NODE if last.steps is None else f"at most: {ON_A_NODE}"
     return (*others, replace(last, why="; ".join(filter(None, (last.why, too)))))
 
 

@@ -49,6 +49,8 @@ from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
 from vgpu_scheduler.whatif.conditions.policy_limits import (
     amounts_for_any_card,
     amounts_within_limits,
+    denies_larger_cards,
+    memory_limit_of,
 )
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
@@ -264,7 +266,9 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     yield from quotas.beside(before)
     exceeded = _limits_then(condition)
     if meant.changes and not exceeded:
+        limit = memory_limit_of(condition.asked)
         unless = "" if condition.message and condition.of_quota else quotas.left_to_cards
+        unless = "; ".join(filter(None, (unless, denies_larger_cards(limit) if limit is not None else "")))
         yield from (_with_why(meant.and_then(way), unless) for way in quotas.beside([()]))
     yield from quotas.beside(gate_remedies(pod))
     yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
@@ -329,7 +333,7 @@ def _asked_otherwise(
     if CardReason.CardNotFoundCustomFilterRule.text in message:
         yield from cards_in_one_container(asked, quotas)
     yield from amounts_within_limits(asked, message, quotas)
-    if CardReason.CardDeniedByPolicy.text in message:
+    if CardReason.CardDeniedByPolicy.text in message or asked.corrected:
         yield from amounts_for_any_card(asked, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
     for constraint in _constraints_to_drop(asked, message):
