@@ -206,3 +206,27 @@ def test_a_corrected_pod_is_told_of_the_limit_of_its_memory(api: Api, seed: int,
     assert "at most: some node must have that much free, too" in found
     count = 1 if "2" not in limits.values() else 2
     assert int(re.findall(r"ask (\d+) of nvidia\.com/gpumem ", found)[0]) == min(most, left) // count
+
+
+@pytest.mark.parametrize("unread", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("mistaken", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lower_limit_of_a_policy_that_may_not_be_read_is_reckoned_with(
+    api: Api, seed: int, unread: str, *, lower: bool, mistaken: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    seen, most = ({"VGPUPolicy", "ClusterVGPUPolicy"} - {unread}).pop(), int(rng.integers(4000, 16000))
+    asked = waiting("p")
+    memory = {MEMORY: "17000"} if seed % 2 and mistaken else {}  # beyond the limit, whatever the card
+    asked["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpus" if mistaken else GPU: "1", **memory}}
+    hidden = [limiting(unread, most // 2, "hidden")] if lower else []
+    api.objects[:] = [node("a", 2), limiting(seen, most), *hidden, asked]
+    assert not decided(api, "p")
+    caveat = f"at most: {WHOSE[unread]} you may not read, may allow less"
+    for found in amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"}))):
+        assert "may not read" not in found
+    api.refused_everywhere = frozenset({unread})
+    found = amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"}) - {unread}))
+    assert found
+    assert all(caveat in each for each in found)

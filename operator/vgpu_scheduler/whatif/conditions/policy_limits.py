@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.conditions.nodes import is_of
 from vgpu_scheduler.whatif.conditions.quotas import ON_A_NODE, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
+from vgpu_scheduler.whatif.reasons.namespace_objects import hidden_policy
 
 
 def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -31,7 +32,9 @@ def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) 
         if devices and _fewest_devices(asked) > min(devices):
             yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
         else:
-            yield from quotas.met_with(needs)
+            hidden = _of_hidden_limits(asked) if asked.corrected else ()  # the scheduler names the lowest limits
+            for way in quotas.met_with(needs):
+                yield tuple(each if each.steps is None else replace(each, most=(*each.most, *hidden)) for each in way)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
         yield from quotas.raised_beside([do(f"have {raised}")])
 
@@ -62,11 +65,19 @@ def amounts_for_any_card(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Adv
     limit = memory_limit_of(asked)
     if limit is None:
         return
-    caveats = (f"at most: {ON_A_NODE}",) if asked.corrected else ()
+    caveats = _of_hidden_limits(asked)
+    if asked.corrected:
+        caveats = (*caveats, f"at most: {ON_A_NODE}")
     need = _need_of_limit(asked, LimitField.MEMORY, limit.most, "")
     for way in quotas.met_with([need]):
         if any(_is_memory(asked, each) for each in way):
             yield tuple(_bounded(asked, each, caveats, denies_larger_cards(limit)) for each in way)
+
+
+def _of_hidden_limits(asked: PodRequest) -> tuple[str, ...]:
+    """Return the caveat about lower limits of policies that the reader may not see; empty if all were read."""
+    hidden = hidden_policy(asked.world.unread)
+    return (f"at most: {hidden}, may allow less",) if hidden else ()
 
 
 def _bounded(asked: PodRequest, action: Action, caveats: tuple[str, ...], why: str) -> Action:
