@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from tests.whatif.test_whatif_remedies import pod
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note
 from vgpu_scheduler.whatif import World, ask, make_dialect, remedies_from_condition
+from vgpu_scheduler.whatif.advice.corrections import refusal_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 
 Object = dict[str, Any]
+NUMBER, MEMORY, COMPUTE = "mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"
+SIZES = (2, 4, 8, 16, 32, 64, 96)
+ASK = re.compile(r"ask (\d+) of mthreads\.com/sgpu-memory .*?in container (\w+)")
 
 
 def world_of(*objects: Object) -> World:
@@ -74,3 +79,84 @@ def test_devices_are_asked_whole(number: int) -> None:
     (less,) = told
     assert less.startswith(f"ask 1 of {NEURON} instead of {number} in container main")
     assert "(more may fit, or less: " in less
+
+
+# Sizes of Moore Threads' cards ----------------------------------------------------------------------------------------
+
+
+def any_memory(rng: np.random.Generator) -> dict[str, int]:
+    """Return what a container asks of one card's memory: one of the sizes, another amount, or none."""
+    return [
+        {},
+        {MEMORY: int(rng.choice(SIZES))},
+        {MEMORY: int(rng.integers(1, 200))},
+        {MEMORY: int(rng.integers(1, 200))},
+    ][int(rng.integers(4))]
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+@pytest.mark.parametrize("seed", range(120))
+def test_memory_is_asked_in_sizes_in_which_cards_are_split(seed: int, containers: int) -> None:
+    """Also where the pod asks for another amount, be it that a card, a quota or a limit has no room for it."""
+    rng = np.random.default_rng(seed)
+    limit, left, held = (int(each) for each in rng.integers(1, 120, size=3))
+    by_quota, by_limit = rng.random() < 0.5, rng.random() < 0.5
+    asked = pod("asked", {})
+    asked["spec"]["containers"] = [
+        {
+            "name": f"c{number}",
+            "resources": {"limits": {NUMBER: "1", **{k: str(v) for k, v in any_memory(rng).items()}}},
+        }
+        for number in range(containers)
+    ]
+    other = pod("held", {NUMBER: 1, MEMORY: 96}, nodeName="n")
+    entry = f"n-mthreads-0,Mthreads,{min(held, 95) * 512},1:;"
+    other["metadata"]["annotations"] = {
+        "hami.io/vgpu-node": "n",
+        "hami.io/mthreads-vgpu-devices-allocated": entry,
+    }
+    hard = {"hard": {f"limits.{MEMORY}": str(min(held, 95) + left)}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default", "uid": "q"}, "spec": hard}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "l", "namespace": "default", "uid": "l"}}
+    policy |= {"spec": {"limits": {"memoryPerPod": f"{limit * 512}Mi"}}}
+    known = [*([quota] if by_quota else []), *([policy] if by_limit else [])]
+    there = counted({NUMBER: 100, COMPUTE: 160, MEMORY: 960})
+    world = world_of(there, other, *known, asked)
+    reports = world.engine.quota_limits.reports("default", world.engine.state)
+    _, told = told_of(world, world_of(*known), tuple(reports))
+    for remedy in told:
+        for amount, container in ASK.findall(remedy):
+            assert int(amount) in SIZES, (remedy, container)
+
+
+@pytest.mark.parametrize("amount", [3, 63, 97, 139, 200])
+@pytest.mark.parametrize("most", [2, 5, 33, 63, 64, 95])
+def test_the_largest_size_within_a_limit_is_asked(amount: int, most: int) -> None:
+    spec = {"limits": {"memoryPerPod": f"{most * 512}Mi"}}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "l", "namespace": "default", "uid": "l"}, "spec": spec}
+    alone = world_of(policy, pod("asked", {NUMBER: 1, MEMORY: amount}))
+    (waiting,) = alone.pending.values()
+    message = refusal_of(alone, alone.written(waiting))
+    if amount <= most:
+        assert not message
+        return
+    told = remedies_from_condition(alone, waiting, message, "").remedies
+    size = max(each for each in SIZES if each <= most)
+    assert any(each.startswith(f"ask {size} of {MEMORY} instead of {amount} in container main") for each in told), told
+
+
+@pytest.mark.parametrize("amounts", [(96, 96), (63, 63), (64, 200), (100, 16)])
+def test_several_containers_ask_for_sizes_together(amounts: tuple[int, int]) -> None:
+    spec = {"limits": {"memoryPerPod": f"{24 * 512}Mi"}}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "l", "namespace": "default", "uid": "l"}, "spec": spec}
+    asked = pod("asked", {})
+    limits = [{NUMBER: "1", MEMORY: str(amount)} for amount in amounts]
+    asked["spec"]["containers"] = [{"name": f"c{n}", "resources": {"limits": each}} for n, each in enumerate(limits)]
+    alone = world_of(policy, asked)
+    (waiting,) = alone.pending.values()
+    told = remedies_from_condition(alone, waiting, refusal_of(alone, alone.written(waiting)), "").remedies
+    found = {container: int(amount) for amount, container in ASK.findall(told[0])}
+    now = {f"c{n}": amount for n, amount in enumerate(amounts)} | found
+    assert found
+    assert set(found.values()) <= set(SIZES)
+    assert sum(now.values()) <= 24

@@ -338,7 +338,7 @@ def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
     quotas, resource = asked.world.engine.quota_limits, status.report.resource
     least = asked.written
     for amount in asked.amounts:
-        less = amount.applied(least, 1)
+        less = amount.applied(least, next(iter(asked.valid_steps(amount, least, amount.steps)), 1))
         then = asked.claims_if(less)
         if then and quotas.asked(resource, then) != quotas.asked(resource, asked.claims_if(least)):
             least = less
