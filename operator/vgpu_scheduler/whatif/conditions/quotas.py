@@ -92,7 +92,7 @@ class QuotasOfPod:
         by_asking_less = tuple(met_together(asked, self._needs))
         less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
         self._less = tuple(map(_at_most, less)) if status.fits_nowhere else less
-        self._limits = limits
+        self.limits = limits
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
@@ -131,7 +131,7 @@ class QuotasOfPod:
     @property
     def left_to_cards(self) -> str:
         """What is not known of the quotas that the pod does not exceed for certain; empty if all is known."""
-        kept = [each for each in self._limits if each.may_be_exceeded and each not in self._statuses]
+        kept = [each for each in self.limits if each.may_be_exceeded and each not in self._statuses]
         return "; ".join(
             f"how much it takes of the {each.remaining} {each.report.unit} that limits.{each.report.resource} leaves"
             " depends on the card"
