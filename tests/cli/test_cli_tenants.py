@@ -437,3 +437,18 @@ def test_doctor_says_that_a_namespace_is_empty_only_where_it_could_look(
     monkeypatch.setattr("vgpu_scheduler.cli.doctor.command.connect", connect)
     told = run("doctor", "-n", "zzzzzz").stderr
     assert ("there is no pod, quota or policy in namespace zzzzzz" in told) == (not refused)
+
+
+# Rights and names -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refused", [EVERYTHING, frozenset({"Node"}), frozenset({"Pod"})])
+@pytest.mark.parametrize("words", [("defrag",), ("defrag", "--cards", "2"), ("snapshot",)])
+def test_what_needs_the_whole_cluster_names_the_role_that_has_the_rights(
+    api: Api, words: tuple[str, ...], refused: frozenset[str]
+) -> None:
+    api.refused = refused
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (said,) = (line for line in result.stderr.splitlines() if "you may not " in line)
+    assert said.endswith(". The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right")
