@@ -246,7 +246,9 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     told = f"{message} {exceeded}" if exceeded else message
     yield from filter(None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, told)))
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
-    yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
+    advised = [say(each) for each in others.of_claims]  # with a similar name, where there is one
+    missing = map(create_claim, dict.fromkeys(claim.name for claim in MissingClaim.found_in(message)))
+    yield from quotas.beside(do(each) for each in missing if not any(other.startswith(each) for other in advised))
     yield from quotas.beside((*others.after, *others.of_claims))
 
 
