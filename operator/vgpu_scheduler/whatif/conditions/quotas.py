@@ -308,12 +308,17 @@ def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) 
         The limit that suffices; None if that is not known: any quota may have to be raised then.
     """
     known = quotas.limits_of(report.namespace, report.resource)
+    unreadable = quotas.unreadable_limits_of(report.namespace, report.resource)
+    shown = {
+        name: f"{unreadable[name]}, which counts as {limit}" if name in unreadable else str(limit)
+        for name, limit in ((name, quotas.written(report.resource, limit)) for name, limit in known.items())
+    }
     if not known:
         return str(quotas.written(report.resource, report.limit)), _IN_EACH
     below = sorted((limit, name) for name, limit in known.items() if wanted is None or limit < wanted)
     if len(known) == 1 or not below:
-        return str(quotas.written(report.resource, report.limit)), ""
-    return " and ".join(f"{quotas.written(report.resource, limit)} in ResourceQuota {n}" for limit, n in below), ""
+        return shown[min(known, key=lambda name: known[name])], ""
+    return " and ".join(f"{shown[name]} in ResourceQuota {name}" for _, name in below), ""
 
 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
