@@ -12,6 +12,8 @@ import yaml
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
+from vgpu_scheduler.engine.group_attempts import needed_pods_in
+
 Object = dict[str, Any]
 GATE = "kueue.x-k8s.io/admission"
 POD_GROUP = "PodGroup.scheduling.x-k8s.io"
@@ -67,3 +69,24 @@ def test_of_gated_pods_the_gates_are_to_go_and_only_pods_that_are_missing_are_to
         assert waits is (open_ < total), text
         assert "or include others" not in text
         assert not waits or f"p0 ({GATE})" in text
+
+
+@pytest.mark.parametrize("form", ["koordinator", "object", "kueue"])
+@pytest.mark.parametrize("there", [1, 2, 3])
+def test_of_a_group_that_needs_a_single_pod_the_singular_is_used(api: Api, there: int, form: str) -> None:
+    members = [member(f"p{n}", 1, form, gated=True) for n in range(there)]
+    described = {"kind": POD_GROUP, "metadata": {"name": "g", "namespace": "team", "uid": "g"}}
+    others = [{**described, "spec": {"minMember": 1}}] if form == "object" else []
+    api.objects[:] = [node("a", 6), *others, *members]
+    text = run("explain", "p0", "-n", "team").stdout
+    waits = "waits for other pods of its group team/g: 1 is needed before any is placed"
+    assert waits in text
+    assert "at least 1 pod runs, or none" in text
+    assert "1 more pod needed before any is placed; it has scheduling gates" in text
+    assert not re.search(r"\b1 (pods|more pods|are)\b", text)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"{waits}."}
+    members[0]["status"] = {"phase": "Pending", "conditions": [condition]}
+    api.refused = frozenset(KINDS.values())
+    told = run("explain", "p0", "-n", "team").stdout
+    assert not re.search(r"\b1 (pods|more pods|are)\b", told)
+    assert needed_pods_in(waits) == ("team/g", 1)

@@ -209,3 +209,27 @@ def test_output_that_cannot_be_written_is_an_error_in_one_line(words: tuple[str,
     closed = subprocess.run(["bash", "-c", '"$@" >&-', "-", *command], stderr=subprocess.PIPE, text=True, check=False)
     assert "Traceback" not in closed.stderr
     assert closed.returncode == (1 if words == ("defrag",) else 0)  # its answer: there is nothing to move
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+from vgpu_scheduler.cli import main
+main(["settings"])
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["click", "vgpu_scheduler.cli.main", "vgpu_scheduler.cli.output", "vgpu_scheduler.cli.commands.settings", "yaml"],
+)
+def test_an_interrupt_while_python_starts_prints_nothing(module: str) -> None:
+    """Whichever module is being imported when Ctrl-C is pressed."""
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

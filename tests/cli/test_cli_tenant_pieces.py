@@ -12,7 +12,8 @@ from tests.cli.test_cli_tenant_advice import asking
 from tests.cli.test_cli_tenant_quotas import quota
 from tests.cli.test_cli_tenants import waiting
 from tests.dialects import vendors
-from tests.whatif.test_whatif_remedies import MEMORY, node
+from tests.whatif.test_whatif_mismatch import MODE, with_cards
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 
 from vgpu_scheduler.dialects.hami import vendors as hami_vendors
 
@@ -119,3 +120,27 @@ def test_of_chips_cut_by_templates_an_amount_is_told_only_where_one_fits(
     asked["spec"]["containers"][0]["resources"]["limits"].pop(f"huawei.com/{key}-core", None)
     for each in (*amounts, raised):
         assert done(api, "p", each) == "a", each
+
+
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize(("wanted", "there"), [("mig", "hami-core"), ("mps", "hami-core"), ("hami-core", "mig")])
+@pytest.mark.parametrize("seed", range(15))
+def test_without_its_mode_a_pod_may_get_more_than_a_quota_leaves(
+    api: Api, seed: int, wanted: str, there: str, *, limited: bool
+) -> None:
+    """A whole piece counts, and so does a whole card where no amount of memory is named."""
+    rng = np.random.default_rng(seed)
+    memory = {MEMORY: str(int(rng.integers(500, 9000)))} if rng.random() < 0.6 else {}
+    asked = waiting("asked")
+    asked["metadata"]["annotations"] = {MODE: wanted}
+    asked["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1", **memory}}
+    card = with_cards(0, "NVIDIA-A100-SXM4-80GB", there)
+    api.objects[:] = [card, *([quota(gpumem=int(rng.integers(1000, 20000)))] if limited else []), asked]
+    assert not decided(api, "asked")
+    left_out = [each for each in told(api, "asked", frozenset({"ClusterVGPUPolicy"})) if each.startswith("leave out ")]
+    assert left_out
+    for remedy in left_out:
+        of_cards = any(each in remedy for each in ("depends on the card", "whole piece counts", "pieces it counts"))
+        assert of_cards is limited, remedy
+    del asked["metadata"]["annotations"][MODE]
+    assert limited or decided(api, "asked")

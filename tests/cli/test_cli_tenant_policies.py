@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.live_cluster import Api
-from tests.cli.tenant_view import decided, told
+from tests.cli.tenant_view import decided, done, told
+from tests.cli.test_cli_tenant_quotas import quota
 from tests.cli.test_cli_tenants import explained, waiting
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 
@@ -127,3 +129,104 @@ def test_whose_policy_may_be_to_blame_is_what_may_not_be_read(api: Api, seed: in
     whose = [text for each in remedies for text in WHOSE.values() if text in each]
     assert whose, remedies
     assert set(whose) == {WHOSE[unread]}, remedies
+
+
+# Limits of memory beside quotas, corrections and policies that may not be read ----------------------------------------
+
+
+def limiting(kind: str, most: int, name: str = "l") -> dict[str, Any]:
+    """Return a policy that limits the memory of a pod to some MiB."""
+    metadata = {"name": name, "uid": name, **({"namespace": "team"} if kind == "VGPUPolicy" else {})}
+    return {"kind": kind, "metadata": metadata, "spec": {"limits": {"memoryPerPod": f"{most}Mi"}}}
+
+
+def amounts_of(remedies: list[str]) -> list[str]:
+    """Return the remedies that ask for an amount of memory."""
+    return [each for each in remedies if re.search(r"ask \d+ of nvidia\.com/gpumem ", each)]
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("seed", range(25))
+def test_an_amount_within_a_limit_keeps_the_quota_too(api: Api, seed: int, kind: str) -> None:
+    """The quota may leave more than the limit allows, or less."""
+    rng = np.random.default_rng(seed)
+    count, total = int(rng.integers(1, 4)), int(rng.integers(20, 81)) * 1024
+    share = int(rng.choice([30, 70, 100]))
+    most = int(rng.integers(2000, count * total * share // 100))
+    used = int(rng.choice([0, 700]))
+    asked = waiting("p")
+    limits = {GPU: str(count), **({SHARE: str(share)} if share < 100 else {})}
+    asked["spec"]["containers"][0]["resources"] = {"limits": limits}
+    held = running("held", "a", "GPU-a-5", used)
+    held["metadata"]["namespace"] = "team"
+    left = int(rng.integers(1000, 2 * most))
+    api.objects[:] = [
+        node("a", 6, memory=total),
+        limiting(kind, most),
+        quota(gpumem=used + left),
+        *([held] if used else []),
+        asked,
+    ]
+    assert not decided(api, "p")
+    assert "CardDeniedByPolicy" in asked["status"]["conditions"][0]["message"]
+    (found,) = amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"})))
+    assert f"{kind} {'team/' if kind == 'VGPUPolicy' else ''}l limits the memory of a pod" in found
+    assert "may not read" not in found
+    assert int(ASK.match(found)[1]) == min(most, left) // count  # type: ignore[index]
+    assert done(api, "p", found) == "a"
+
+
+MISTAKES: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({"nvidia.com/gpus": "2"}, {}),
+    ({"nvidia.com/gpuu": "1"}, {}),
+    ({GPU: "2", "nvidia.com/gpucoress": "30"}, {}),
+    ({GPU: "1"}, {"nvidia.com/vgpu-mode": "hami-cor"}),
+    ({"nvidia.com/gpus": "2", SHARE: "50"}, {}),
+]
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("mistake", range(len(MISTAKES)))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_corrected_pod_is_told_of_the_limit_of_its_memory(api: Api, seed: int, mistake: int, kind: str) -> None:
+    """A whole card may be more than the limit, and so may what an amount would be on smaller cards."""
+    rng = np.random.default_rng(seed)
+    limits, annotations = MISTAKES[mistake]
+    most, left = (int(each) for each in rng.integers(2000, 60000, size=2))
+    asked = waiting("p")
+    asked["metadata"]["annotations"] = dict(annotations)
+    asked["spec"]["containers"][0]["resources"] = {"limits": dict(limits)}
+    api.objects[:] = [node("a", 6, memory=65536), limiting(kind, most), quota(gpumem=left), asked]
+    assert not decided(api, "p")
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    (alone,) = (each for each in remedies if each.startswith("write ") and not amounts_of([each]))
+    assert "limits the memory of a pod, and denies larger cards" in alone
+    (found,) = amounts_of(remedies)
+    assert found.startswith("write ")
+    assert "at most: some node must have that much free, too" in found
+    count = 1 if "2" not in limits.values() else 2
+    assert int(re.findall(r"ask (\d+) of nvidia\.com/gpumem ", found)[0]) == min(most, left) // count
+
+
+@pytest.mark.parametrize("unread", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("mistaken", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lower_limit_of_a_policy_that_may_not_be_read_is_reckoned_with(
+    api: Api, seed: int, unread: str, *, lower: bool, mistaken: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    seen, most = ({"VGPUPolicy", "ClusterVGPUPolicy"} - {unread}).pop(), int(rng.integers(4000, 16000))
+    asked = waiting("p")
+    memory = {MEMORY: "17000"} if seed % 2 and mistaken else {}  # beyond the limit, whatever the card
+    asked["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpus" if mistaken else GPU: "1", **memory}}
+    hidden = [limiting(unread, most // 2, "hidden")] if lower else []
+    api.objects[:] = [node("a", 2), limiting(seen, most), *hidden, asked]
+    assert not decided(api, "p")
+    caveat = f"at most: {WHOSE[unread]} you may not read, may allow less"
+    for found in amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"}))):
+        assert "may not read" not in found
+    api.refused_everywhere = frozenset({unread})
+    found = amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"}) - {unread}))
+    assert found
+    assert all(caveat in each for each in found)

@@ -499,3 +499,24 @@ def test_pods_are_counted_that_take_of_what_is_raised_and_that_all_quotas_let_in
     assert f"raised to {1000 * (before + 1)} " in told
     assert ("served before it" in told) is (before > 0)
     assert before == 0 or f"(then {before} pod" in told
+
+
+@pytest.mark.parametrize("form", ["amount", "card"])
+@pytest.mark.parametrize("beside", [None, "9000"])
+@pytest.mark.parametrize("written", ["1.5", "1500m", "-1", "0.5k1", "0"])
+def test_a_limit_that_counts_as_0_is_told_as_the_quota_writes_it(
+    api: Api, written: str, beside: str | None, form: str
+) -> None:
+    asked = waiting("p", "0/1 nodes are available: 1 ResourceQuotaNotFit.")
+    amounts = {GPU: "1", **({MEMORY: "3000"} if form == "amount" else {})}
+    asked["spec"]["containers"][0]["resources"] = {"limits": amounts}
+    quotas = []
+    for name, limit in (("q", written), ("r", beside)):
+        made = quota(gpumem=0)
+        made["metadata"] = {**made["metadata"], "name": name, "uid": name}
+        made["spec"] = made["status"] = {"hard": {f"limits.{MEMORY}": limit}}
+        quotas += [made] if limit else []
+    api.objects[:] = [*quotas, asked]
+    (raised,) = (each for each in explained(api, "p")["remedies"] if "raised" in each)
+    assert (f" {written}, which counts as 0" in raised) is (written != "0")
+    assert (" 9000" in raised) is (beside is not None and form == "card")

@@ -16,6 +16,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.model import did_you_mean_object
 from vgpu_scheduler.whatif import World, ask, make_dialect
 
 EVERYTHING = frozenset(KINDS.values())
@@ -437,3 +438,40 @@ def test_doctor_says_that_a_namespace_is_empty_only_where_it_could_look(
     monkeypatch.setattr("vgpu_scheduler.cli.doctor.command.connect", connect)
     told = run("doctor", "-n", "zzzzzz").stderr
     assert ("there is no pod, quota or policy in namespace zzzzzz" in told) == (not refused)
+
+
+# Rights and names -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refused", [EVERYTHING, frozenset({"Node"}), frozenset({"Pod"})])
+@pytest.mark.parametrize("words", [("defrag",), ("defrag", "--cards", "2"), ("snapshot",)])
+def test_what_needs_the_whole_cluster_names_the_role_that_has_the_rights(
+    api: Api, words: tuple[str, ...], refused: frozenset[str]
+) -> None:
+    api.refused = refused
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (said,) = (line for line in result.stderr.splitlines() if "you may not " in line)
+    assert said.endswith(". The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right")
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("known", [(), ("data-1",), ("data-1", "date-2"), ("dato", "dat-3"), ("else",)])
+@pytest.mark.parametrize("named", [("data-2",), ("data-2", "data-3"), ("data", "data-2")])
+def test_a_missing_claim_is_told_once_be_there_a_similar_name_or_not(
+    api: Api, named: tuple[str, ...], known: tuple[str, ...], *, seen: bool
+) -> None:
+    message = ", ".join(f'1 persistentvolumeclaim "{name}" not found' for name in named)
+    asked = waiting("p", f"0/1 nodes are available: {message}.")
+    asked["spec"]["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named]
+    claims = [
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "team", "uid": name}, "spec": {}}
+        for name in known
+    ]
+    api.objects[:] = [asked, *claims]
+    api.refused_everywhere = frozenset() if seen else frozenset({"PersistentVolumeClaim"})
+    told = [each for each in explained(api, "p")["remedies"] if "PersistentVolumeClaim" in each]
+    for name in named:
+        (one,) = (each for each in told if each.startswith(f"create the PersistentVolumeClaim {name},"))
+        similar = did_you_mean_object(name, known) if seen else ""
+        assert one == f"create the PersistentVolumeClaim {name}, or correct the name{similar}"

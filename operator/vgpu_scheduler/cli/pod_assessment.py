@@ -298,7 +298,8 @@ def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
         status = world.engine.groups.status(group)
         if len(status.waiting) - len(names) < status.needed:
             found[group] = (
-                f"it is placed together with others of group {group}, of which {status.needed} are needed at once,"
+                f"it is placed together with others of group {group}, of which {status.needed}"
+                f" {'is' if status.needed == 1 else 'are'} needed at once,"
                 f" and {few(names, 'pods')} {'is' if len(names) == 1 else 'are'} kept waiting"
             )
     return found

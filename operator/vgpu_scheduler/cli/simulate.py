@@ -10,7 +10,14 @@ from typing import Any, Final, NoReturn
 import click
 import yaml
 
-from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
+from vgpu_scheduler.cli.cluster.messages import (
+    ROLE_WITH_RIGHTS,
+    fail,
+    print_pod_warnings,
+    print_view_warnings,
+    progress,
+    warn,
+)
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
@@ -297,10 +304,7 @@ def _answer_without_nodes(
     if not found and not unread and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario, cluster))
     meant = did_you_mean_namespace(scenario.namespaces.name, cluster)
-    fail(
-        f"{error}: placements cannot be computed{meant or '.'} The ClusterRole vgpu-scheduler-doctor (manifests/doctor)"
-        " has the right"
-    )
+    fail(f"{error}: placements cannot be computed{meant or '.'} {ROLE_WITH_RIGHTS}")
 
 
 def _warn_of_unused_options(scenario: _Scenario, *, explained: bool) -> None:

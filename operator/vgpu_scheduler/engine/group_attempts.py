@@ -26,7 +26,7 @@ PLUGIN: Final = "PodGroup"
 _FIT: Final = "PodGroupFit"
 """Rejects groups that do not fit on the nodes together, or into any domain."""
 _MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
-_INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
+_INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) (?:is|are) needed")
 """Matches the message of :func:`waits_for_group_members`."""
 _TOGETHER: Final = "which is placed together with this one"
 _OTHER_MEMBER: Final = re.compile(rf"\bpod (\S+/\S+), {_TOGETHER}: (.*)", re.DOTALL)
@@ -273,15 +273,14 @@ def error_decision(pod: Pod, error: Exception) -> Decision:
 
 def waits_for_group_members(pod: Pod, group: GroupStatus) -> Decision:
     """Return the decision about a pod that waits for others of its group to be created, or to be bound."""
+    needs = f"{group.minimum} {'is' if group.minimum == 1 else 'are'} needed"
     if not group.needed:
-        message = (
-            f"waits until the pods of its group {group.key} that are placed are bound: {group.minimum} are needed."
-        )
+        message = f"waits until the pods of its group {group.key} that are placed are bound: {needs}."
     elif group.missing_object:
         missing = f"{group.missing_object} {group.key}"
         message = f"{missing}, which says how many pods the group needs, {group.why_missing}."
     else:
-        message = f"waits for other pods of its group {group.key}: {group.minimum} are needed before any is placed."
+        message = f"waits for other pods of its group {group.key}: {needs} before any is placed."
     return Decision(
         pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=(PLUGIN,)
     )

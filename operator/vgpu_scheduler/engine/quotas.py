@@ -271,6 +271,16 @@ class QuotaLimits:
                 found[called] = _limit(text, limited) or 0
         return found
 
+    def unreadable_limits_of(self, namespace: str, resource: str) -> dict[str, str]:
+        """Return the limits of a resource that count as 0 because they are no whole numbers of 0 or more, by quota."""
+        limited, found = self._resources[resource].resource, {}
+        for called in self._names.get(namespace, ()):
+            quota = self._store.get((namespace, called))
+            text = None if quota is None else quota.hard.get(_PREFIX + resource)
+            if text is not None and _limit(text, limited) is None:
+                found[called] = text
+        return found
+
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of the vendor that a resource is about.
 

@@ -6,7 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -15,6 +15,8 @@ from vgpu_scheduler.model import Decision
 from vgpu_scheduler.reading import ClusterView, claim_warnings, pod_warnings, view_warnings
 from vgpu_scheduler.whatif import World
 
+ROLE_WITH_RIGHTS: Final = "The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
+"""Where the rights come from that a command needs in the whole cluster."""
 _ERROR = 2
 _ITEM = "  - "
 """The prefix of list items."""

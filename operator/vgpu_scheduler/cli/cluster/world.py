@@ -9,7 +9,7 @@ import click
 
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException
-from vgpu_scheduler.cli.cluster.messages import describe_error, fail, print_view_warnings, progress
+from vgpu_scheduler.cli.cluster.messages import ROLE_WITH_RIGHTS, describe_error, fail, print_view_warnings, progress
 from vgpu_scheduler.cli.output import is_unwritable
 from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first
@@ -49,7 +49,8 @@ def exit_on_error() -> Iterator[None]:
     except _EXPECTED_ERRORS as error:
         if is_unwritable(error):
             raise  # main ends every command alike
-        fail(describe_error(error))
+        role = f". {ROLE_WITH_RIGHTS}" if isinstance(error, MissingRightsError) else ""
+        fail(f"{describe_error(error)}{role}")
     except RecursionError:
         fail(TOO_DEEP)
 

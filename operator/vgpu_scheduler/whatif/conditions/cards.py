@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerType, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
-from vgpu_scheduler.whatif.conditions.nodes import is_of
+from vgpu_scheduler.whatif.conditions.nodes import is_of, may_be_part
 from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
@@ -21,6 +21,7 @@ from vgpu_scheduler.whatif.objects.containers import containers_of, without_reso
 _SHARES: Final = "shares"
 _OF_NEAREST: Final = "at most: the other cards may have less left"
 """The caveat about an amount requested of each of several cards, of which only the nearest is known."""
+_UNKNOWN: Final = "it is not known how much the cards have left"
 _BEFORE_CARDS: Final = (CardReason.NodeInsufficientDevice, CardReason.NumaNotFit)
 """Reasons of nodes with too few cards, whatever these have left."""
 _MOST_CARDS: Final = 16
@@ -206,12 +207,14 @@ def fewer_cards(asked: PodRequest, quotas: QuotasOfPod, message: str = "") -> It
         and sum(len(each.claims) for each in asked.claims) <= 1
         and not any(each.text in message for each in _BEFORE_CARDS)
     )
-    caveat = "more may fit" if some_fit else "more may fit, or less: it is not known how much the cards have left"
     for amount, now in _cards_of(asked):
         fewest = (asked.most(amount, _asks_for(amount, count)) for count in range(1, min(now, _MOST_CARDS)))
         most = next((each for each in fewest if each is not None), None)
         if most is None:
             continue
+        caveat = "more may fit" if some_fit else f"more may fit, or less: {_UNKNOWN}"
+        if not some_fit and may_be_part(asked, amount):
+            most, caveat = 1, f"more may fit, or none: {_UNKNOWN}"  # no whole card need be left
         few = (ask_for(amount, most, (caveat,)),)
         written = amount.applied(asked.written, most)
         kept = asked.meets(written, quotas.kept_by)

@@ -7,8 +7,8 @@ from typing import Final
 
 from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for_less, do
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.conditions.pieces import has_pieces, is_more_than_a_piece, may_take_pieces
+from vgpu_scheduler.whatif.conditions.quotas import ON_PIECES, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 
 _BY_THE_PIECE: Final = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
@@ -32,6 +32,21 @@ def _less_than_specified(asked: PodRequest) -> Iterator[Advice]:
         for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in known and part.written:
                 yield (ask_for_less(amount, part),)
+
+
+def unknown_on_other_cards(asked: PodRequest, quotas: QuotasOfPod) -> str:
+    """Say what is not known of the quotas once a pod may get other cards; empty if all is known.
+
+    Parameters
+    ----------
+    asked, quotas
+        The pod as it then is, and the quotas beside it.
+    """
+    in_pieces = may_take_pieces(asked) and has_pieces(asked.world, asked.claims)
+    kept = [each for each in quotas.limits if each.asked and not each.is_exceeded] if in_pieces else []
+    left = " and ".join(f"limits.{each.report.resource} leaves {each.remaining} {each.report.unit}" for each in kept)
+    of_pieces = f"{left}, and {ON_PIECES}, which may be more" if left else ""
+    return "; ".join(filter(None, (quotas.left_to_cards, of_pieces)))
 
 
 def less_than_quota(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,11 +13,12 @@ from vgpu_scheduler.whatif.advice.admitted import AdmissionVariants
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for
 from vgpu_scheduler.whatif.advice.searching import PARTS, largest_that_fits, some_of
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep, amounts_of
+from vgpu_scheduler.whatif.objects.containers import containers_of, with_container
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.world.world import World
 
 _MOST_LOOKED_AT: Final = 1024
-"""The largest amount of a resource up to which each smaller amount is checked for being understood."""
+"""The largest amount of a resource up to which each smaller amount is checked for being understood and admitted."""
 
 
 class PodRequest:
@@ -46,6 +48,7 @@ class PodRequest:
         self.owners = list(self.dialects.owners(read))
         self.claims = self.claims_if(self.written)
         self._admitted = AdmissionVariants(world, written)
+        self._valid: dict[tuple[Amount, int], Sequence[int]] = {}
         amounts = amounts_of(self.written, self.dialects, read, self.claims, corrections, all_policies=False)
         self.amounts = list(amounts)  # readers of conditions may not read the policies of the cluster
 
@@ -96,39 +99,54 @@ class PodRequest:
             changed = amount.applied(base, steps)
             return "it fits" if self.meets(changed, lambda claims: bool(claims) and fits(claims)) else ""
 
-        found = largest_that_fits(node_with, self._understood(amount, base, below or amount.steps))
+        found = largest_that_fits(node_with, self.valid_steps(amount, base, below or amount.steps))
         return found[0] if found else None
 
-    def _understood(self, amount: Amount, written: Object, below: int) -> Sequence[int]:
-        """Return the steps below a limit with which the pod is understood; usually all or none are."""
+    def valid_steps(self, amount: Amount, written: Object, below: int) -> Sequence[int]:
+        """Return the steps of an amount below a limit with which a version of the pod is understood and admitted.
 
-        def is_understood(steps: int) -> bool:
-            return self.meets(amount.applied(written, steps), bool)
+        Some vendors' cards are split into few sizes only. Other containers do not count, and no step is left out if
+        the container would be refused with each: for something else, then. Of a long row only a sample is checked, and
+        of its steps one by one only those below where the sample ends to be valid, unless it is so from the first on.
+        """
+        if written is not self.written:
+            return self._valid_steps(amount, written, below)
+        if (amount, below) not in self._valid:
+            self._valid[amount, below] = self._valid_steps(amount, written, below)
+        return self._valid[amount, below]
+
+    def _valid_steps(self, amount: Amount, written: Object, below: int) -> Sequence[int]:
+        def is_let_in(steps: int) -> bool:
+            return bool(self._admitted.of(_alone(amount.applied(written, steps), amount), excused=False))
 
         steps = range(1, below)
-        if below > _MOST_LOOKED_AT or len({is_understood(each) for each in some_of(steps)}) < 2:
+        is_refused = not self._admitted.of(self.written, excused=False)
+        is_strict = is_refused and any(map(is_let_in, some_of(steps)))
+
+        def is_valid(steps: int) -> bool:
+            return (is_let_in(steps) or not is_strict) and self.meets(amount.applied(written, steps), bool)
+
+        sample = {each: is_valid(each) for each in some_of(steps)}
+        in_order = list(sample.values())
+        if in_order == sorted(in_order, reverse=True) and (below > _MOST_LOOKED_AT or len({*in_order}) < 2):
             return steps
-        return [each for each in steps if is_understood(each)]
+        if below > _MOST_LOOKED_AT:
+            last = max((each for each, valid in sample.items() if valid), default=0)
+            steps = range(1, min((each for each in sample if each > last), default=below))
+        return [each for each in steps if is_valid(each)]
+
+
+def _alone(written: Object, amount: Amount) -> Object:
+    """Return a pod in which only the container of an amount asks for anything."""
+    for field, index, container in containers_of(written):
+        if (field, index) != (amount.field, amount.index):
+            written = with_container(written, field, index, {**container, "resources": {}})
+    return written
 
 
 def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
     """Return the claims of one container."""
     return next((each.claims for each in claims if each.name == container), ())
-
-
-def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> Action | None:
-    """Propose an absolute amount for the only container that asks for a percentage; None if not exactly one does.
-
-    Parameters
-    ----------
-    most
-        The largest amount to try.
-    fits
-        Tells whether claims are acceptable.
-    """
-    amounts = amounts_instead_of_percent(asked, resource, most)
-    found = asked.most(amounts[0], fits) if len(amounts) == 1 else None
-    return None if found is None else ask_for(amounts[0], found)
 
 
 def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> list[Amount]:
@@ -201,6 +219,11 @@ def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator
             key, way = choices.made({number: other})
             ways.setdefault(key, way)
     yield from ways.values()
+
+
+def _largest_up_to(most: int, valid: Sequence[int]) -> int:
+    """Return the largest valid number up to a maximum; the smallest one if all are larger."""
+    return valid[max(bisect_right(valid, most), 1) - 1] if valid else most
 
 
 def _action(amount: Amount, steps: int, need: ClaimCondition | None, claims: PodClaims) -> Action:
@@ -283,9 +306,11 @@ class _Choices:
             for n in which
         }
 
+        valid = {n: asked.valid_steps(amounts[n], written, max(now[n], steps.get(n, 0)) + 1) for n in which}
+
         def of_part(part: int) -> dict[int, int]:
-            shares = ((n, max(now[n] * part // PARTS, 1)) for n in which)
-            return {n: min(share, steps.get(n, share)) for n, share in shares}
+            shares = {n: max(now[n] * part // PARTS, 1) for n in which}
+            return {n: _largest_up_to(min(share, steps.get(n, share)), valid[n]) for n, share in shares.items()}
 
         def fits(chosen: Mapping[int, int]) -> str:
             changed = self._applied(written, chosen)
@@ -297,7 +322,8 @@ class _Choices:
         chosen = of_part(found[0])
         for n in which:
             most = steps.get(n, now[n])
-            raised = largest_that_fits(lambda some: fits({**chosen, n: some}), range(chosen[n], most + 1))  # noqa: B023
+            larger = valid[n][bisect_left(valid[n], chosen[n]) : bisect_right(valid[n], most)]
+            raised = largest_that_fits(lambda some: fits({**chosen, n: some}), larger)  # noqa: B023
             chosen[n] = raised[0] if raised else chosen[n]
         return {n: most for n, most in chosen.items() if not _is_specified(amounts[n]) or most < amounts[n].steps}
 

@@ -9,11 +9,12 @@ from itertools import islice, product
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.model import CardReason, PodClaims, vendors_of
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
+from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
 from vgpu_scheduler.whatif.objects.objects import annotations_in
@@ -151,6 +152,8 @@ def _less_of_cards(
     """Yield the reasons of cards for which less of an amount may help, each with the proposal."""
     if part.written and CardReason.ModeNotFit.text in message and _may_be_of_size(asked, amount):
         yield CardReason.ModeNotFit.text, ask_for_less(amount, part, ": no card is split into pieces of that size")
+    if CardReason.CardInsufficientCore.text in message and may_be_part(asked, amount):
+        yield CardReason.CardInsufficientCore.text, ask_for_less(amount, part, ": a card may have a part of it left")
     for dialect in asked.owners if of_cards else ():
         inventory = dialect.inventory
         too_large = CardReason.CardInsufficientMemory
@@ -165,6 +168,23 @@ def _less_of_cards(
             is_known = bool(part.written) or inventory.memory in dimensions
             if is_known and lacking.text in message and any(is_of(asked, amount, dialect, n) for n in dimensions):
                 yield lacking.text, ask_for_less(amount, part)
+
+
+def may_be_part(asked: PodRequest, amount: Amount) -> bool:
+    """Tell whether the smallest number that an amount counts is a part of a card, and a larger one a whole card.
+
+    So it is with the cores of AWS Neuron devices, which are given out one by one, or as whole devices.
+    """
+    known = [each.inventory.device_resources.get(part.resource) for part in amount.parts for each in asked.owners]
+    if len(amount.parts) != 1 or not any(about is not None and about.dimension == SLOTS for about in known):
+        return False
+
+    def of_one_card(steps: int) -> PodClaims:
+        claims = asked.claims_if(amount.applied(asked.written, steps))
+        return claims if {claim.count for claim in claims_of(amount.container, claims)} == {1} else ()
+
+    least, more = of_one_card(1), of_one_card(2)
+    return bool(least) and bool(more) and least != more
 
 
 def _may_be_of_size(asked: PodRequest, amount: Amount) -> bool:

@@ -1,4 +1,4 @@
-"""The amounts that a pod may ask for within the policy limits named in its condition."""
+"""The amounts that a pod may ask for within the policy limits that it exceeds, or that deny it cards."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import LIMITED_SUMS, ExceededLimit, PodSums, pod_sums
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import MIB, PodClaims
-from vgpu_scheduler.policy import LimitField
+from vgpu_scheduler.policy import LimitField, UpperBound
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
-from vgpu_scheduler.whatif.advice.remedy import Advice, do, leave_out_resources
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, leave_out_resources
 from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.conditions.quotas import ON_A_NODE, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
+from vgpu_scheduler.whatif.reasons.namespace_objects import hidden_policy
 
 
 def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -31,9 +32,65 @@ def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) 
         if devices and _fewest_devices(asked) > min(devices):
             yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
         else:
-            yield from quotas.met_with(needs)
+            hidden = _of_hidden_limits(asked) if asked.corrected else ()  # the scheduler names the lowest limits
+            for way in quotas.met_with(needs):
+                yield tuple(each if each.steps is None else replace(each, most=(*each.most, *hidden)) for each in way)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
         yield from quotas.raised_beside([do(f"have {raised}")])
+
+
+def memory_limit_of(asked: PodRequest) -> UpperBound | None:
+    """Return the known limit of a pod's memory if it depends on the card whether the pod exceeds it, else None.
+
+    It does if a container asks for a percentage of a card's memory, or does not say how much.
+    """
+    claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
+    if claimed is None or not claimed.dialect:
+        return None
+    depends = any(sums.percent for sums in pod_sums(claimed.claims, asked.dialects[claimed.dialect]))
+    return claimed.policy.limits.memory if depends else None
+
+
+def denies_larger_cards(limit: UpperBound) -> str:
+    """Say what a memory limit means for a pod whose memory depends on the card."""
+    return f"{limit.source} limits the memory of a pod, and denies larger cards"
+
+
+def amounts_for_any_card(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
+    """Yield the largest amounts of memory that a known limit allows on any card, within the quotas.
+
+    Yield none if the memory of the pod does not depend on the card, or cannot be asked for in an amount. No card need
+    have as much if none was denied yet, which is the case of a pod with corrected mistakes.
+    """
+    limit = memory_limit_of(asked)
+    if limit is None:
+        return
+    caveats = _of_hidden_limits(asked)
+    if asked.corrected:
+        caveats = (*caveats, f"at most: {ON_A_NODE}")
+    need = _need_of_limit(asked, LimitField.MEMORY, limit.most, "")
+    for way in quotas.met_with([need]):
+        if any(_is_memory(asked, each) for each in way):
+            yield tuple(_bounded(asked, each, caveats, denies_larger_cards(limit)) for each in way)
+
+
+def _of_hidden_limits(asked: PodRequest) -> tuple[str, ...]:
+    """Return the caveat about lower limits of policies that the reader may not see; empty if all were read."""
+    hidden = hidden_policy(asked.world.unread)
+    return (f"at most: {hidden}, may allow less",) if hidden else ()
+
+
+def _bounded(asked: PodRequest, action: Action, caveats: tuple[str, ...], why: str) -> Action:
+    """Return an action on an amount of memory with its caveats and an explanation; another action as it is."""
+    if not _is_memory(asked, action):
+        return action
+    return replace(action, most=(*action.most, *caveats), why="; ".join(filter(None, (why, action.why))))
+
+
+def _is_memory(asked: PodRequest, action: Action) -> bool:
+    """Tell whether an action sets an amount of memory."""
+    amount = action.amount
+    return amount is not None and any(is_of(asked, amount, each, each.inventory.memory) for each in asked.owners)
 
 
 def _fewest_devices(asked: PodRequest) -> int:

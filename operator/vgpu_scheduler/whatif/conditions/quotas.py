@@ -53,7 +53,7 @@ class QuotaStatus(NamedTuple):
 
 
 UNKNOWN_QUOTA_STATUS: Final = QuotaStatus()
-_ON_A_NODE: Final = "some node must have that much free, too"
+ON_A_NODE: Final = "some node must have that much free, too"
 ON_PIECES: Final = "on cards that are split into pieces a whole piece counts"
 _IN_EACH: Final = " in each quota that leaves too little"
 
@@ -92,7 +92,7 @@ class QuotasOfPod:
         by_asking_less = tuple(met_together(asked, self._needs))
         less = by_asking_less or tuple(_asked_together(status.other_members, self._exceeded))
         self._less = tuple(map(_at_most, less)) if status.fits_nowhere else less
-        self._limits = limits
+        self.limits = limits
         self._kept = [_kept_quota(asked, each) for each in limits if each.report.resource not in resources]
 
     @cached_property
@@ -131,7 +131,7 @@ class QuotasOfPod:
     @property
     def left_to_cards(self) -> str:
         """What is not known of the quotas that the pod does not exceed for certain; empty if all is known."""
-        kept = [each for each in self._limits if each.may_be_exceeded and each not in self._statuses]
+        kept = [each for each in self.limits if each.may_be_exceeded and each not in self._statuses]
         return "; ".join(
             f"how much it takes of the {each.remaining} {each.report.unit} that limits.{each.report.resource} leaves"
             " depends on the card"
@@ -224,7 +224,7 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[Resou
 def _at_most(less: Advice) -> Advice:
     """Explain that what quotas leave may still be more than any node has free."""
     *others, last = less
-    too = _ON_A_NODE if last.steps is None else f"at most: {_ON_A_NODE}"
+    too = ON_A_NODE if last.steps is None else f"at most: {ON_A_NODE}"
     return (*others, replace(last, why="; ".join(filter(None, (last.why, too)))))
 
 
@@ -308,12 +308,17 @@ def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) 
         The limit that suffices; None if that is not known: any quota may have to be raised then.
     """
     known = quotas.limits_of(report.namespace, report.resource)
+    unreadable = quotas.unreadable_limits_of(report.namespace, report.resource)
+    shown = {
+        name: f"{unreadable[name]}, which counts as {limit}" if name in unreadable else str(limit)
+        for name, limit in ((name, quotas.written(report.resource, limit)) for name, limit in known.items())
+    }
     if not known:
         return str(quotas.written(report.resource, report.limit)), _IN_EACH
     below = sorted((limit, name) for name, limit in known.items() if wanted is None or limit < wanted)
     if len(known) == 1 or not below:
-        return str(quotas.written(report.resource, report.limit)), ""
-    return " and ".join(f"{quotas.written(report.resource, limit)} in ResourceQuota {n}" for limit, n in below), ""
+        return shown[min(known, key=lambda name: known[name])], ""
+    return " and ".join(f"{shown[name]} in ResourceQuota {name}" for _, name in below), ""
 
 
 def _is_given(amount: Amount, resources: Container[str]) -> Amount:
@@ -338,7 +343,7 @@ def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
     quotas, resource = asked.world.engine.quota_limits, status.report.resource
     least = asked.written
     for amount in asked.amounts:
-        less = amount.applied(least, 1)
+        less = amount.applied(least, next(iter(asked.valid_steps(amount, least, amount.steps)), 1))
         then = asked.claims_if(less)
         if then and quotas.asked(resource, then) != quotas.asked(resource, asked.claims_if(least)):
             least = less

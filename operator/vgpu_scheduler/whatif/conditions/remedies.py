@@ -14,15 +14,12 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.engine import ExceededLimit, QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, by_name
-from vgpu_scheduler.policy import OVERRIDES
+from vgpu_scheduler.model import CardReason, ConditionReason, NearMiss, by_name
 from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
-from vgpu_scheduler.whatif.advice.constraints import HOST_PORT, Constraint
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
-from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
 from vgpu_scheduler.whatif.conditions.cards import (
@@ -32,6 +29,7 @@ from vgpu_scheduler.whatif.conditions.cards import (
     shared_cards,
     smaller_card_requests,
 )
+from vgpu_scheduler.whatif.conditions.dropped_constraints import OF_CONSTRAINTS, dropped_constraints
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_in
 from vgpu_scheduler.whatif.conditions.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
@@ -46,39 +44,17 @@ from vgpu_scheduler.whatif.conditions.others import (
     remedies_of_other_reasons,
 )
 from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
-from vgpu_scheduler.whatif.conditions.policy_limits import amounts_within_limits
+from vgpu_scheduler.whatif.conditions.policy_limits import (
+    amounts_for_any_card,
+    amounts_within_limits,
+    denies_larger_cards,
+    memory_limit_of,
+)
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
-from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.world.world import World
 
-_KEEPS_FROM_NODES: Final = {
-    "nodeSelector": (filters.AFFINITY,),
-    "affinity.nodeAffinity": (filters.AFFINITY, filters.NOT_NAMED, filters.AFFINITY_CONFLICT),
-    "affinity.podAffinity": (filters.INTER_POD_AFFINITY,),
-    "affinity.podAntiAffinity": (filters.INTER_POD_ANTI_AFFINITY,),
-    "topologySpreadConstraints": (filters.SPREAD, filters.SPREAD_LABEL),
-    HOST_PORT: (filters.PORTS,),
-}
-"""Fields of a pod's spec, with the reasons for which nodes reject the pod because of them."""
-_KEEPS_FROM_CARDS: Final = {
-    CardReason.CardTypeMismatch: (MODEL_WORD, MODE_WORD),
-    CardReason.CardUuidMismatch: ("uuid",),
-    CardReason.CardLabelMismatch: ("allocate-hint",),
-    CardReason.CardVirtualFunctionsExhausted: ("allocate-hint",),
-    CardReason.CardPartitionNotFit: ("partition-spec",),
-    CardReason.NumaNotFit: ("numa", "allocate-hint", "joint-allocate"),
-    CardReason.ModeNotFit: (MODE_WORD,),
-    CardReason.CardHeldByPeer: ("podgroup-policy",),
-}
-"""Reasons for which cards reject a pod because of its annotations, with parts of the annotations' names."""
-_OF_CONSTRAINTS: Final = frozenset(
-    [
-        *(reason.text for reason in chain.from_iterable(_KEEPS_FROM_NODES.values())),
-        *(reason.text for reason in _KEEPS_FROM_CARDS),
-    ]
-)
 _TOO_FEW_CARDS: Final = (
     CardReason.AllocatedCardsInsufficientRequest,
     CardReason.NodeInsufficientDevice,
@@ -261,14 +237,18 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     yield from quotas.beside(before)
     exceeded = _limits_then(condition)
     if meant.changes and not exceeded:
+        limit = memory_limit_of(condition.asked)
         unless = "" if condition.message and condition.of_quota else quotas.left_to_cards
+        unless = "; ".join(filter(None, (unless, denies_larger_cards(limit) if limit is not None else "")))
         yield from (_with_why(meant.and_then(way), unless) for way in quotas.beside([()]))
     yield from quotas.beside(gate_remedies(pod))
     yield from map(meant.and_then, quotas.beside(corrected_requests(world, pod, meant.written, message)))
     told = f"{message} {exceeded}" if exceeded else message
     yield from filter(None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, told)))
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
-    yield from quotas.beside(do(create_claim(claim.name)) for claim in MissingClaim.found_in(message))
+    advised = [say(each) for each in others.of_claims]  # with a similar name, where there is one
+    missing = map(create_claim, dict.fromkeys(claim.name for claim in MissingClaim.found_in(message)))
+    yield from quotas.beside(do(each) for each in missing if not any(other.startswith(each) for other in advised))
     yield from quotas.beside((*others.after, *others.of_claims))
 
 
@@ -326,9 +306,10 @@ def _asked_otherwise(
     if CardReason.CardNotFoundCustomFilterRule.text in message:
         yield from cards_in_one_container(asked, quotas)
     yield from amounts_within_limits(asked, message, quotas)
+    if CardReason.CardDeniedByPolicy.text in message or asked.corrected:
+        yield from amounts_for_any_card(asked, quotas)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
-    for constraint in _constraints_to_drop(asked, message):
-        yield from quotas.if_written(constraint.without).beside([(drop(constraint),)])
+    yield from dropped_constraints(asked, quotas, message)
 
 
 def gate_remedies(pod: Pod) -> Iterator[Advice]:
@@ -358,26 +339,4 @@ def _is_about_taints(message: str) -> bool:
     If that reason is a constraint of the pod on nodes or cards, the tainted nodes may be the ones that satisfy it.
     """
     rejections = NodeRejections.from_condition(message)
-    return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(_OF_CONSTRAINTS)
-
-
-# Nodes ---------------------------------------------------------------------------------------------------------------
-
-
-def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint]:
-    """Yield the constraints that the pod may drop, of those for which nodes and cards reject it."""
-    mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
-    words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
-    for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
-        if constraint.name == OVERRIDES["devicePolicy"]:
-            if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
-                yield constraint
-            continue
-        fields = _KEEPS_FROM_NODES.get(constraint.name)
-        concerned = (
-            any(word in constraint.name for word in words)
-            if fields is None
-            else any(reason.text in message for reason in fields)
-        )
-        if concerned:
-            yield constraint
+    return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(OF_CONSTRAINTS)

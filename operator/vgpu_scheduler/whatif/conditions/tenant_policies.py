@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
-from vgpu_scheduler.engine import pod_sums
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, policy_words
-from vgpu_scheduler.policy import OVERRIDES
+from vgpu_scheduler.model import MUTEX, WHOLE, CardReason, policy_words
+from vgpu_scheduler.policy import OVERRIDES, UpperBound
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
-from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, ask_for_less, do
-from vgpu_scheduler.whatif.conditions.needs import PodRequest, instead_of_percent
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less, do
+from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.nodes import is_of
+from vgpu_scheduler.whatif.conditions.policy_limits import denies_larger_cards, memory_limit_of
 from vgpu_scheduler.whatif.objects.amounts import is_claim
 from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
@@ -79,10 +78,14 @@ def _selectors(world: World, pod: Pod) -> Iterator[str]:
 
 
 def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action]:
-    """Yield the changes of rules that deny cards to a pod, and memory requests that no limit would deny."""
-    by_memory = list(_less_memory(world, pod, seen)) if leaves_memory_to_cards(world, pod) else []
-    yield from by_memory
-    models = _models_named(world, pod) if by_memory or seen.unread_policies else []
+    """Yield the changes of rules that deny cards to a pod, and of its memory if a limit, or a hidden one, may do so."""
+    asked = PodRequest(world, corrected(world, world.written(pod)).written)
+    limit = memory_limit_of(asked)
+    depends = leaves_memory_to_cards(world, pod)
+    may_be_limited = depends and (limit is not None or bool(seen.unread_policies))
+    if may_be_limited:
+        yield from _less_memory(asked, limit, seen)
+    models = _models_named(world, pod) if may_be_limited or seen.unread_policies else []
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
         for field, listed, _ in rules_of_cards(devices):
@@ -93,7 +96,7 @@ def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action
             yield Action(f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}")
         if devices.get("exclusive"):
             yield Action(f"have spec.devices.exclusive of {title} changed: it allows whole cards only")
-    for title, policy in world.policies_in_force(pod, "limits") if leaves_memory_to_cards(world, pod) else ():
+    for title, policy in world.policies_in_force(pod, "limits") if depends else ():
         if most := (policy["spec"].get("limits") or {}).get("memoryPerPod"):
             allows = f"it is {most}, and larger cards would give the pod more"
             yield Action(f"have limits.memoryPerPod of {title} raised: {allows}")
@@ -119,21 +122,13 @@ def _concerns(models: Sequence[str], listed: Sequence[str], *, denies: bool) -> 
     return any(met) if denies else not all(met)
 
 
-def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action]:
-    """Yield requests of as much memory as a limit allows on any card, and of less where the amount depends on the card.
+def _less_memory(asked: PodRequest, limit: UpperBound | None, seen: NamespaceObjects) -> Iterator[Action]:
+    """Yield requests of less memory where the amount depends on the card, which a limit, or a hidden one, denies.
 
-    Yield nothing if no limit is known and none can be hidden.
+    The amounts that a known limit allows on any card follow from the condition.
     """
-    claimed = world.engine.algorithm.classes.claimed(pod)
-    limit = None if claimed is None else claimed.policy.limits.memory
-    if limit is None and not seen.unread_policies:
-        return
-    asked = PodRequest(world, corrected(world, world.written(pod)).written)
-    most = 0 if limit is None else limit.most
-    source = f"{seen.hidden_policy}, may limit" if limit is None else f"{limit.source} limits"
-    why = f"{source} the memory of a pod, and denies larger cards"
-    if limit is not None:
-        yield from (replace(each, what=f"{each.what}: {why}") for each in _named_memory(asked, most))
+    why = "the memory of a pod, and denies larger cards"
+    why = f"{seen.hidden_policy}, may limit {why}" if limit is None else denies_larger_cards(limit)
     for amount in asked.amounts:
         (part, *others) = amount.parts
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
@@ -142,26 +137,3 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Act
                 yield ask_for_less(amount, part, f": {why}")
         elif limit is None and amount.unsaid and any(is_of(asked, amount, d, d.inventory.memory) for d in asked.owners):
             yield ask_for_less(amount, part, f": {why}")
-
-
-def _named_memory(asked: PodRequest, most: int) -> Iterator[Action]:
-    """Yield ways in which one container specifies as much memory as a limit allows on any card, if the others do."""
-
-    def fits(claims: PodClaims) -> bool:
-        dialect = asked.dialects[claims[0].dialect] if claims else None
-        return dialect is not None and all(
-            not sums.percent and sums.memory * dialect.inventory.memory_unit <= most
-            for sums in pod_sums(claims, dialect)
-        )
-
-    for dialect in asked.owners:
-        memory = dialect.inventory.memory
-        for name, about in dialect.inventory.device_resources.items():
-            absolute = about.dimension == memory and not about.percent
-            if absolute and (action := instead_of_percent(asked, name, most // MIB, fits)):
-                yield action
-        for amount in asked.amounts:
-            if amount.unsaid and is_of(asked, amount, dialect, memory):
-                found = asked.most(amount, fits)
-                if found is not None:
-                    yield ask_for(amount, found)

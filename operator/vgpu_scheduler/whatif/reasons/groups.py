@@ -27,8 +27,8 @@ def describe_group(world: World, group: GroupStatus) -> str:
         wrong = _what_is_wrong(world, group)
         return f"It belongs to group {group.key}, which {described}: it {group.why_missing}{wrong and f' ({wrong})'}."
     group, later = with_gated(world, group)
-    minimum = counted(group.minimum, "pod")
-    lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
+    minimum = f"{counted(group.minimum, 'pod')} {'runs' if group.minimum == 1 else 'run'}"
+    lines = [f"It belongs to group {group.key}, of which at least {minimum}, or none:"]
     lines += _different_numbers(group)
     lines += [f"  {group.placed} placed or succeeded"] if group.placed else []
     waiting = few([pod.name for pod in group.waiting], "pods")
@@ -45,7 +45,8 @@ def describe_group(world: World, group: GroupStatus) -> str:
     lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
     missing = group.needed - len(group.waiting)
     gates = min(missing, len(later))
-    with_gates = f"; {gates} of them {'has' if gates == 1 else 'have'} scheduling gates" if gates > 0 else ""
+    of_them = "it has" if missing == 1 else f"{gates} of them {'has' if gates == 1 else 'have'}"
+    with_gates = f"; {of_them} scheduling gates" if gates > 0 else ""
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed{with_gates}"] if missing > 0 else []
     return "\n".join(lines)
 

@@ -25,6 +25,18 @@ _OF: Final = {NAMESPACED_KIND: "the namespace", CLUSTER_KIND: "the cluster"}
 _POLICIES: Final = frozenset(_OF)
 
 
+def hidden_policy(unread: Container[str]) -> str:
+    """Describe the policy that may be the cause of something, but was not read; empty if all were read.
+
+    Parameters
+    ----------
+    unread
+        The kinds that were not read.
+    """
+    of = [name for kind, name in _OF.items() if kind in unread]
+    return f"a policy of {' or of '.join(of)}, which you may not read" if of else ""
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceObjects:
     """The objects of a namespace, and of the cluster, that could be read.
@@ -47,8 +59,7 @@ class NamespaceObjects:
     @property
     def hidden_policy(self) -> str:
         """The policy that may be the cause of something, but was not read; empty if all were read."""
-        of = [name for kind, name in _OF.items() if kind in self.unread_policies]
-        return f"a policy of {' or of '.join(of)}, which you may not read" if of else ""
+        return hidden_policy(self.unread_policies)
 
     @classmethod
     def among(cls, objects: Iterable[Object], missing: Iterable[str]) -> NamespaceObjects:
