@@ -206,3 +206,48 @@ def test_pending_names_the_quota_of_groups_beside_their_condition(api: Api, seed
     told = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
     assert [each["exceeded"] for each in told] == [True] * number
     assert all("other pod" in each["quota"] and KEPT in each["reasons"][-1] for each in told)
+
+
+POD_GROUP = "PodGroup.scheduling.x-k8s.io"
+
+
+def pod_group(name: str, minimum: int) -> dict[str, Any]:
+    return {
+        "kind": POD_GROUP,
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-group-{name}"},
+        "spec": {"minMember": minimum},
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pods_of_a_group_whose_object_may_not_be_read_are_taken_together_as_the_event_tells(
+    api: Api, seed: int
+) -> None:
+    """What is told of its pods is that which is told if the object may be read."""
+    rng = np.random.default_rng(seed)
+    number, extra, used = int(rng.integers(2, 5)), int(rng.integers(0, 2)), int(rng.integers(1, 5000))
+    amounts = [int(each) for each in rng.integers(500, 9000, size=number + extra)]
+    least = sum(sorted(amounts)[:number])
+    limit = used + max(amounts) + int(rng.integers(0, max(least - max(amounts), 1)))
+    pods = [member(f"p{n}", amount, number) for n, amount in enumerate(amounts)]
+    for each in pods:
+        del each["metadata"]["annotations"]
+        each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    others = {"limits.hygon.com/dcumem": "6000"}  # of other vendors
+    api.objects[:] = [node("a", 4, memory=40960), pod_group("g", number), quota(gpumem=limit), held(used), *pods]
+    next(each for each in api.objects if each["kind"] == "ResourceQuota")["spec"]["hard"] |= others
+    where = [decided(api, f"p{n}") for n in range(number + extra)]
+    if any(where):
+        return
+    seen = [told(api, f"p{n}") for n in range(number + extra)]
+    api.refused_everywhere = frozenset({POD_GROUP})
+    for n, before in enumerate(seen):
+        remedies = told(api, f"p{n}")
+        assert remedies == before
+        result = run("explain", f"p{n}", "-n", "team")
+        assert "may not be listed here" not in result.stderr
+        assert not any("find out" in each or "gpucores" in each for each in remedies), remedies
+        if least + used > limit:
+            of_group = f"other pod{'s' if number > 2 else ''} of its group team/g ask" if number > 2 else "another pod"
+            assert of_group in result.stdout, result.stdout

@@ -55,6 +55,7 @@ from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlie
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
+from vgpu_scheduler.whatif.conditions.unread_groups import note_group
 from vgpu_scheduler.whatif.reasons.groups import (
     group_remedies,
     group_remedies_from_condition,
@@ -190,6 +191,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     error, condition = reading.error, _condition(found, "PodScheduled")
     events = reading.events_of(found["metadata"].get("uid", ""))
     pod, turn = reading.world.pod(found), events.turn if events else ""
+    note_group(reading.world, pod, str(condition.get("message", "")), events.failed if events else "")
     now = {"reason": str(EventReason.WAITING_FOR_NODE), "message": turn} if turn else condition
     ours = _may_be_ours(pod, condition, error)
     advised = _advised(reading, found, now, events.failed if events and not turn else "", ours=ours)

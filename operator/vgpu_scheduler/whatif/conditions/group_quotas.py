@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
+from vgpu_scheduler.whatif.conditions.unread_groups import AT_ONCE
 from vgpu_scheduler.whatif.world.world import World
-
-_AT_ONCE: Final = re.compile(r"\b(\d+) pods of its group count at once")
-"""Matches what an event says of the group of a pod that is kept by a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ def other_members_in(world: World, pod: Pod, event: str, reports: Iterable[Quota
     reports
         The quotas that the event names.
     """
-    found, member = _AT_ONCE.search(event), membership(pod)
+    found, member = AT_ONCE.search(event), membership(pod)
     if found is None or member is None:
         return None
     units = {report.resource: report.unit for report in reports}
