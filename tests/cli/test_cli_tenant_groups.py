@@ -66,3 +66,40 @@ def test_who_may_not_list_pod_groups_is_not_told_that_there_are_none(api: Api, *
     unknown = f"warning: Pod team/p: {label} may not be listed here: unless it exists, pods of this group are placed"
     assert (unknown in said) is not may_list
     assert f"{label} the API server does not serve" not in said
+
+
+OF_MISSING = f"{POD_GROUP} team/ga, which says how many pods the group needs, "
+FULL = "0/1 nodes are available: 1 CardInsufficientMemory."
+
+
+@pytest.mark.parametrize(
+    ("message", "is_proven"),
+    [
+        (f"{OF_MISSING}does not exist.", True),
+        (f"{OF_MISSING}cannot be read.", True),
+        ("waits for other pods of its group team/ga: 3 are needed before any is placed.", True),
+        (f"pod team/q, which is placed together with this one: {FULL}", True),
+        ("waits until the pods of its group team/ga that are placed are bound: 2 are needed.", True),
+        (FULL, False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_no_pod_is_said_to_be_placed_alone_whose_condition_proves_that_its_group_counts(
+    api: Api, message: str, number: int, *, is_proven: bool
+) -> None:
+    api.objects[:] = []
+    for name in "pqrs"[:number]:
+        waiting = pod(name, {GPU: 1}, schedulerName="vgpu-scheduler")
+        waiting["metadata"] |= {"namespace": "team", "labels": {"scheduling.x-k8s.io/pod-group": "ga"}, "uid": name}
+        condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+        waiting["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
+        api.objects.append(waiting)
+    api.refused, api.refused_everywhere = EVERYTHING, frozenset({POD_GROUP})
+    said = run("explain", "p", "-n", "team")
+    assert ("are placed one by one" in said.stderr) is not is_proven
+    assert "a kind that the API server does not serve" not in said.stderr
+    assert ("create PodGroup" in said.stdout) is (message == f"{OF_MISSING}does not exist.")
+    if "3 are needed" in message and number < 3:
+        lacking = "1 more pod" if number == 2 else "2 more pods"
+        assert f"create {lacking} of group team/ga" in said.stdout
