@@ -153,7 +153,8 @@ def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[A
     elif counts:
         if awaited := list(filter(None, map(_awaited, counts))):
             yield do(f"{WAIT}: {'; '.join(awaited)}")
-        yield from dict.fromkeys(ADVICE_BY_REASON.get(reason, _NODES) for reason in counts if not _awaited(reason))
+        advised = dict.fromkeys(ADVICE_BY_REASON.get(reason, _NODES) for reason in counts if not _awaited(reason))
+        yield from (advice for advice in advised if advice != _NODES or TAINTS not in advised)
     elif said := _TRIED.search(message):
         yield from map(do, topology_from_condition(message))
         yield _of_refusal(said["why"].strip().removesuffix("."))

@@ -270,14 +270,13 @@ def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: Othe
     closed = list(closed_nodes(message))
     if not remedies:
         remedies += quotas.beside(closed)  # without them, nothing of the pod is known to help
+    volumes = [] if others.of_claims else list(_volumes(condition.pod, message))  # else each claim has its own remedy
+    if not remedies and not volumes:
+        remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))  # of taints as well
+        return
     if filters.TAINT.text in message and not condition.of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
-    if not others.of_claims:  # otherwise each claim has its own remedy
-        remedies += quotas.beside(_volumes(condition.pod, message))
-    if remedies:
-        remedies += quotas.beside(chain(closed, () if condition.of_quota else managed_nodes(message)))
-    else:
-        remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))
+    remedies += quotas.beside(chain(volumes, closed, () if condition.of_quota else managed_nodes(message)))
 
 
 def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
