@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.whatif.test_whatif_condition_others import told_of
+from tests.whatif.test_whatif_condition_remedies import answer
+from tests.whatif.test_whatif_remedies import node, pod, world_of
 
 from vgpu_scheduler.predicates import reasons as filters
 
@@ -35,3 +38,43 @@ def test_that_other_pods_may_end_is_told_beside_a_taint(reason: str, why: str, l
     assert why in waits[0]
     assert told[-1].startswith("tolerate a taint of the nodes")
     assert not any(each.startswith("wait until the nodes or the pods on them") for each in told)
+
+
+def sized(name: str, cpu: int, memory: int, **spec: Any) -> Object:
+    """Return a node with some CPUs, and some memory in GiB."""
+    made = node(name, **spec)
+    made["status"]["allocatable"] |= {"cpu": str(cpu), "memory": f"{memory}Gi"}
+    return made
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_the_only_possible_nodes_lack_is_asked_together(seed: int) -> None:
+    """Nodes that a selector, a taint or a cordon excludes count for nothing, and none of the others helps with one."""
+    rng = np.random.default_rng(seed)
+    lacking = [(1, 2), (1, 99), (9, 2)]  # both, CPU, memory
+    weights = [0.7, 0.15, 0.15] if rng.random() < 0.6 else [1, 0, 0]
+    kinds = [lacking[int(n)] for n in rng.choice(3, p=weights, size=int(rng.integers(1, 4)))]
+    objects = [sized(f"n{n}", *kind, labels={"pool": "x"}) for n, kind in enumerate(kinds)]
+    objects += [sized(f"s{n}", 9, 99, labels={"pool": "y"}) for n in range(int(rng.integers(1, 4)))]
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    objects += [sized(f"t{n}", 9, 99, labels={"pool": "x"}, taints=taints) for n in range(int(rng.integers(0, 3)))]
+    objects += [sized(f"u{n}", 9, 99, unschedulable=True) for n in range(int(rng.integers(0, 2)))]
+    waiting = pod("p", {"nvidia.com/gpu": 1, "cpu": 4, "memory": "8Gi"}, nodeSelector={"pool": "x"})
+    _, told = answer(world_of(*objects, waiting)[0])
+    cpu, memory = "ask for less than 4 of cpu in container main", "ask for less than 8Gi of memory in container main"
+    together = f"{cpu} and {memory}"
+    lack = {each for kind in kinds for each, has, asks in ((cpu, kind[0], 4), (memory, kind[1], 8)) if has < asks}
+    by_kind = [lacking.index(kind) for kind in kinds]
+    of_all = {each for each, which in ((cpu, {0, 1}), (memory, {0, 2})) if which.issuperset(by_kind)}
+    advised = [each for each in told.remedies if each.startswith("ask for less")]
+    assert advised == ([together] if len(of_all) == 2 else sorted(of_all or lack)), told.remedies
+
+
+@pytest.mark.parametrize("others", ["1 CardInsufficientMemory", "2 CardInsufficientMemory"])
+def test_what_cards_of_other_nodes_lack_remains_an_advice_of_its_own(others: str) -> None:
+    counts = f"1 Insufficient cpu, 1 Insufficient memory, {others}, 40 {filters.AFFINITY.text}"
+    asks = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 900, "cpu": 4, "memory": "8Gi"}
+    told = told_of(f"0/{41 + int(others[0])} nodes are available: {counts}.", asks)
+    both = "ask for less than 4 of cpu in container main and ask for less than 8Gi of memory in container main"
+    assert both in told
+    assert "ask for less than 900 of nvidia.com/gpumem in container main" in told

@@ -30,6 +30,8 @@ _BEFORE_RESOURCES: Final = frozenset(
     )
 )
 """Reasons that are given before resources are checked, or with them: they do not tell whether a node has enough."""
+_PLUGINS: Final = {each.text: each.plugin for each in vars(filters).values() if isinstance(each, filters.Reason)}
+"""The filters by the text of their reasons; all reasons of cards are of one filter."""
 _NONE: Final = "nodes have none or too few of"
 _IN_USE: Final = "wait until other pods end, or end pods of your own: they may use all that nodes have of {}"
 _MOST: Final = 4
@@ -61,6 +63,20 @@ class NodeRejections:
         others = self.nodes - self.counts.get(filters.TAINT.text, 0)
         return 0 < others <= self.counts.get(reason, 0)
 
+    def lacks_everywhere(self, reason: str) -> bool:
+        """Tell whether all nodes lack a resource, apart from those that the other filters of kube-scheduler exclude.
+
+        A node gives reasons of one filter only, and may give several of that. So the nodes of a filter are at least as
+        many as those of its most frequent reason.
+        """
+        excluded: dict[str, int] = {}
+        for other, count in self.counts.items():
+            if not other.startswith(_INSUFFICIENT) and other != filters.TOO_MANY_PODS.text:
+                plugin = _PLUGINS.get(other, "")
+                excluded[plugin] = max(excluded.get(plugin, 0), count)
+        others = self.nodes - sum(excluded.values())
+        return reason.startswith(_INSUFFICIENT) and 0 < others <= self.counts.get(reason, 0)
+
     def have_resources(self) -> bool:
         """Tell whether some nodes have the requested resources, and reject the pod for something checked later."""
         return any(each not in _BEFORE_RESOURCES and not each.startswith(_INSUFFICIENT) for each in self.counts)
@@ -90,11 +106,14 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
             for reason, action in _less_of(asked, amount, part, message, of_cards=of_cards):
                 by_reason.setdefault(reason, []).append(action)
     needed = {reason: actions for reason, actions in by_reason.items() if rejections.is_of_all(reason)}
+    alone = [] if needed else [actions for reason, actions in by_reason.items() if not reason.startswith(_INSUFFICIENT)]
+    needed = needed or {reason: each for reason, each in by_reason.items() if rejections.lacks_everywhere(reason)}
     names = {f"{_INSUFFICIENT} {name}": name for name in _card_resources(asked)}
     if len(needed) > 1:
         yield from islice((tuple(dict.fromkeys(actions)) for actions in product(*needed.values())), _MOST)
     else:
-        yield from ((action,) for actions in tuple(needed.values()) or by_reason.values() for action in actions)
+        alone = [*needed.values(), *alone] if needed else list(by_reason.values())
+    yield from ((action,) for actions in alone for action in actions)
     if lacking := [name for reason, name in names.items() if reason in (needed or by_reason)]:
         others = (actions[0] for reason, actions in needed.items() if reason not in names)
         yield (Action(_IN_USE.format(" and ".join(lacking))), *others)
