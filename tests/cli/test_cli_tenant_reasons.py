@@ -11,6 +11,7 @@ from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import node, pod, world_of
 
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif import remedies_from_condition
 
 Object = dict[str, Any]
 TAINT = filters.TAINT.text
@@ -78,3 +79,55 @@ def test_what_cards_of_other_nodes_lack_remains_an_advice_of_its_own(others: str
     both = "ask for less than 4 of cpu in container main and ask for less than 8Gi of memory in container main"
     assert both in told
     assert "ask for less than 900 of nvidia.com/gpumem in container main" in told
+
+
+NO_HELP = ": it does not help where nodes have too few cards"
+GPUS = "31 Insufficient nvidia.com/gpu"
+OF_NUMBER = [
+    "12 NodeInsufficientDevice",
+    "12 AllocatedCardsInsufficientRequest",
+    "9 NodeInsufficientDevice, 3 AllocatedCardsInsufficientRequest",
+]
+
+
+@pytest.mark.parametrize("number", OF_NUMBER)
+@pytest.mark.parametrize("cards", [2, 9])
+def test_fewer_cards_come_first_where_too_few_are_the_reason_and_less_memory_is_not_promised(
+    cards: int, number: str
+) -> None:
+    asks = {"nvidia.com/gpu": cards, "nvidia.com/gpumem": 9000, "nvidia.com/gpucores": 20}
+    counts = f"1 CardInsufficientMemory, 1 CardInsufficientCore, {number}, {GPUS}"
+    first, *others = told_of(f"0/44 nodes are available: {counts}.", asks)
+    assert first.startswith(f"ask 1 of nvidia.com/gpu instead of {cards} in container main")
+    less = [each for each in others if each.startswith("ask for less")]
+    assert len(less) == 2
+    assert all(each.endswith(NO_HELP) for each in less)
+    alone = told_of(f"0/44 nodes are available: 1 CardInsufficientMemory, {GPUS}.", {**asks, "nvidia.com/gpu": 1})
+    assert not any(NO_HELP in each for each in alone)
+
+
+@pytest.mark.parametrize("number", ["", *OF_NUMBER])
+@pytest.mark.parametrize(("memory", "helps"), [(100, False), (4000, False), (9000, True)])
+def test_less_memory_is_not_told_of_instances_where_it_takes_the_smallest_one(
+    memory: int, number: str, *, helps: bool
+) -> None:
+    counts = f"1 CardMigTopologyInfeasible, {number or '12 CardUnhealthy'}, {GPUS}"
+    told = told_of(f"0/44 nodes are available: {counts}.", {"nvidia.com/gpu": 9, "nvidia.com/gpumem": memory})
+    assert any("of nvidia.com/gpumem" in each for each in told) is helps
+    assert told
+
+
+@pytest.mark.parametrize("number", OF_NUMBER)
+@pytest.mark.parametrize(("cards", "memory"), [(9, 100), (3, 5600), (2, 400)])
+def test_a_quota_of_compute_that_the_pod_does_not_ask_for_is_not_blamed_where_no_node_fits(
+    cards: int, memory: int, number: str
+) -> None:
+    """A whole piece of a card may count for more than the quota of memory leaves."""
+    world, waiting = world_of(node("a"), pod("p", {"nvidia.com/gpu": cards, "nvidia.com/gpumem": memory}))
+    of_quotas = "7000 of 24000 MiB of limits.nvidia.com/gpumem, 30 of 120 percent of limits.nvidia.com/gpucores"
+    message = f"0/44 nodes are available: {number}, {GPUS}, 1 CardMigTopologyInfeasible, 1 ResourceQuotaNotFit."
+    event = f"{message} (namespace default uses {of_quotas})"
+    first, *others = remedies_from_condition(world, waiting, message, event, reason="Unschedulable").remedies
+    assert first.startswith(f"ask 1 of nvidia.com/gpu instead of {cards} in container main")
+    assert not any("limits." in each or "gpucores" in each for each in (first, *others))
+    assert all(each.endswith(NO_HELP) for each in others)

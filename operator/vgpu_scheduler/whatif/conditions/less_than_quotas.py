@@ -21,7 +21,7 @@ def beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     """
     if quotas.less or not quotas.reports:
         yield from quotas.less or less_than_quota(asked)
-    else:
+    elif quotas.alone or not quotas.are_of_pieces:
         yield from tuple(quotas.raised_beside(_less_than_specified(asked))) or quotas.alone
 
 

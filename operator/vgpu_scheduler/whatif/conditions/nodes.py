@@ -15,6 +15,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
 from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
+from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
 from vgpu_scheduler.whatif.objects.objects import annotations_in
@@ -32,6 +33,8 @@ _BEFORE_RESOURCES: Final = frozenset(
 """Reasons that are given before resources are checked, or with them: they do not tell whether a node has enough."""
 _PLUGINS: Final = {each.text: each.plugin for each in vars(filters).values() if isinstance(each, filters.Reason)}
 """The filters by the text of their reasons; all reasons of cards are of one filter."""
+_OF_NUMBER: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
+"""Reasons of nodes with fewer cards than a container asks for, or with fewer that have room for it."""
 _NONE: Final = "nodes have none or too few of"
 _IN_USE: Final = "wait until other pods end, or end pods of your own: they may use all that nodes have of {}"
 _MOST: Final = 4
@@ -185,8 +188,17 @@ def _less_of_cards(
             (CardReason.CardInsufficientCore, [inventory.cores]),
         ):
             is_known = bool(part.written) or inventory.memory in dimensions
+            if lacking is CardReason.CardMigTopologyInfeasible and not is_more_than_a_piece(asked, amount):
+                continue  # a smaller amount takes the same instance
             if is_known and lacking.text in message and any(is_of(asked, amount, dialect, n) for n in dimensions):
-                yield lacking.text, ask_for_less(amount, part)
+                yield lacking.text, ask_for_less(amount, part, _may_be_number(asked, amount, message))
+
+
+def _may_be_number(asked: PodRequest, amount: Amount, message: str) -> str:
+    """Say that too few cards may be the reason, which no amount of memory or compute changes; empty if they are not."""
+    several = any(claim.count > 1 for claim in claims_of(amount.container, asked.claims))
+    is_number = several and any(reason.text in message for reason in _OF_NUMBER)
+    return ": it does not help where nodes have too few cards" if is_number else ""
 
 
 def may_be_part(asked: PodRequest, amount: Amount) -> bool:

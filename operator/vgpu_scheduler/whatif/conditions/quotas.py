@@ -154,8 +154,13 @@ class QuotasOfPod:
     @property
     def of_pieces_unseen(self) -> bool:
         """Whether the requests keep the quotas, and cards that are given out in pieces, which count whole, may not."""
+        return self._given and self.are_of_pieces
+
+    @property
+    def are_of_pieces(self) -> bool:
+        """Whether whole pieces of cards, which a pod may get, explain that quotas keep a pod whose requests fit."""
         asked = self._asked
-        return self._given and may_take_pieces(asked) and bool(smallest_pieces_of(asked.world, asked.claims))
+        return may_take_pieces(asked) and bool(smallest_pieces_of(asked.world, asked.claims))
 
     @property
     def leave_pieces(self) -> bool:

@@ -287,7 +287,9 @@ def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: st
         members = quota_status.other_members or other_members_in(asked.world, pod, event, known)
         quota_status = quota_status._replace(other_members=members)
     quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
-    return quotas.if_given() if kept and known and not quotas.alone else quotas
+    if not kept or not known or quotas.alone or (quota_status.fits_nowhere and quotas.are_of_pieces):
+        return quotas  # what a policy may give is not known to matter where no node fits and pieces count
+    return quotas.if_given()
 
 
 def _asked_otherwise(
