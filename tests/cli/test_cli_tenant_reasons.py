@@ -131,3 +131,30 @@ def test_a_quota_of_compute_that_the_pod_does_not_ask_for_is_not_blamed_where_no
     assert first.startswith(f"ask 1 of nvidia.com/gpu instead of {cards} in container main")
     assert not any("limits." in each or "gpucores" in each for each in (first, *others))
     assert all(each.endswith(NO_HELP) for each in others)
+
+
+SGPU = {"metax-tech.com/sgpu": 1, "metax-tech.com/vmemory": 4, "metax-tech.com/vcore": 10}
+LACKING = "42 Insufficient metax-tech.com/sgpu"
+
+
+@pytest.mark.parametrize(
+    ("reason", "annotation", "value", "gives"),
+    [
+        ("CardAppClassMismatch", "metax-tech.com/sgpu-app-class", "online", "application class"),
+        ("CardAppClassMismatch", "metax-tech.com/sgpu-app-class", "offline", "application class"),
+        ("CardQosPolicyMismatch", "metax-tech.com/sgpu-qos-policy", "fixed-share", "quality of service"),
+        ("CardQosPolicyMismatch", "metax-tech.com/sgpu-qos-policy", "burst-share", "quality of service"),
+    ],
+)
+@pytest.mark.parametrize("tainted", ["", f"1 {TAINT}, "])
+def test_the_annotation_is_named_without_which_a_pod_shares_cards_with_others(
+    reason: str, annotation: str, value: str, gives: str, tainted: str
+) -> None:
+    """Whoever has it cannot take up that of the others: they may have none."""
+    message = f"0/44 nodes are available: 1 {reason}, {tainted}{LACKING}."
+    world, waiting = world_of(node("a"), pod("p", SGPU, metadata={"annotations": {annotation: value}}))
+    first, *_ = remedies_from_condition(world, waiting, message, "").remedies
+    assert first.startswith(f"leave out its annotation {annotation}"), first
+    others = told_of(message, SGPU)
+    assert any(f"or give the pod the {gives}" in each for each in others)
+    assert not any("annotation" in each for each in others)

@@ -37,6 +37,8 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.NumaNotFit: ("numa", "allocate-hint", "joint-allocate"),
     CardReason.ModeNotFit: (MODE_WORD,),
     CardReason.CardHeldByPeer: ("podgroup-policy",),
+    CardReason.CardAppClassMismatch: ("app-class",),
+    CardReason.CardQosPolicyMismatch: ("qos-policy",),
 }
 """Reasons for which cards reject a pod because of its annotations, with parts of the annotations' names."""
 _OF_CARDS: Final = (MODEL_WORD, MODE_WORD, "uuid")
