@@ -10,8 +10,10 @@ from tests.whatif.test_whatif_condition_others import told_of
 from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import node, pod, world_of
 
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import remedies_from_condition
+from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 
 Object = dict[str, Any]
 TAINT = filters.TAINT.text
@@ -158,3 +160,40 @@ def test_the_annotation_is_named_without_which_a_pod_shares_cards_with_others(
     others = told_of(message, SGPU)
     assert any(f"or give the pod the {gives}" in each for each in others)
     assert not any("annotation" in each for each in others)
+
+
+SLICES = "all slices of a card have one size, which the pods on it fix: 24576, 49152 or 98304 MiB"
+
+
+@pytest.mark.parametrize("tainted", ["", f"1 {TAINT}, "])
+@pytest.mark.parametrize(
+    ("memory", "others"),
+    [
+        *((40000, [24576]), (49152, [24576]), (100, [49152]), (24576, [49152])),
+        *((98304, [24576, 49152]), (None, [24576, 49152])),
+    ],
+)
+@pytest.mark.parametrize("cards", [1, 2])
+def test_slices_of_other_sizes_are_told_where_cards_are_split_into_slices_of_one_size(
+    memory: int | None, others: list[int], tainted: str, cards: int
+) -> None:
+    limits = {"kunlunxin.com/vxpu": cards, **({"kunlunxin.com/vxpu-memory": memory} if memory else {})}
+    told = told_of(f"0/44 nodes are available: 1 NumaNotFit, {tainted}42 Insufficient kunlunxin.com/vxpu.", limits)
+    asked = [each for each in told if each.endswith(f"({SLICES})")]
+    assert [int(each.split()[1]) for each in asked] == others
+    assert all(
+        each.startswith(f"ask {size} of kunlunxin.com/vxpu-memory") for each, size in zip(asked, others, strict=True)
+    )
+    assert sum(each.startswith(WAIT) and each.endswith(SLICES) for each in told) == 1
+    assert any(each.startswith("ask 1 of kunlunxin.com/vxpu ") for each in told) is (cards > 1)
+
+
+@pytest.mark.parametrize("memory", [40000, 1000])
+def test_a_quota_is_told_with_slices_of_another_size_that_exceed_it(memory: int) -> None:
+    limits = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": memory}
+    message = "0/44 nodes are available: 1 NumaNotFit, 42 Insufficient kunlunxin.com/vxpu."
+    world, waiting = world_of(node("a"), pod("p", limits))
+    report = QuotaReport("default", "kunlunxin.com/vxpu-memory", 10000, 40000, "MiB")
+    told = remedies_from_condition(world, waiting, message, "", QuotaStatus((), limits=(report,))).remedies
+    (asked,) = [each for each in told if SLICES in each and each.startswith("ask ")]
+    assert ("; and have limits.kunlunxin.com/vxpu-memory raised to 59152" in asked) is (memory < 24577)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from vgpu_scheduler.dialects.errors import CodecError
@@ -46,6 +46,9 @@ class Inventory(Protocol):
         The vendors for which a container requests the total over all its cards, not the amount per card.
     smallest_pieces
         The memory of the smallest piece of a card, by vendor; vendors for which it is unknown are left out.
+    slice_sizes
+        The memory that a slice of a card may have, ascending to that of a whole card, by vendor; only for vendors whose
+        cards are split into slices of one size each.
     cordons
         The node annotation that takes cards out of service (comma-separated UUIDs), by vendor; vendors whose cards
         cannot be cordoned are left out.
@@ -75,6 +78,8 @@ class Inventory(Protocol):
     def in_sums(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def smallest_pieces(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def slice_sizes(self) -> Mapping[str, Sequence[int]]: ...  # noqa: D102
     @property
     def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,6 +76,11 @@ class HamiInventory:
     def smallest_pieces(self) -> Mapping[str, int]:
         """The memory of the smallest piece of a card, in MiB, by vendor."""
         return {vendor.key: vendor.smallest_piece for vendor in self.vendors if vendor.smallest_piece}
+
+    @cached_property
+    def slice_sizes(self) -> Mapping[str, Sequence[int]]:
+        """The memory that a slice of a card may have, in MiB, for vendors with slices of one size on each card."""
+        return {vendor.key: vendor.slice_sizes for vendor in self.vendors if vendor.slice_sizes}
 
     @cached_property
     def cordons(self) -> Mapping[str, str]:

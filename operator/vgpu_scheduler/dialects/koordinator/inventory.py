@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,6 +36,7 @@ class KoordinatorInventory:
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
     smallest_pieces: ClassVar[Mapping[str, int]] = {}
+    slice_sizes: ClassVar[Mapping[str, Sequence[int]]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})
     """Koordinator advertises a node's totals of all its other resources, but of this one only behind a feature gate."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
@@ -53,6 +53,11 @@ class VolcanoInventory:
     def memory_unit(self) -> int:
         """Bytes of one block of memory."""
         return 2**20 * self.names.memory_factor
+
+    @property
+    def slice_sizes(self) -> Mapping[str, Sequence[int]]:
+        """None: instances of several sizes share a card."""
+        return {}
 
     @property
     def smallest_pieces(self) -> Mapping[str, int]:

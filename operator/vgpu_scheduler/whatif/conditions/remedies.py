@@ -52,6 +52,7 @@ from vgpu_scheduler.whatif.conditions.policy_limits import (
 )
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
+from vgpu_scheduler.whatif.conditions.slices import other_slices
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
 from vgpu_scheduler.whatif.world.world import World
 
@@ -300,6 +301,8 @@ def _asked_otherwise(
         yield from smaller_card_requests(asked, near_miss, quotas, message)
     if any(reason.text in message for reason in _TOO_FEW_CARDS):
         yield from fewer_cards(asked, quotas, message)
+    if CardReason.NumaNotFit.text in message:
+        yield from other_slices(asked, quotas)
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         yield from shared_cards(asked, quotas)
     if CardReason.CardComputeUnitsExhausted.text in message:

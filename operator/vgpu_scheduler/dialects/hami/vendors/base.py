@@ -330,6 +330,8 @@ class Vendor:
         Whether admission writes the compute of all cards of a container together, in percent of one card.
     smallest_piece
         The memory, in MiB, of the smallest piece of a card that is given out in pieces; 0 if unknown.
+    slice_sizes
+        The memory, in MiB, that a slice may have, ascending to a whole card, if all slices of a card have one size.
     in_percent
         Whether all of its cards count compute in percent.
     means
@@ -355,6 +357,7 @@ class Vendor:
     admit: Admit | None = None
     sums_cores: bool = False
     smallest_piece: int = 0
+    slice_sizes: tuple[int, ...] = ()
     in_percent: bool = True
     means: Mapping[str, str] = field(default_factory=dict)
     found: str = ""

@@ -121,6 +121,7 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
             record=AllocationAnnotations("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
             odd=_odd(names.memory),
+            slice_sizes=SIZES,
         ),
     )
 
