@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cli.live_cluster import Api, run
+from tests.cli.tenant_view import decided
+from tests.cli.tenant_view import told as as_told
+from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.whatif.test_whatif_condition_others import told_of
 from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import node, pod, world_of
@@ -197,3 +201,60 @@ def test_a_quota_is_told_with_slices_of_another_size_that_exceed_it(memory: int)
     told = remedies_from_condition(world, waiting, message, "", QuotaStatus((), limits=(report,))).remedies
     (asked,) = [each for each in told if SLICES in each and each.startswith("ask ")]
     assert ("; and have limits.kunlunxin.com/vxpu-memory raised to 59152" in asked) is (memory < 24577)
+
+
+MISTAKES = [
+    ({"nvidia.com/gpumemory": 4000}, "write nvidia.com/gpumem instead of nvidia.com/gpumemory"),
+    ({"nvidia.com/gpucore": 40}, "write nvidia.com/gpucores instead of nvidia.com/gpucore"),
+    ({"nvidia.com/gpumemm": 40}, "write nvidia.com/gpumem instead of nvidia.com/gpumemm"),
+]
+
+
+@pytest.mark.parametrize(("limits", "correction"), MISTAKES)
+@pytest.mark.parametrize("tainted", [0, 2])
+@pytest.mark.parametrize("elsewhere", [0, 5])
+def test_nodes_without_cards_mean_nothing_where_others_lack_a_mistyped_resource_alone(
+    limits: Object, correction: str, tainted: int, elsewhere: int
+) -> None:
+    (name,) = limits
+    nodes = 40 + tainted + elsewhere
+    counts = [f"{tainted} {TAINT}"] if tainted else []
+    counts += [f"{elsewhere} {filters.AFFINITY.text}"] if elsewhere else []
+    lacking = f"26 Insufficient nvidia.com/gpu, 40 Insufficient {name}"
+    told = told_of(f"0/{nodes} nodes are available: {', '.join([*counts, lacking])}.", {"nvidia.com/gpu": 1, **limits})
+    assert told[0].startswith(correction)
+    assert not any("nvidia.com/gpu left" in each or "use all that nodes have" in each for each in told), told
+    everywhere = lacking.replace("26", "40")
+    told = told_of(
+        f"0/{nodes} nodes are available: {', '.join([*counts, everywhere])}.", {"nvidia.com/gpu": 1, **limits}
+    )
+    assert any("nodes have none or too few of nvidia.com/gpu left" in each for each in told), told
+
+
+OF_OTHERS = {
+    "limits.hygon.com/dcumem": 6000,
+    "limits.huawei.com/Ascend910B3-memory": 20000,
+    "limits.cambricon.com/mlu.smlu.vmemory": 20,
+}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_quotas_of_other_vendors_are_not_told(api: Api, seed: int) -> None:
+    """Be they read, or told by the event alone."""
+    rng = np.random.default_rng(seed)
+    chosen = {name: limit for name, limit in OF_OTHERS.items() if rng.random() < 0.7}
+    used, left = int(rng.integers(1, 5000)), int(rng.integers(100, 4000))
+    limits = [{"nvidia.com/gpu": 1, "nvidia.com/gpumem": 9000}, {"nvidia.com/gpu": 1}][int(rng.integers(2))]
+    waiting = pod("p", limits, schedulerName="vgpu-scheduler")
+    waiting["metadata"] |= {"namespace": "team", "uid": "uid-p"}
+    api.objects[:] = [node("a", 4), quota(gpumem=used + left, gpucores=300), held(used), waiting]
+    hard = api.objects[1]["spec"]["hard"]
+    hard |= {name: str(limit) for name, limit in chosen.items()}
+    assert not decided(api, "p")
+    for unread in (frozenset(), frozenset({"ResourceQuota"})):
+        api.refused_everywhere = unread
+        remedies = as_told(api, "p")
+        text = run("explain", "p", "-n", "team").stdout
+        assert "of limits.nvidia.com/gpumem" in text
+        assert "of limits.nvidia.com/gpucores" in text
+        assert not any(name in line for name in OF_OTHERS for line in (*remedies, *text.splitlines()))

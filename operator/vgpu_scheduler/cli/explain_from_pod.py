@@ -53,6 +53,7 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
 from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
+from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
 from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
 from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.conditions.unread_groups import note_group
@@ -314,7 +315,9 @@ def _quota_reports(world: World, pod: Pod, message: str, other_members: OtherMem
     """
     if found := quotas_in_the_way(world, pod, other_members=other_members):
         return found
-    reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
+    claims, asked = world.engine.algorithm.classes.claims(pod), counted_for_quotas(world, pod)
+    with_it = other_members.asked if other_members is not None else {}
+    reports = limiting(world, claims, quotas_of(world, pod.namespace), with_it)
     is_of_quota = CardReason.ResourceQuotaNotFit.text in message
     depends = bool(left_to_cards(world, pod)) or any(report.resource not in asked for report in reports)
     return reports if is_of_quota and depends else ()

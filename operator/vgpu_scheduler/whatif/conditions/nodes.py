@@ -84,6 +84,11 @@ class NodeRejections:
         """Tell whether some nodes have the requested resources, and reject the pod for something checked later."""
         return any(each not in _BEFORE_RESOURCES and not each.startswith(_INSUFFICIENT) for each in self.counts)
 
+    def have(self, reason: str) -> bool:
+        """Tell whether some nodes have enough of a resource that others lack, while all of them lack another one."""
+        enough = (each for each, count in self.counts.items() if count > self.counts.get(reason, 0))
+        return any(self.is_of_all(each) or self.lacks_everywhere(each) for each in enough)
+
     def are_the_same(self) -> bool:
         """Tell whether all nodes without such taints give the same reasons."""
         others = self.counts.keys() - {filters.TAINT.text}
@@ -144,7 +149,10 @@ def _less_of_resource(asked: PodRequest, amount: Amount, part: ResourceStep, mes
     """Propose to ask for less of a resource that nodes lack; None if that does not help."""
     devices = card_names(asked.dialects)
     if part.resource in devices or is_of_other_plugins(part.resource):
-        have_cards = part.resource in devices and NodeRejections.from_condition(message).have_resources()
+        rejections = NodeRejections.from_condition(message)
+        have_cards = part.resource in devices and (
+            rejections.have_resources() or rejections.have(f"{_INSUFFICIENT} {part.resource}")
+        )
         return None if have_cards else _less_of_card_resource(asked, amount, part)
     if "/" not in part.resource and amount.steps > 1:
         return ask_for_less(amount, part)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.policy import POLICY_KINDS
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.conditions.needs import PodRequest
 from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
+from vgpu_scheduler.whatif.world.world import World
+
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,14 @@ def statuses_of(
         may_be_given = of_compute and not counts and not depends and not asked.world.unread.isdisjoint(POLICY_KINDS)
         depends |= (given and not counts) or (in_pieces and not of_compute)
         yield ResourceStatus(report, counts, others, depends, may_be_given=may_be_given, together=together)
+
+
+def limiting(
+    world: World, claims: PodClaims, reports: Iterable[QuotaReport], with_it: Mapping[str, int] = _NOTHING
+) -> tuple[QuotaReport, ...]:
+    """Return the quotas of the vendors whose cards are claimed, and those of what other pods of a group ask for."""
+    concerns = world.engine.quota_limits.concerns
+    return tuple(each for each in reports if with_it.get(each.resource) or concerns(each.resource, claims))
 
 
 def is_compute(asked: PodRequest, resource: str) -> bool:

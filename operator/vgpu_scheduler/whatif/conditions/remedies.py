@@ -50,6 +50,7 @@ from vgpu_scheduler.whatif.conditions.policy_limits import (
     denies_larger_cards,
     memory_limit_of,
 )
+from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
 from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
 from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
 from vgpu_scheduler.whatif.conditions.slices import other_slices
@@ -287,6 +288,8 @@ def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: st
         known = quotas_from_event(event)
         members = quota_status.other_members or other_members_in(asked.world, pod, event, known)
         quota_status = quota_status._replace(other_members=members)
+        with_it = members.asked if members is not None else {}
+        known = limiting(asked.world, asked.claims, known, with_it) or known  # all, if the pod's dialect is not known
     quotas = QuotasOfPod(asked, quota_status._replace(reports=known, limits=quota_status.limits or known))
     if not kept or not known or quotas.alone or (quota_status.fits_nowhere and quotas.are_of_pieces):
         return quotas  # what a policy may give is not known to matter where no node fits and pieces count

@@ -11,6 +11,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.remedy import say
 from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
+from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
 from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.world.world import World
@@ -39,7 +40,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
 def quotas_in_the_way(
     world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, other_members: OtherMembers | None = None
 ) -> tuple[QuotaReport, ...]:
-    """Return the quota status of a pod's namespace, if its quotas keep the pod waiting on every node; else nothing.
+    """Return the quotas that limit what a pod asks for, if they keep the pod waiting on every node; else nothing.
 
     Parameters
     ----------
@@ -50,15 +51,14 @@ def quotas_in_the_way(
     other_members
         The group members placed at once with the pod, if any.
     """
-    engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
+    engine, with_it = world.engine, other_members.asked if other_members is not None else _NOTHING
     claims = engine.algorithm.classes.claims(pod)
+    reports = limiting(world, claims, quotas_of(world, pod.namespace, beside), with_it)
     least = with_some_memory(world, claims)
-    with_it = other_members.asked if other_members is not None else _NOTHING
 
     def is_over(report: QuotaReport) -> bool:
-        others = with_it.get(report.resource, 0)
-        concerned = bool(others) or engine.quota_limits.concerns(report.resource, claims)
-        return concerned and report.used + engine.quota_limits.asked(report.resource, least) + others > report.limit
+        asked = engine.quota_limits.asked(report.resource, least) + with_it.get(report.resource, 0)
+        return report.used + asked > report.limit
 
     return reports if any(map(is_over, reports)) else ()
 
