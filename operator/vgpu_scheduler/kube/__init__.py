@@ -1,6 +1,7 @@
 """Kubernetes objects as typed values: quantities, selectors, pods and nodes, and their decoder."""
 
 from vgpu_scheduler.kube.apiresources import API_RESOURCES, ApiResource
+from vgpu_scheduler.kube.booleans import go_bool
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
     STORAGE_DECODERS,
@@ -201,6 +202,7 @@ __all__ = [
     "decode_volume_claim",
     "decode_whereabouts",
     "ended_at",
+    "go_bool",
     "has_unit",
     "in_namespaces",
     "is_extended_resource",

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
-from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
-from vgpu_scheduler.kube import Container
+from vgpu_scheduler.kube import Container, go_bool
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
 
 _CORES, _MEMORY = 2, 1

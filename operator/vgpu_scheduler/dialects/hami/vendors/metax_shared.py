@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
 from vgpu_scheduler.dialects.errors import ClaimError, Refusal
 from vgpu_scheduler.dialects.fixes import RequestWarning
-from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
@@ -26,7 +26,7 @@ from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import INT32, amount_text, beyond_any_card, whole_amount
-from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
+from vgpu_scheduler.kube import Container, Node, Pod, go_bool, has_unit, to_int
 from vgpu_scheduler.model import (
     MIB,
     NO_DEFAULTS,
