@@ -25,14 +25,15 @@ from vgpu_scheduler.settings.sections import (
     TracingSettings,
     VolcanoSettings,
 )
+from vgpu_scheduler.settings.variables import BETWEEN_LEVELS, VARIABLE_PREFIX
 
 
 class Settings(PolicySettings, BaseSettings):
     """The settings."""
 
     model_config = SettingsConfigDict(
-        env_prefix="VGPU_",
-        env_nested_delimiter="__",
+        env_prefix=VARIABLE_PREFIX,
+        env_nested_delimiter=BETWEEN_LEVELS,
         extra="forbid",
         use_attribute_docstrings=True,
         frozen=True,
