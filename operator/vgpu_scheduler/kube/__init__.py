@@ -104,6 +104,7 @@ from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_vol
 from vgpu_scheduler.kube.store import Versioned, VersionedStore, with_version
 from vgpu_scheduler.kube.taints import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint, untolerated
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
+from vgpu_scheduler.kube.zones import ZONE, ZONE_DELIMITER, ZONE_LABELS
 
 __all__ = [
     "ANY_ADDRESS",
@@ -128,6 +129,9 @@ __all__ = [
     "UNSCHEDULABLE_TAINT",
     "VOLCANO_GROUP_ANNOTATIONS",
     "WAIT_FOR_FIRST_CONSUMER",
+    "ZONE",
+    "ZONE_DELIMITER",
+    "ZONE_LABELS",
     "ApiResource",
     "AttachedVolume",
     "CSIDriver",
