@@ -19,6 +19,7 @@ from vgpu_scheduler.policy.models import (
     POLICY_KINDS,
     SECTIONS,
     VERSION,
+    PolicyConditionType,
     PolicyResource,
     decode_policy,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "LimitField",
     "PodLimits",
     "Policies",
+    "PolicyConditionType",
     "PolicyDefaults",
     "PolicyKey",
     "PolicyRefusal",
