@@ -30,7 +30,6 @@ from vgpu_scheduler.engine.policy_limits import (
     PodSums,
     breaches,
     check_limits,
-    describe_bytes,
     pod_sums,
 )
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -92,7 +91,6 @@ __all__ = [
     "card_verdicts",
     "cards_held",
     "check_limits",
-    "describe_bytes",
     "event_note",
     "find_lock",
     "held_by_namespace",
