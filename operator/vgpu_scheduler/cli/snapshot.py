@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.messages import describe_error, fail, progress, 
 from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.groups import POD_ANNOTATIONS, POD_LABELS
-from vgpu_scheduler.kube import LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
+from vgpu_scheduler.kube import CONTAINER_FIELDS, LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import OVERRIDES
@@ -35,7 +35,7 @@ from vgpu_scheduler.settings import VARIABLE_PREFIX
 from vgpu_scheduler.whatif import when_read
 
 _OF_CONTAINERS: Final = ("name", "image", "resources", "ports", "restartPolicy", "resizePolicy")
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_CONTAINERS: Final = (*CONTAINER_FIELDS, "ephemeralContainers")
 _PRIVATE_VOLUMES: Final = frozenset({"secret", "configMap", "projected", "downwardAPI"})
 _OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
 _OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})

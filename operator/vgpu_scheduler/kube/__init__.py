@@ -3,6 +3,7 @@
 from vgpu_scheduler.kube.apiresources import API_RESOURCES, ApiResource
 from vgpu_scheduler.kube.booleans import go_bool
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
+from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, CONTAINER_FIELDS
 from vgpu_scheduler.kube.csidecoding import (
     STORAGE_DECODERS,
     decode_attachment,
@@ -108,9 +109,11 @@ from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
 from vgpu_scheduler.kube.zones import ZONE, ZONE_DELIMITER, ZONE_LABELS
 
 __all__ = [
+    "AMOUNT_FIELDS",
     "ANY_ADDRESS",
     "API_RESOURCES",
     "BOUND_BY_CONTROLLER",
+    "CONTAINER_FIELDS",
     "CPU",
     "DEEPEST",
     "EPHEMERAL_STORAGE",
