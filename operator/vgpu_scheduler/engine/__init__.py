@@ -14,7 +14,7 @@ from vgpu_scheduler.engine.closures import (
 from vgpu_scheduler.engine.device_names import renamed_resources
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.event_notes import event_note
+from vgpu_scheduler.engine.event_notes import counted_at_once, event_note
 from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
@@ -91,6 +91,7 @@ __all__ = [
     "card_verdicts",
     "cards_held",
     "check_limits",
+    "counted_at_once",
     "event_note",
     "find_lock",
     "held_by_namespace",
