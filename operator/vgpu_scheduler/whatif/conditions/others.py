@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vgpu_scheduler.engine import ClosureCause
+from vgpu_scheduler.engine import ClosureCause, is_about_group
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.predicates import reasons as filters
@@ -122,7 +122,6 @@ _TRIED: Final = re.compile(r"\b\d+/\d+ nodes are available: (?P<why>.*)", re.DOT
 _TO_DO: Final = re.compile(
     r"(?P<why>.+?)(?:: |; )(?P<do>(?:write|add|ask|claim|leave out|remove(?! it))\b.*)", re.DOTALL
 )
-_OF_GROUP: Final = "group "
 _OF_POLICY: Final = "devices."
 _NO_NODES: Final = "no nodes available"
 
@@ -174,7 +173,7 @@ def _of_refusal(why: str) -> Advice:
         return ADVICE_BY_REASON[why]
     if text := _of_policies(why):
         return do(text)
-    if why.startswith(_OF_GROUP):
+    if is_about_group(why):
         return do(f"{WAIT}, or have the group need less: {why}")
     if why.startswith(_OF_POLICY):
         return do(f"have a policy changed that the dialect of the pod's cards does not follow: {why}")
