@@ -19,7 +19,7 @@ from vgpu_scheduler.allocators import (
     Strategy,
 )
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
@@ -119,9 +119,9 @@ class KoordinatorClaims:
             If the choice is not supported for Koordinator's devices.
         """
         if choice.numa_bind:
-            raise ClaimError("devices.numa is not supported for Koordinator's devices by this version")
+            raise UnsupportedChoiceError("numa is not supported for Koordinator's devices by this version")
         if choice.limits.modes:
-            raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
+            raise UnsupportedChoiceError("modes: Koordinator's devices have no sharing modes; remove it")
         hints = read_hints(annotations)
         scopes = ScopeOrder(GPU, takes_gpus_whole, hints.get(GPU, NO_HINT).scope)
         order = choice.device_share_order

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
@@ -109,7 +109,7 @@ class VolcanoClaims:
             If an annotation or the choice is not supported.
         """
         if choice.numa_bind:
-            raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
+            raise UnsupportedChoiceError("numa: Volcano's nodes do not register the NUMA nodes of their cards")
         policy = BEST_FIT if choice.best_fit else choice.policy
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)
