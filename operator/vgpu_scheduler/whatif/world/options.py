@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
-from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami import NvidiaRequests, hami_dialect, vendors
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model.policy_settings import PolicySettings
@@ -30,7 +30,7 @@ def make_dialect(name: str, *, whole_is_exclusive: bool = False) -> Dialect:
     if name not in DIALECTS:
         raise InvalidObjectsError(f"dialect: {name!r} is not one of {', '.join(DIALECTS)}")
     if whole_is_exclusive and name == "hami":
-        return hami_dialect(vendors(NvidiaNames(whole_is_exclusive=True)))
+        return hami_dialect(vendors(NvidiaRequests(whole_is_exclusive=True)))
     return DIALECTS[name]()
 
 

@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
+from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuRequests, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     AllocationAnnotations,
@@ -263,7 +263,7 @@ def npu_rule(chip: Chip) -> Admit:
     return admit
 
 
-def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuNames) -> int:
+def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuRequests) -> int:
     """Return the memory per chip that the container gets, in units of the resource, rounded up to a possible size."""
     asked = draft.limit(names.memory)
     whole = chip.allocatable // chip.memory_factor

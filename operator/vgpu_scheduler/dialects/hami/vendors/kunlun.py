@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapaci
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container, to_int
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
@@ -35,10 +35,10 @@ _RULES = RuleKeys(
     )
 )
 
-NAMES = ShareNames("kunlunxin.com/xpu", default_cores=WHOLE)
+NAMES = ShareRequests("kunlunxin.com/xpu", default_cores=WHOLE)
 
 
-class SliceNames(ShareNames):
+class SliceNames(ShareRequests):
     """Resource names of slices: memory determines the size and the compute."""
 
     __slots__ = ()
@@ -51,8 +51,8 @@ class SliceNames(ShareNames):
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any; see :class:`ShareNames`."""
-        claim = ShareNames.read(self, vendor, container, defaults, mode)
+        """Return the container's claim, if any; see :class:`ShareRequests`."""
+        claim = ShareRequests.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         given = whole_amount(container, self.memory)  # 0 stands for the smallest slice

@@ -24,7 +24,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.values import INT32, amount_text, beyond_any_card, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, go_bool, has_unit, to_int
 from vgpu_scheduler.model import (
@@ -125,7 +125,7 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     )
 
 
-class SharedNames(ShareNames):
+class SharedNames(ShareRequests):
     """Resource names: memory without a suffix is in GiB, with a suffix in bytes."""
 
     __slots__ = ()
@@ -133,11 +133,11 @@ class SharedNames(ShareNames):
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any, for a pod's class and quality (``mode``); see :class:`ShareNames`.
+        """Return the container's claim, if any, for a pod's class and quality (``mode``); see :class:`ShareRequests`.
 
         Online pods claim no cores: they use the cores of other pods when needed.
         """
-        claim = ShareNames.read(self, vendor, container, defaults, mode)
+        claim = ShareRequests.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         online = mode.startswith(ONLINE)

@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import Compute
 
@@ -25,7 +25,7 @@ COUNT_ANNOTATION = "mthreads.com/request-gpu-num"
 _SHARES = 100
 _INDEX, _NODE, _TIME = "mthreads.com/gpu-index", "mthreads.com/predicate-node", "mthreads.com/predicate-time"
 
-NAMES = ShareNames(
+NAMES = ShareRequests(
     "mthreads.com/vgpu",
     "mthreads.com/sgpu-memory",
     cores="mthreads.com/sgpu-core",
@@ -49,7 +49,7 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
     }
 
 
-def _odd(names: ShareNames) -> Odd:
+def _odd(names: ShareRequests) -> Odd:
     """Return a function that warns about invalid sizes, and amounts that cannot be divided evenly over the cards."""
 
     def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template, templates_of
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.model import nvidia_resources
 
 VENDOR = "NVIDIA"
@@ -73,7 +73,7 @@ KNOWN_GEOMETRIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class NvidiaNames(ShareNames):
+class NvidiaRequests(ShareRequests):
     """Resource names and defaults, as HAMi's ``device-config.yaml`` configures them (section ``nvidia``).
 
     Attributes
