@@ -62,7 +62,7 @@ _ALLOCATION = ShareDimensions(
     fill=fill,
 )
 
-_STRANGE_SCORERS = frozenset({"hami", "fragmentation"})
+_UNSUPPORTED_SCORERS = frozenset({"hami", "fragmentation"})
 """Scorers that need slots of cards, which these devices do not have."""
 
 
@@ -144,11 +144,13 @@ class KoordinatorClaims:
 
         If no other scorer is left, Koordinator's own score ranks the nodes.
         """
-        strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
-        known = tuple(entry for entry in scorers if entry.scorer.name not in _STRANGE_SCORERS)
-        if strange and not any(entry.weight for entry in known):
+        unsupported = [
+            entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _UNSUPPORTED_SCORERS
+        ]
+        known = tuple(entry for entry in scorers if entry.scorer.name not in _UNSUPPORTED_SCORERS)
+        if unsupported and not any(entry.weight for entry in known):
             known = (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
-        return known, tuple(strange)
+        return known, tuple(unsupported)
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Tell whether a container requests devices; it is not changed."""
