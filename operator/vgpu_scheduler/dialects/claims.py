@@ -89,7 +89,7 @@ class Claims(Protocol):
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[RequestWarning]:
         """Return warnings about requests of a container that have an unexpected effect, given the pod's annotations."""
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[RequestWarning]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[RequestWarning]:
         """Return warnings about annotations that have an unexpected effect.
 
         Parameters

@@ -23,7 +23,13 @@ from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
-from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.hints import (
+    NO_HINT,
+    DeviceHint,
+    read_hints,
+    suspicious_hints,
+    takes_gpus_whole,
+)
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -91,12 +97,12 @@ class KoordinatorClaims:
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect."""
         del annotations
-        return odd_amounts(container)
+        return suspicious_amounts(container)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[RequestWarning, ...]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[RequestWarning, ...]:
         """Return warnings about hints without effect; unsupported hints are refused."""
         del claims
-        return tuple(odd_hints(read_hints(annotations)))
+        return tuple(suspicious_hints(read_hints(annotations)))
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes all compute or all memory of its devices."""
@@ -191,7 +197,7 @@ def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bo
     return None if selector is None else selector.matches
 
 
-def odd_amounts(container: Container) -> Iterator[RequestWarning]:
+def suspicious_amounts(container: Container) -> Iterator[RequestWarning]:
     """Yield warnings about zeros beside other amounts, fractions, and memory that is probably meant in MiB."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}

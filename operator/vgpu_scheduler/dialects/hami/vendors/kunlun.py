@@ -10,7 +10,13 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
-from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    RuleKeys,
+    SuspiciousAmounts,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
@@ -120,15 +126,15 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
             ),
             record=AllocationAnnotations("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
-            odd=_odd(names.memory),
+            suspicious=_suspicious(names.memory),
         ),
     )
 
 
-def _odd(memory: str) -> Odd:
+def _suspicious(memory: str) -> SuspiciousAmounts:
     """Return a function that warns about more memory than a card has: it counts as a whole card."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         del mode
         asked = amounts.get(memory, 0)
         if asked > MEMORY:
@@ -136,7 +142,7 @@ def _odd(memory: str) -> Odd:
             fix = AmountFix("", memory, str(asked), MEMORY)
             yield RequestWarning(f"{what}, and counts as {MEMORY}", f"{what}: write {MEMORY}", fix)
 
-    return odd
+    return suspicious
 
 
 def vxpu_rule(count: str, memory: str) -> Admit:

@@ -15,9 +15,9 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
     AllocationAnnotations,
-    Odd,
     PodOptions,
     RuleKeys,
+    SuspiciousAmounts,
     Vendor,
     VendorPlacement,
 )
@@ -232,15 +232,15 @@ def _entry(assignment: Assignment) -> Mapping[str, str | int]:
     return {"uuid": assignment.uuid, **{name: amount for name, amount in amounts.items() if amount}}
 
 
-def _odd(count: str) -> Odd:
+def _suspicious(count: str) -> SuspiciousAmounts:
     """Return a function that warns about pods of an application class with several cards."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         if mode.startswith((ONLINE, OFFLINE)) and amounts[count] != 1:
             said = f"{count}: {amounts[count]} cards of a pod of an application class, which is meant for one"
             yield RequestWarning(said)
 
-    return odd
+    return suspicious
 
 
 def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
@@ -281,7 +281,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
                 TOPOLOGY: "whether whole cards are chosen by their links (default: `sgpuTopologyAware`)",
             },
             notes="Memory without a unit is in GiB, with one in bytes (`8Gi`).",
-            odd=_odd(names.count),
+            suspicious=_suspicious(names.count),
             admit=sgpu_rule(names.count),
         ),
     )
