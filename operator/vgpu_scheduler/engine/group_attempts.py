@@ -17,6 +17,7 @@ from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.policy_report import PolicyTracker
+from vgpu_scheduler.engine.topology_sources import said_by
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
@@ -31,6 +32,8 @@ _INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+)
 _TOGETHER: Final = "which is placed together with this one"
 _OTHER_MEMBER: Final = re.compile(rf"\bpod (\S+/\S+), {_TOGETHER}: (.*)", re.DOTALL)
 """Matches the message of :func:`failed_together` for the pods of a group other than the one that does not fit."""
+_OF_GROUP: Final = "group "
+"""Begins the reason in the message of :func:`lacks_room`."""
 _MOST_ORDERS: Final = 8
 """Number of orders in which the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
@@ -248,14 +251,14 @@ class GroupAttempts:
             return ""
         keys = list(dict.fromkeys(each.key for each in required))
         labels = " and ".join(keys)
-        said_by = " and ".join(dict.fromkeys(each.said_by for each in required))
+        sources = said_by(required)
         within = domains(self._state.nodes, keys, rows)
         if not within:
-            return f"no node has label {labels}, of which they must share one value ({said_by})"
+            return f"no node has label {labels}, of which they must share one value {sources}"
         room, name = max((members.room.within(each.rows), each.name) for each in within)
         if room < group.needed:
-            return f"{labels} {name} has room for at most {room} of them, and others have no more ({said_by})"
-        return f"its pods that run are not on nodes with one value of {labels} that has room for them ({said_by})"
+            return f"{labels} {name} has room for at most {room} of them, and others have no more {sources}"
+        return f"its pods that run are not on nodes with one value of {labels} that has room for them {sources}"
 
 
 def malformed(pod: Pod, problem: str) -> Decision:
@@ -356,7 +359,7 @@ def lacks_room(
     """
     events = OF_ONE_NODE | ClusterEvent.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
-    message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
+    message = f"0/{nodes} nodes are available: {_OF_GROUP}{group.key} needs {needed} to be placed at once, and {why}."
     return tuple(
         Decision(
             pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
@@ -364,6 +367,11 @@ def lacks_room(
         )
         for pod in group.waiting
     )  # fmt: skip
+
+
+def is_about_group(why: str) -> bool:
+    """Tell whether a condition's reason is that the nodes together do not have enough room for a group."""
+    return why.startswith(_OF_GROUP)
 
 
 def _helped_by(failures: Sequence[Decision]) -> ClusterEvent:

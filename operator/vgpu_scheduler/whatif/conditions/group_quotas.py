@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaReport, counted_at_once
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world.world import World
-
-_AT_ONCE: Final = re.compile(r"\b(\d+) pods of its group count at once")
-"""Matches what an event says of the group of a pod that is kept by a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +103,11 @@ def other_members_in(world: World, pod: Pod, event: str, reports: Iterable[Quota
     reports
         The quotas that the event names.
     """
-    found, member = _AT_ONCE.search(event), membership(pod)
-    if found is None or member is None:
+    number, member = counted_at_once(event), membership(pod)
+    if number is None or member is None:
         return None
     units = {report.resource: report.unit for report in reports}
-    unknown = OtherMembers(str(member.key), int(found[1]) - 1, dict.fromkeys(units, 0), frozenset(units), units)
+    unknown = OtherMembers(str(member.key), number - 1, dict.fromkeys(units, 0), frozenset(units), units)
     return other_members_of(world, pod, reports=reports) or unknown
 
 
