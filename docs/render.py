@@ -20,7 +20,7 @@ from rooms_picture import picture
 from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Vendor, VendorSection
 from vgpu_scheduler.dialects.hami.vendors import VENDOR_FACTORIES
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.doctor import DIAGNOSES
 from vgpu_scheduler.telemetry.catalogue import METRICS
 from vgpu_scheduler.telemetry.metric import Metric
@@ -200,7 +200,7 @@ def _resources(vendor: Vendor) -> Iterator[str]:
         usual = _AMOUNTS[dimension] + _unit(names, dimension, percent=percent)
         yield f"| `{resource}` | {vendor.means.get(resource) or usual} |"
     yield from (f"| `{name}` | {told} |" for name, told in vendor.means.items() if _is_resource(name, vendor))
-    if isinstance(names, ShareNames):
+    if isinstance(names, ShareRequests):
         if names.divided:
             yield "\nWhat is asked for is for all cards together."
         if names.cores:
@@ -214,9 +214,9 @@ def _unit(names: object, dimension: int, *, percent: bool) -> str:
     if dimension == 0:
         return ""
     if dimension == 2:
-        units = names.units if isinstance(names, ShareNames) else _PERCENT
+        units = names.units if isinstance(names, ShareRequests) else _PERCENT
         return ", in percent" if units == _PERCENT else f", of which a card has {units}"
-    factor = names.memory_factor if isinstance(names, ShareNames) else 1
+    factor = names.memory_factor if isinstance(names, ShareRequests) else 1
     return ", in percent" if percent else f", in units of {factor} MiB" if factor > 1 else ", in MiB"
 
 

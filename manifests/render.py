@@ -20,7 +20,7 @@ import yaml
 from dashboard import dashboard
 
 from vgpu_scheduler.dialects.hami import vendors
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 
 HERE = Path(__file__).resolve().parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
@@ -104,7 +104,7 @@ def mutation() -> tuple[str, str]:
     """Return what the policy that completes pods knows: who is asked about, and NVIDIA's default count."""
     every = [name for vendor in VENDORS for name in vendor.claims.resources]
     nvidia = VENDORS[0].claims
-    assert isinstance(nvidia, ShareNames)
+    assert isinstance(nvidia, ShareRequests)
     condition = (
         "    - name: asks-for-cards\n      expression: >-\n"
         "        (object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))\n"

@@ -168,6 +168,7 @@ def test_of_a_dialect_that_the_settings_do_not_name_the_quota_of_the_event_is_to
     waits["metadata"] = {"name": "p", "namespace": "team", "uid": "uid-p"}
     told = "namespace team uses 0 of 8000 MiB of limits.volcano.sh/vgpu-memory"
     api.objects[:] = [quota(gpumem=4000), held(3000), waits, failed_scheduling(told)]
+    api.settings = "dialects: [hami]\n"
     assert explained(api, "p")["quotas"] == ["0 of 8000 MiB of limits.volcano.sh/vgpu-memory"]
 
 

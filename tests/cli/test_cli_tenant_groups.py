@@ -80,6 +80,7 @@ FULL = "0/1 nodes are available: 1 CardInsufficientMemory."
         ("waits for other pods of its group team/ga: 3 are needed before any is placed.", True),
         (f"pod team/q, which is placed together with this one: {FULL}", True),
         ("waits until the pods of its group team/ga that are placed are bound: 2 are needed.", True),
+        ("0/9 nodes are available: group team/ga needs 4 pods to be placed at once, and they have room for 3.", True),
         (FULL, False),
         ("", False),
     ],

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgpu_scheduler.dialects import ClaimError
-from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect
+from vgpu_scheduler.dialects.hami import NvidiaRequests, hami_dialect
 from vgpu_scheduler.kube import Container, decode_pod
 from vgpu_scheduler.model import Claim, ContainerType
 
-NAMES = NvidiaNames()
+NAMES = NvidiaRequests()
 SHORT = {"gpu": NAMES.count, "mem": NAMES.memory, "pct": NAMES.memory_percent, "cores": NAMES.cores}
 
 
@@ -22,7 +22,7 @@ def container(limits: str = "", requests: str = "", name: str = "main") -> Conta
     return Container(name, ContainerType.APP, parsed(limits), parsed(requests))
 
 
-def claim_of(asking: Container, names: NvidiaNames = NAMES) -> Claim:
+def claim_of(asking: Container, names: NvidiaRequests = NAMES) -> Claim:
     claim = names.read("NVIDIA", asking)
     assert claim is not None
     return claim
@@ -60,7 +60,7 @@ def test_no_claim(limits: str) -> None:
 
 
 def test_defaults_and_units() -> None:
-    names = NvidiaNames(memory_factor=1024, default_memory=3000, default_cores=25)
+    names = NvidiaRequests(memory_factor=1024, default_memory=3000, default_cores=25)
     by_default = claim_of(container("gpu=1"), names)
     assert (by_default.amounts, by_default.percent) == ((1, 3000, 25), (0, 0, 0))  # not times the factor
     given_memory = claim_of(container("gpu=1 mem=16 cores=0"), names)
@@ -69,7 +69,7 @@ def test_defaults_and_units() -> None:
     assert (given_percent.amounts, given_percent.percent) == ((1, 0, 25), (0, 10, 0))
 
 
-def refusal(limits: str, names: NvidiaNames = NAMES) -> str:
+def refusal(limits: str, names: NvidiaRequests = NAMES) -> str:
     with pytest.raises(ClaimError) as refused:
         names.read("NVIDIA", container(limits, name="trainer"))
     return str(refused.value)
@@ -90,7 +90,7 @@ def refusal(limits: str, names: NvidiaNames = NAMES) -> str:
 )
 def test_whole_cards_are_those_of_which_no_memory_is_named(limits: dict[str, str], cores: int) -> None:
     container = Container("c", ContainerType.APP, {"nvidia.com/gpu": "1", **limits}, {})
-    claim = NvidiaNames(whole_is_exclusive=True).read("NVIDIA", container)
+    claim = NvidiaRequests(whole_is_exclusive=True).read("NVIDIA", container)
     assert claim is not None
     assert claim.amounts[2] == cores
 
@@ -100,8 +100,8 @@ def test_bytes_for_mebibytes() -> None:
     assert message.startswith('container "trainer": nvidia.com/gpumem: 16Gi is more than any card has')
     assert "in bytes it would be 16384" in message
     assert "the unit is MiB" in message
-    assert "in bytes it would be 16" in refusal("gpu=1 mem=16Gi", NvidiaNames(memory_factor=1024))
-    assert "the unit is 1024 MiB: write a smaller number" in refusal("gpu=1 mem=4M", NvidiaNames(memory_factor=1024))
+    assert "in bytes it would be 16" in refusal("gpu=1 mem=16Gi", NvidiaRequests(memory_factor=1024))
+    assert "the unit is 1024 MiB: write a smaller number" in refusal("gpu=1 mem=4M", NvidiaRequests(memory_factor=1024))
 
 
 @pytest.mark.parametrize("given_name", ["mem", "pct", "cores"])
@@ -138,7 +138,7 @@ def test_more_memory_than_fits(text: str) -> None:
 
 
 def test_other_names() -> None:
-    names = NvidiaNames(count="example.com/vgpu", memory="example.com/vmem")
+    names = NvidiaRequests(count="example.com/vgpu", memory="example.com/vmem")
     limits = {"example.com/vgpu": "1", "example.com/vmem": "1000", "nvidia.com/gpu": "bad"}
     claim = claim_of(Container("c", ContainerType.APP, limits, {}), names)
     assert claim.amounts == (1, 1000, 0)
@@ -176,7 +176,7 @@ def test_a_claim_makes_sense_or_is_refused_by_name(
     limits = {SHORT[name]: text for name, text in given_amounts.items() if text is not None}
     trainer, problem = Container("trainer", ContainerType.APP, limits, {}), ""
     try:
-        claim = NvidiaNames(memory_factor=factor).read("NVIDIA", trainer)
+        claim = NvidiaRequests(memory_factor=factor).read("NVIDIA", trainer)
     except ClaimError as error:
         problem = str(error)
     if problem:

@@ -131,7 +131,7 @@ def test_all_devices_that_a_pod_selects() -> None:
 )
 def test_a_policy_that_keeps_nobody_away_is_told(fields: Obj, odd: bool) -> None:  # noqa: FBT001
     wanted = pod(rdma="1", annotations=hinted("rdma", **fields))
-    told = list(DIALECT.claims.odd_annotations(wanted.annotations, DIALECT.claims.read(wanted)))
+    told = list(DIALECT.claims.suspicious_annotations(wanted.annotations, DIALECT.claims.read(wanted)))
     assert bool(told) == odd
     assert all("has no effect" in warning.text for warning in told)
 

@@ -13,7 +13,7 @@ from tests.dialects.test_dialects_usage import ALLOCATED, NODE, container, pod
 from tests.naive import hami_mig
 
 from vgpu_scheduler.dialects import CodecError
-from vgpu_scheduler.dialects.hami import NvidiaNames, RegisteredDevice, encode_register_json, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami import NvidiaRequests, RegisteredDevice, encode_register_json, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
     SCHEMA,
@@ -51,7 +51,7 @@ def mig(uuid: str, profiles: tuple[MigProfile, ...] = A30, **more: Any) -> Regis
     return RegisteredDevice(id=uuid, mig_profiles=profiles, **fields)
 
 
-def devices(*cards: RegisteredDevice, names: NvidiaNames | None = None) -> tuple[Device, ...]:
+def devices(*cards: RegisteredDevice, names: NvidiaRequests | None = None) -> tuple[Device, ...]:
     return hami_dialect(vendors(names)).inventory.devices(node(*cards))
 
 
@@ -88,14 +88,14 @@ def test_placements_without_slices_are_none_and_those_beyond_a_card_are_refused(
 
 
 def test_only_allowed_profiles_are_given_out() -> None:
-    names = NvidiaNames(
+    names = NvidiaRequests(
         mig_allowances=(MigAllowance(("A30",), ("2g.12gb", "9g")), MigAllowance(("NVIDIA",), ("1g.6gb",)))
     )
     first, second = devices(mig("x"), mig("y", type="NVIDIA A100"), names=names)
     assert {piece.profile for piece in first.pieces} == {"2g.12gb"}
     assert {piece.profile for piece in second.pieces} == {"1g.6gb"}
     assert first.total == devices(mig("x"))[0].total  # what others hold still has its place
-    unnamed = NvidiaNames(mig_allowances=(MigAllowance(("H100",), ("1g.10gb",)),))
+    unnamed = NvidiaRequests(mig_allowances=(MigAllowance(("H100",), ("1g.10gb",)),))
     assert devices(mig("x"), names=unnamed) == devices(mig("x"))
     for models, profiles in (((), ("a",)), (("a",), ()), (("",), ("a",)), (("a",), ("",))):
         with pytest.raises(ValueError, match="must be named"):
@@ -248,7 +248,7 @@ def test_templates_of_a_card_without_profiles() -> None:
     (device,) = hami_dialect().inventory.devices(wire)
     found = [(piece.profile, piece.template, piece.start) for piece in device.pieces]
     assert found == [*(("1g.6gb", 0, n) for n in range(4)), ("2g.12gb", 1, 0), ("2g.12gb", 1, 1), ("4g.24gb", 2, 0)]
-    assert hami_dialect(vendors(NvidiaNames(mig_geometries=()))).inventory.devices(wire)[0].pieces == ()
+    assert hami_dialect(vendors(NvidiaRequests(mig_geometries=()))).inventory.devices(wire)[0].pieces == ()
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_what_cannot_be_followed_is_refused_by_name() -> None:
 @pytest.mark.parametrize(("value", "odd"), [("spread", False), ("binpack", True), ("Spread", True), ("", True)])
 def test_a_policy_of_the_group_that_is_none_is_said(value: str, *, odd: bool) -> None:
     annotations = {"volcano.sh/vgpu-podgroup-policy": value}
-    found = list(DIALECT.claims.odd_annotations(annotations, DIALECT.claims.read(pod(container("c", "n=1")))))
+    found = list(DIALECT.claims.suspicious_annotations(annotations, DIALECT.claims.read(pod(container("c", "n=1")))))
     assert bool(found) is odd
     assert (DIALECT.claims.apart_from(annotations) is None) is odd
 

@@ -10,7 +10,7 @@ import numpy as np
 from vgpu_scheduler.allocators import CardChoice, FitColumns, verdict
 from vgpu_scheduler.dialects.hami import RegisteredDevice, Vendor, encode_register_json, hami_dialect
 from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
-from vgpu_scheduler.dialects.hami.vendors.shares import CountNames, ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import CountRequests, ShareRequests
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Amounts, Placement
 from vgpu_scheduler.state import State
@@ -98,14 +98,14 @@ def registration(node: str, vendor: Vendor, rng: np.random.Generator) -> str:
 def wants(vendor: Vendor, rng: np.random.Generator) -> Obj:
     """What a container asks of a vendor."""
     names = vendor.claims
-    if isinstance(names, ShareNames):
+    if isinstance(names, ShareRequests):
         asked = {names.count: str(rng.choice([1, 1, 1, 2, 4]))}
         if names.memory and rng.random() < 0.8:
             asked[names.memory] = str(max(int(rng.choice([1000, 6000, 16384, 30000])) // names.memory_factor, 1))
         if names.cores and rng.random() < 0.8:
             asked[names.cores] = str(rng.choice([0, 5, 10, 30, 100]))
         return asked
-    if isinstance(names, CountNames):
+    if isinstance(names, CountRequests):
         return {names.count: str(rng.choice([1, 2, 4]))}
     if vendor.key == "AWSNeuron":
         return {str(rng.choice(names.resources)): str(rng.choice([1, 2, 4]))}

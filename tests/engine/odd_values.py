@@ -13,7 +13,7 @@ from tests.engine.builders import OURS
 from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, beside, engine_of, koordinator_node, volcano_node
 
 from vgpu_scheduler.dialects.hami import Vendor
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.policy import PolicyDefaults
@@ -103,7 +103,7 @@ def of_hami(vendor: Vendor, seed: int) -> Iterator[Odd]:
     """Odd pods that ask for the cards of one vendor."""
     rng = Random(f"{vendor.key} {seed}")
     plain = cards_of_vendors.wants(vendor, np.random.default_rng(seed))
-    if isinstance(vendor.claims, ShareNames):
+    if isinstance(vendor.claims, ShareRequests):
         plain[vendor.claims.count] = "1"
         if vendor.claims.cores_of_card:
             plain[vendor.claims.cores] = str(rng.randint(1, 50))
@@ -119,7 +119,7 @@ def of_hami(vendor: Vendor, seed: int) -> Iterator[Odd]:
         yield Odd(mode, plain, {mode: none}, refused=True)
         yield Odd(mode, plain, {mode: f"{rng.choice(MODES[mode])},{none.strip() or 'x'}"})
     claims = vendor.claims
-    if isinstance(claims, ShareNames):
+    if isinstance(claims, ShareRequests):
         memory = str(max(8192 // claims.memory_factor, 1))
         for name in filter(None, (claims.memory, claims.memory_percent)):
             yield Odd(name, {claims.count: "1", name: rng.choice(["0", "0Mi", "0k"])})

@@ -14,8 +14,8 @@ from tests.engine.odd_values import hami_engine, other_engine
 from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects.hami import Vendor
-from vgpu_scheduler.dialects.hami.vendors.ascend_names import NpuNames
-from vgpu_scheduler.dialects.hami.vendors.shares import CountNames, ShareNames
+from vgpu_scheduler.dialects.hami.vendors.ascend_names import NpuRequests
+from vgpu_scheduler.dialects.hami.vendors.shares import CountRequests, ShareRequests
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
@@ -41,7 +41,7 @@ class Asked:
 def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
     """Pods that ask for one vendor's cards."""
     claims, count = vendor.claims, dice.choice([2, 4])
-    if isinstance(claims, CountNames):
+    if isinstance(claims, CountRequests):
         yield Asked(count, [{claims.count: str(count)}])
         yield Asked(count + 1, [{claims.count: str(count)}, {claims.count: "1"}])
         return
@@ -56,7 +56,7 @@ def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
         yield Asked(1, [{"enflame.com/gcu-memory": "4", "enflame.com/gcu-core": "100"}])
         yield Asked(2, [{"enflame.com/drs-gcu": "1"}] * 2, policy=EXCLUSIVE)
         return
-    assert isinstance(claims, ShareNames)
+    assert isinstance(claims, ShareRequests)
     whole = {claims.count: str(count)}
     yield Asked(count, [whole])
     yield Asked(count, [whole], policy=EXCLUSIVE)
@@ -71,7 +71,7 @@ def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
     yield Asked(dice.randint(1, 1), [share], MUTEX)
     yield Asked(2, [share, share], policy=EXCLUSIVE)
     yield Asked(1, [share], policy={"devices": {"policy": "numa,mutex"}})
-    if claims.cores and not isinstance(claims, NpuNames):
+    if claims.cores and not isinstance(claims, NpuRequests):
         full = {**share, claims.count: str(count), claims.cores: str(claims.units * divisor)}
         full[claims.memory] = str(int(share[claims.memory]) * divisor)
         yield Asked(count, [full])
@@ -79,7 +79,7 @@ def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
     if claims.memory_percent:
         yield Asked(1, [{claims.count: "1", claims.memory_percent: "100"}])
         yield Asked(0, [{claims.count: "1", claims.memory_percent: "99"}])
-    if isinstance(claims, NpuNames) and claims.chip is not None:
+    if isinstance(claims, NpuRequests) and claims.chip is not None:
         yield Asked(1, [{claims.count: "1", claims.memory: str(claims.chip.allocatable // claims.memory_factor)}])
 
 

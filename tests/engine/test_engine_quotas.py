@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
-from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami import NvidiaRequests, hami_dialect, vendors
 from vgpu_scheduler.engine import Engine, EngineOptions, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerType, Decision, Outcome, PodClaims
@@ -167,7 +167,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine(EngineOptions([hami_dialect(vendors(NvidiaNames(memory_factor=256)))], PolicyDefaults(), [OURS]))
+    engine = Engine(EngineOptions([hami_dialect(vendors(NvidiaRequests(memory_factor=256)))], PolicyDefaults(), [OURS]))
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quota_limits.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))

@@ -22,7 +22,7 @@ from tests.naive import documented as literal
 
 from vgpu_scheduler.allocators import FitColumns, HamiAllocator, card_order, verdict
 from vgpu_scheduler.dialects import ClaimError
-from vgpu_scheduler.dialects.hami import CodecError, NvidiaNames, decode_assignments, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami import CodecError, NvidiaRequests, decode_assignments, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.allocation import NODE_ANNOTATION, TIME_ANNOTATION
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
@@ -45,7 +45,7 @@ from vgpu_scheduler.state import State
 VENDOR = "NVIDIA"
 Obj = dict[str, Any]
 
-NAMES = NvidiaNames()
+NAMES = NvidiaRequests()
 SHORT = {"gpu": NAMES.count, "gpumem": NAMES.memory, "pct": NAMES.memory_percent, "gpucores": NAMES.cores}
 """The resource names of the examples."""
 
@@ -320,7 +320,7 @@ def _literal_request(inputs: Obj) -> Obj:
 
 
 def _product_request(inputs: Obj) -> Obj:
-    names = NvidiaNames(default_memory=inputs["default_mem"], default_cores=inputs["default_cores"])
+    names = NvidiaRequests(default_memory=inputs["default_mem"], default_cores=inputs["default_cores"])
     try:
         ((claim,),) = (
             c.claims for c in hami_dialect(vendors(names)).claims.read(_pod(inputs["limits"], inputs["requests"], {}))

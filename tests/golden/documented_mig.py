@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.naive.hami_mig import Held, select_instance
 
-from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami import NvidiaRequests, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.templates import MigGeometry
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.engine import Engine, EngineOptions
@@ -42,7 +42,7 @@ def _place(
 ) -> str | None:
     """Place a pod on a card some instances of which are in use; its allocation."""
     geometry = MigGeometry(("T",), tuple(tuple(("", size, 1) for size in sizes) for sizes in templates))
-    dialect = hami_dialect(vendors(NvidiaNames(mig_geometries=(geometry,))))
+    dialect = hami_dialect(vendors(NvidiaRequests(mig_geometries=(geometry,))))
     engine = Engine(EngineOptions([dialect], PolicyDefaults(), [NAME]))
     notes = {"hami.io/node-nvidia-register": f"{card},7,40960,100,T,0,true,0,mig:"}
     status = {"allocatable": {"pods": "99", "nvidia.com/gpu": "99"}}

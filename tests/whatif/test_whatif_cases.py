@@ -115,6 +115,25 @@ def test_settings_count() -> None:
     assert failures(strict) == []
 
 
+def test_whole_cards_are_as_exclusive_as_the_profile_makes_them() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "half", "namespace": "default"},
+        "spec": {"hard": {"limits.nvidia.com/gpucores": "50"}},
+    }
+    whole = {"resources": {"nvidia.com/gpu": 1}}
+    placed, refused = {"outcome": "placed"}, {"reason": "ResourceQuotaNotFit"}
+    for settings, expect in (
+        ({}, placed),
+        ({"profile": "HAMi210"}, refused),
+        ({"exclusiveWhenUnspecified": True}, refused),
+        ({"profile": "HAMi210", "exclusive_when_unspecified": False}, placed),
+    ):
+        file = document(CLUSTER, pod=whole, objects=[quota], settings=settings, expect=expect)
+        assert failures(file) == [], settings
+
+
 # What is compared ----------------------------------------------------------------------------------------------------
 
 

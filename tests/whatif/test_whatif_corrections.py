@@ -14,7 +14,7 @@ from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMB
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.koordinator import names as koordinator
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyType, World, ask, remedies
@@ -255,7 +255,7 @@ def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None
     there = node("a", [vendor], np.random.default_rng(0))
     there["metadata"]["annotations"]["hami-vnpu-core"] = "true"
     names = vendor.claims
-    assert isinstance(names, ShareNames)
+    assert isinstance(names, ShareRequests)
     there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "110", names.count: "32"}
     chosen = {names.count: 1, names.memory: int(rng.integers(100, 9000)), names.cores: int(rng.integers(21, 100))}
     if rng.random() < 0.3:
@@ -281,7 +281,7 @@ def test_parts_of_the_memory_of_several_chips_are_asked_of_fewer_chips(seed: int
     vendors = [each for each in configured(VendorSection()) if each.key.startswith("Ascend")]
     vendor = vendors[int(rng.integers(0, len(vendors)))]
     names = vendor.claims
-    assert isinstance(names, ShareNames)
+    assert isinstance(names, ShareRequests)
     there = {"kind": "Node", **node("a", [vendor], np.random.default_rng(seed))}
     there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "110", names.count: "32"}
     chips, count = len(world_of(there, pod("p", {names.count: 1}))[0].devices("a")), 2 * int(rng.integers(17, 30))

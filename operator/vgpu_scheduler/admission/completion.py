@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from vgpu_scheduler.dialects import Claims, Dialects
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import AMOUNT_FIELDS, CONTAINER_FIELDS, Pod
 from vgpu_scheduler.model import ClaimDefaults
-
-CONTAINER_FIELDS: Final = ("initContainers", "containers")
-"""The spec's lists of containers that may ask for devices, in the order in which they are completed."""
-_AMOUNTS: Final = ("limits", "requests")
 
 
 def completed_containers(
@@ -63,7 +59,7 @@ def _copy(pod: Mapping[str, Any]) -> dict[str, Any]:
 def _copy_of_container(container: Mapping[str, Any]) -> dict[str, Any]:
     copied = dict(container)
     if isinstance(resources := container.get("resources"), Mapping):
-        amounts = {kind: dict(resources[kind]) for kind in _AMOUNTS if isinstance(resources.get(kind), Mapping)}
+        amounts = {kind: dict(resources[kind]) for kind in AMOUNT_FIELDS if isinstance(resources.get(kind), Mapping)}
         copied["resources"] = {**resources, **amounts}
     if isinstance(container.get("env"), list):
         copied["env"] = list(container["env"])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.admission.completion import CONTAINER_FIELDS, completed_containers
+from vgpu_scheduler.admission.completion import completed_containers
 from vgpu_scheduler.dialects import ClaimError, Dialects, Refusal
-from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
+from vgpu_scheduler.kube import CONTAINER_FIELDS, DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, PodClaims
 
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -21,11 +21,11 @@ from vgpu_scheduler.kernels import (
     BARRED_BY_UUID,
     CORES,
     MEMORY,
+    MODEL_IN_OTHER_MODE,
     NO_CARD,
     NO_PIECE,
     NO_QUOTA,
     NO_SHARE,
-    OTHER_MODE,
     PEAK,
     QUOTA_CORES,
     QUOTA_MEMORY,
@@ -252,10 +252,10 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     def _allows(self, vendor: str, model: str, mode: str) -> int:
         checks = self._rules_of(vendor)
         if checks.mode and mode != checks.mode:
-            return OTHER_MODE
+            return MODEL_IN_OTHER_MODE
         if not self._rules.allows_model(vendor, model, mode):
             return 0
-        return 1 if checks.quality is None or mode in {"", checks.quality} else OTHER_MODE
+        return 1 if checks.quality is None or mode in {"", checks.quality} else MODEL_IN_OTHER_MODE
 
     def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
         """Return what quotas leave for the vendor of each claim; empty if no quota can be exceeded."""

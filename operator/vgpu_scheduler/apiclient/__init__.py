@@ -1,7 +1,7 @@
 """The client of the API server: plain HTTP, with kubernetes-asyncio's configuration and authentication."""
 
 import vgpu_scheduler.apiclient.deferred  # noqa: F401  # before the first import of kubernetes-asyncio
-from vgpu_scheduler.apiclient.access_reviews import is_allowed
+from vgpu_scheduler.apiclient.access_reviews import Requests, ReviewedUser, is_allowed
 from vgpu_scheduler.apiclient.client import (
     JSON_PATCH,
     MERGE_PATCH,
@@ -39,6 +39,8 @@ __all__ = [
     "Clock",
     "ConfigException",
     "Credentials",
+    "Requests",
+    "ReviewedUser",
     "SystemClock",
     "TaskSet",
     "collection_path",

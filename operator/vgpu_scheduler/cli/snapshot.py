@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.messages import describe_error, fail, progress, 
 from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.groups import POD_ANNOTATIONS, POD_LABELS
-from vgpu_scheduler.kube import LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
+from vgpu_scheduler.kube import CONTAINER_FIELDS, LAST_APPLIED, SELECTING_KINDS, Object, nominators_of
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import OVERRIDES
@@ -31,15 +31,15 @@ from vgpu_scheduler.reading import (
     deleted_pods,
     read_cluster,
 )
+from vgpu_scheduler.settings import VARIABLE_PREFIX
 from vgpu_scheduler.whatif import when_read
 
 _OF_CONTAINERS: Final = ("name", "image", "resources", "ports", "restartPolicy", "resizePolicy")
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_CONTAINERS: Final = (*CONTAINER_FIELDS, "ephemeralContainers")
 _PRIVATE_VOLUMES: Final = frozenset({"secret", "configMap", "projected", "downwardAPI"})
 _OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
 _OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})
 _MANAGED: Final = "managedFields"
-_PREFIX: Final = "VGPU_"
 _SCRAPED_WITHIN: Final = timedelta(minutes=10)
 """The longest time to the first sample of a period for which the metrics count as complete."""
 _WEEK: Final = 7 * 86400
@@ -144,7 +144,7 @@ def _containers(spec: Object) -> list[Object]:
 
 def _command(container: Object) -> dict[str, Any]:
     """Return the parts of the scheduler's container that hold its settings."""
-    ours = [each for each in container.get("env") or () if str(each.get("name", "")).startswith(_PREFIX)]
+    ours = [each for each in container.get("env") or () if str(each.get("name", "")).startswith(VARIABLE_PREFIX)]
     return {**{key: container[key] for key in ("name", "args") if key in container}, "env": ours}
 
 

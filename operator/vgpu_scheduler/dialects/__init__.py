@@ -11,6 +11,7 @@ from vgpu_scheduler.dialects.errors import (
     CodecError,
     Refusal,
     RegistrationError,
+    UnsupportedChoiceError,
     UnsupportedError,
 )
 from vgpu_scheduler.dialects.fixes import AmountFix, AnnotationFix, AskForCard, Fix, LeaveOutResource, RequestWarning
@@ -49,6 +50,7 @@ __all__ = [
     "Scorers",
     "TimestampText",
     "UnservedPod",
+    "UnsupportedChoiceError",
     "UnsupportedError",
     "is_sign_of_life",
     "is_text_of",

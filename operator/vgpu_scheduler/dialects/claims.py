@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
 from vgpu_scheduler.dialects.fixes import RequestWarning
-from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.kube import AMOUNT_FIELDS, Container, Pod
 from vgpu_scheduler.model import NO_DEFAULTS, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
 from vgpu_scheduler.state import PeerKeys
@@ -89,7 +89,7 @@ class Claims(Protocol):
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[RequestWarning]:
         """Return warnings about requests of a container that have an unexpected effect, given the pod's annotations."""
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[RequestWarning]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[RequestWarning]:
         """Return warnings about annotations that have an unexpected effect.
 
         Parameters
@@ -172,4 +172,4 @@ class Claims(Protocol):
 def names_any(container: Mapping[str, Any], resources: frozenset[str]) -> bool:
     """Tell whether a container of a pod as JSON names any of some resources in its limits or requests."""
     amounts = container.get("resources") or {}
-    return any(name in resources for kind in ("limits", "requests") for name in amounts.get(kind) or ())
+    return any(name in resources for kind in AMOUNT_FIELDS for name in amounts.get(kind) or ())

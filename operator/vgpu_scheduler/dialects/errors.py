@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from vgpu_scheduler.dialects.fixes import Fix
 from vgpu_scheduler.model import Device, InputError
@@ -23,6 +24,26 @@ class ClaimError(InputError):
     def __init__(self, message: str, fix: Fix | None = None) -> None:
         super().__init__(message)
         self.fix = fix
+
+
+class UnsupportedChoiceError(ClaimError):
+    """A choice of devices in a policy that the dialect of the pod's cards does not support.
+
+    Parameters
+    ----------
+    problem
+        The field of the policy's section of devices, and what is wrong with it.
+    """
+
+    _SECTION: ClassVar = "devices."
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(self._SECTION + problem)
+
+    @classmethod
+    def is_in(cls, message: str) -> bool:
+        """Tell whether a message is that of such an error."""
+        return message.startswith(cls._SECTION)
 
 
 class CodecError(InputError):

@@ -214,7 +214,7 @@ def no_such_mode(annotation: str, value: str, modes: Sequence[str], *, several: 
     )
 
 
-def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> RequestWarning | None:
+def suspicious_modes(annotation: str, value: str, modes: Sequence[str]) -> RequestWarning | None:
     """Return a warning for an empty list of modes or for unknown words in it; None if there are none.
 
     An empty list matches only cards that are registered without a mode.

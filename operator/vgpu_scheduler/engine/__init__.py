@@ -14,7 +14,8 @@ from vgpu_scheduler.engine.closures import (
 from vgpu_scheduler.engine.device_names import renamed_resources
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.event_notes import event_note
+from vgpu_scheduler.engine.event_notes import counted_at_once, event_note
+from vgpu_scheduler.engine.group_attempts import is_about_group
 from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
@@ -30,7 +31,6 @@ from vgpu_scheduler.engine.policy_limits import (
     PodSums,
     breaches,
     check_limits,
-    describe_bytes,
     pod_sums,
 )
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -40,6 +40,7 @@ from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, queue_key
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
+from vgpu_scheduler.engine.topology_sources import TOPOLOGY_FIELD, TopologySources
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 
@@ -51,6 +52,7 @@ __all__ = [
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
+    "TOPOLOGY_FIELD",
     "Candidates",
     "CardVerdict",
     "ClosedByLock",
@@ -87,15 +89,17 @@ __all__ = [
     "StaleGroup",
     "StandingClosure",
     "TakenLock",
+    "TopologySources",
     "UsageMeter",
     "breaches",
     "card_verdicts",
     "cards_held",
     "check_limits",
-    "describe_bytes",
+    "counted_at_once",
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "is_about_group",
     "nodes_of_unlisted_dialects",
     "offered_in_vain",
     "offered_without_cards",

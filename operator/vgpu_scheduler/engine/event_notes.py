@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.nearest import lacks_amounts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Decision, Outcome
+
+_AT_ONCE: Final = "pods of its group count at once"
+_COUNTED: Final = re.compile(rf"\b(\d+) {_AT_ONCE}")
 
 
 def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
@@ -24,4 +30,10 @@ def _counted_with(engine: Engine, pod: Pod) -> list[str]:
     """Say how many pods of a group count in a quota at once; empty for a pod that is placed alone."""
     membership = engine.groups.membership(pod)
     needed = 0 if membership is None or membership.problem else engine.groups.status(membership.key).needed
-    return [f"{needed} pods of its group count at once"] if needed > 1 else []
+    return [f"{needed} {_AT_ONCE}"] if needed > 1 else []
+
+
+def counted_at_once(event: str) -> int | None:
+    """Return how many pods of a group count in a quota at once, as an event says; None if it does not say so."""
+    found = _COUNTED.search(event)
+    return None if found is None else int(found[1])

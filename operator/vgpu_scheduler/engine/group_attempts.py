@@ -17,6 +17,7 @@ from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.policy_report import PolicyTracker
+from vgpu_scheduler.engine.topology_sources import said_by
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
@@ -31,6 +32,13 @@ _INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+)
 _TOGETHER: Final = "which is placed together with this one"
 _OTHER_MEMBER: Final = re.compile(rf"\bpod (\S+/\S+), {_TOGETHER}: (.*)", re.DOTALL)
 """Matches the message of :func:`failed_together` for the pods of a group other than the one that does not fit."""
+_OF_GROUP: Final = "group "
+"""Begins the reason in the message of :func:`lacks_room`."""
+_AS_A_GROUP: Final = (
+    *("which says how many pods the group needs", "waits until the pods of its group", "to be placed at once"),
+    *("waits for other pods of its group", _TOGETHER),
+)
+"""Parts of the messages of pods that are not placed one by one."""
 _MOST_ORDERS: Final = 8
 """Number of orders in which the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
@@ -248,14 +256,14 @@ class GroupAttempts:
             return ""
         keys = list(dict.fromkeys(each.key for each in required))
         labels = " and ".join(keys)
-        said_by = " and ".join(dict.fromkeys(each.said_by for each in required))
+        sources = said_by(required)
         within = domains(self._state.nodes, keys, rows)
         if not within:
-            return f"no node has label {labels}, of which they must share one value ({said_by})"
+            return f"no node has label {labels}, of which they must share one value {sources}"
         room, name = max((members.room.within(each.rows), each.name) for each in within)
         if room < group.needed:
-            return f"{labels} {name} has room for at most {room} of them, and others have no more ({said_by})"
-        return f"its pods that run are not on nodes with one value of {labels} that has room for them ({said_by})"
+            return f"{labels} {name} has room for at most {room} of them, and others have no more {sources}"
+        return f"its pods that run are not on nodes with one value of {labels} that has room for them {sources}"
 
 
 def malformed(pod: Pod, problem: str) -> Decision:
@@ -302,6 +310,11 @@ def other_member_in(message: str) -> tuple[str, str] | None:
     """Return the pod that a pod's message says its group waits for, and the reason."""
     found = _OTHER_MEMBER.search(message)
     return (found[1], found[2]) if found else None
+
+
+def is_placed_as_group(message: str) -> bool:
+    """Tell whether a message proves that its pod is placed with its group: the kind of the object is served."""
+    return any(each in message for each in _AS_A_GROUP)
 
 
 def is_incomplete(decision: Decision) -> bool:
@@ -356,7 +369,7 @@ def lacks_room(
     """
     events = OF_ONE_NODE | ClusterEvent.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
-    message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
+    message = f"0/{nodes} nodes are available: {_OF_GROUP}{group.key} needs {needed} to be placed at once, and {why}."
     return tuple(
         Decision(
             pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
@@ -364,6 +377,11 @@ def lacks_room(
         )
         for pod in group.waiting
     )  # fmt: skip
+
+
+def is_about_group(why: str) -> bool:
+    """Tell whether a condition's reason is that the nodes together do not have enough room for a group."""
+    return why.startswith(_OF_GROUP)
 
 
 def _helped_by(failures: Sequence[Decision]) -> ClusterEvent:

@@ -206,7 +206,7 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
         dialect = dialects.of_waiting(pod)
         annotations, warnings = _followed_annotations(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.defaults)
-        odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
+        suspicious = _suspicious(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
         return RefusedClass(policy, str(error), error.fix)
     choice, scorers = policy.choice, policy.scorers
@@ -217,10 +217,12 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd), peer_keys)
+    return ResolvedClaims(
+        policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *suspicious), peer_keys
+    )
 
 
-def _odd(
+def _suspicious(
     pod: Pod, annotations: Mapping[str, str], claims: PodClaims, dialect: Dialect, *, strict: bool
 ) -> tuple[str, ...]:
     """Return warnings about values of annotations.
@@ -230,17 +232,17 @@ def _odd(
     ClaimError
         If a value cannot be followed, or if ``strict`` is set and there are warnings about annotations or amounts.
     """
-    odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
+    suspicious = tuple(dialect.claims.suspicious_annotations(annotations, claims)) if claims_devices(claims) else ()
     if strict:
         amounts = [
             warning.in_container(container.name)
             for container in pod.spec.containers
             for warning in dialect.claims.request_warnings(container, annotations)
         ]
-        if found := (*odd, *amounts):
+        if found := (*suspicious, *amounts):
             fix = next((warning.fix for warning in found if warning.fix is not None), None)
             raise ClaimError(refused_as_strict(warning.refused for warning in found), fix)
-    return tuple(map(str, odd))
+    return tuple(map(str, suspicious))
 
 
 def _left_out(policy: EffectivePolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:

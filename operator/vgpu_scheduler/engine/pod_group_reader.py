@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from vgpu_scheduler.engine.group_status import DOES_NOT_EXIST, GroupStatus
+from vgpu_scheduler.engine.topology_sources import topology_of_object
 from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, Membership, topology
 from vgpu_scheduler.groups import membership as membership_of
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
@@ -200,10 +201,7 @@ class PodGroupReader:
 
     def _topology(self, key: GroupKey, group_object: PodGroup | None) -> tuple[TopologyConstraint, ...]:
         """Return the topology constraints of a group, from its object and its pods."""
-        of_object: list[TopologyConstraint] = []
-        if group_object is not None:
-            field = f"spec.schedulingConstraints.topology of {group_object.kind} {group_object.key}"
-            of_object = [TopologyConstraint(each, required=True, said_by=field) for each in group_object.topology]
+        of_object = () if group_object is None else topology_of_object(group_object)
         of_pods = (each for member, _ in self._known(key) for each in topology(member))
         return tuple(dict.fromkeys((*of_object, *of_pods)))
 

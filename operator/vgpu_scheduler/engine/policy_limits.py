@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kube import in_binary_units
 from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodClaims, counted, moments
 from vgpu_scheduler.policy import LimitField, PodLimits, UpperBound
 
@@ -58,7 +59,7 @@ class ExceededLimit:
         return list(dict.fromkeys(_TOLD.findall(message)))
 
     def _written(self, amount: int) -> str:
-        return describe_bytes(amount) if self.field == LimitField.MEMORY else str(amount)
+        return in_binary_units(amount) if self.field == LimitField.MEMORY else str(amount)
 
 
 class PodSums(NamedTuple):
@@ -189,15 +190,7 @@ def _describe(field: LimitField, asked: int, sums: PodSums) -> str:
         case LimitField.DEVICES:
             return f"asks for {counted(asked, 'device')}"
         case LimitField.MEMORY:
-            return f"asks for {describe_bytes(asked)}"
+            return f"asks for {in_binary_units(asked)}"
     if not sums.unnamed:
         return f"asks for {asked} percent of compute"
     return f"counts as {asked} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
-
-
-def describe_bytes(amount: int) -> str:
-    """Word an amount of memory in the largest unit that leaves no remainder."""
-    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-        if amount and amount % (1 << 10 * power) == 0:
-            return f"{amount >> 10 * power}{unit}"
-    return str(amount)

@@ -11,12 +11,11 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Namespace, Pod
 from vgpu_scheduler.model import first_of, names_model
-from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
+from vgpu_scheduler.policy import Policies, PolicyConditionType, PolicyKey, PolicyResource, key_of, translate
 from vgpu_scheduler.policy.preemption import describe_preemption
 from vgpu_scheduler.scorers import ReadBinpackArguments
 from vgpu_scheduler.state import State
 
-READY, CONFLICTED, WARNINGS = "Ready", "Conflicted", "Warnings"
 _ELSEWHERE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _MOST_NAMED = 5
 """Maximum number of names in a message."""
@@ -132,31 +131,38 @@ def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
 def _ready(policy: PolicyResource) -> ConditionReport:
     if policy.error:
         return ConditionReport(
-            READY, PolicyReason.INVALID, f"{policy.error}. Pods to which it would apply wait.", status=False
+            PolicyConditionType.READY,
+            PolicyReason.INVALID,
+            f"{policy.error}. Pods to which it would apply wait.",
+            status=False,
         )
-    return ConditionReport(READY, PolicyReason.ACCEPTED, "the policy is understood", status=True)
+    return ConditionReport(PolicyConditionType.READY, PolicyReason.ACCEPTED, "the policy is understood", status=True)
 
 
 def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
         return ConditionReport(
-            CONFLICTED,
+            PolicyConditionType.CONFLICTED,
             PolicyReason.NO_CONFLICT,
             "no other policy has both the same priority and a section in common",
             status=False,
         )
     names = first_of([name for _, _, name in others], _MOST_NAMED)
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
-    return ConditionReport(CONFLICTED, PolicyReason.SAME_RANK, message, status=True)
+    return ConditionReport(PolicyConditionType.CONFLICTED, PolicyReason.SAME_RANK, message, status=True)
 
 
 def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> ConditionReport:
     found = _found(policy, known, read)
     if not found:
-        return ConditionReport(WARNINGS, PolicyReason.NO_WARNINGS, "everything that it names is known", status=False)
+        return ConditionReport(
+            PolicyConditionType.WARNINGS, PolicyReason.NO_WARNINGS, "everything that it names is known", status=False
+        )
     reasons = sorted({reason for reason, _ in found})
     message = first_of([text for _, text in found], _MOST_NAMED, "; ")[:_LONGEST]
-    return ConditionReport(WARNINGS, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message, status=True)
+    return ConditionReport(
+        PolicyConditionType.WARNINGS, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message, status=True
+    )
 
 
 def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[PolicyReason, str]]:

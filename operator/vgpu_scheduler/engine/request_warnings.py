@@ -100,7 +100,7 @@ class RequestWarnings:
         prefix = next((prefix for prefix in _QUOTA_PREFIXES if key.startswith(prefix)), "")
         name = key.removeprefix(prefix)
         if name in self._quotas and prefix != _REQUESTS:
-            return _odd_limit(text, self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
+            return _suspicious_limit(text, self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
         if name in self._resources and prefix != _REQUESTS:
             return f"limits nothing: write {_REQUESTS}{name}"
         if (in_use := self.names.in_use(name)) in self._quotas:
@@ -149,7 +149,7 @@ def _without_misspelt_prefix(key: str) -> str:
     return name if meant else key
 
 
-def _odd_limit(text: str, limited: LimitedResource) -> str:
+def _suspicious_limit(text: str, limited: LimitedResource) -> str:
     """Say how a limit counts that is written in bytes, or is larger than any amount; empty for any other limit.
 
     API servers return 2000 as 2k, so that units of thousands have no significance.

@@ -12,7 +12,7 @@ from vgpu_scheduler.history.replay_result import Series
 from vgpu_scheduler.state import State
 
 
-class _Stand(NamedTuple):
+class _Sample(NamedTuple):
     """The allocation of the cards of a node, or of all; see :class:`Series`. Cards are counted in PARTS of one."""
 
     cards: int = 0
@@ -36,23 +36,23 @@ class AllocationSampler:
         self._state = state
         self._dialects = dialects
         self._version = -1
-        self._of_row: dict[int, _Stand] = {}
-        self._stand = _Stand()
-        self._noted: list[tuple[float, _Stand]] = []
+        self._of_row: dict[int, _Sample] = {}
+        self._sample = _Sample()
+        self._noted: list[tuple[float, _Sample]] = []
 
     def read(self, now: float) -> None:
         """Record the allocation from now on."""
         nodes = self._state.nodes
         for row in np.flatnonzero(nodes.version > self._version).tolist():
-            before = self._of_row.pop(row, _Stand())
-            after = self._of_row[row] = self._on(row) if nodes.alive[row] else _Stand()
-            moved = zip(self._stand, before, after, strict=True)
-            self._stand = _Stand(*(all_ - old + new for all_, old, new in moved))
+            before = self._of_row.pop(row, _Sample())
+            after = self._of_row[row] = self._on(row) if nodes.alive[row] else _Sample()
+            moved = zip(self._sample, before, after, strict=True)
+            self._sample = _Sample(*(all_ - old + new for all_, old, new in moved))
         self._version = nodes.latest_version
         if self._noted and self._noted[-1][0] == now:
             self._noted.pop()
-        if not self._noted or self._noted[-1][1] != self._stand:
-            self._noted.append((now, self._stand))
+        if not self._noted or self._noted[-1][1] != self._sample:
+            self._noted.append((now, self._sample))
 
     def series(self) -> Series:
         """Return the recorded samples."""
@@ -60,7 +60,7 @@ class AllocationSampler:
         rows[:, 1:] /= PARTS
         return Series(*(np.ascontiguousarray(column) for column in rows.T))
 
-    def _on(self, row: int) -> _Stand:
+    def _on(self, row: int) -> _Sample:
         """Return the allocation of the cards of a node."""
         cards = allocated = stranded_free = idle = 0
         for dialect in self._dialects:
@@ -73,4 +73,4 @@ class AllocationSampler:
                 allocated += part
                 idle += 0 if any(used) else PARTS
                 stranded_free += PARTS - part if any(used) else 0
-        return _Stand(cards, allocated, stranded_free, idle)
+        return _Sample(cards, allocated, stranded_free, idle)

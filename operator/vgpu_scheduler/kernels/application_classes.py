@@ -10,7 +10,7 @@ from __future__ import annotations
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, DimensionRole
-from vgpu_scheduler.kernels.request import OTHER_MODE, WHOLE, Request, claimed_cores
+from vgpu_scheduler.kernels.request import MODEL_IN_OTHER_MODE, WHOLE, Request, claimed_cores
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_REASON
 
@@ -58,7 +58,7 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
         another += columns.used[device, quality] if request.claims.amounts[claim, quality] == 0 else 0
     if asked > 0:
         return another > 0
-    return request.cards.models[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
+    return request.cards.models[columns.model[device]] == MODEL_IN_OTHER_MODE  # type: ignore[no-any-return]
 
 
 @kernel

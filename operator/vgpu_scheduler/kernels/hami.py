@@ -19,7 +19,7 @@ from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
 from vgpu_scheduler.kernels.pieces import offers_piece
 from vgpu_scheduler.kernels.request import (
-    OTHER_MODE,
+    MODEL_IN_OTHER_MODE,
     PEAK,
     WEIGHT,
     CardClaim,
@@ -101,7 +101,7 @@ def why_not_on_node(columns: DeviceColumns, request: Request, here: CardClaim) -
     if (
         request.rules.checks[claim] & _MODE
         and first != NO_CARD
-        and request.cards.models[columns.model[first]] == OTHER_MODE
+        and request.cards.models[columns.model[first]] == MODEL_IN_OTHER_MODE
     ):
         return reasons.OTHER_MODE
     return reasons.OTHER_MODE if one_piece and not offered else NO_REASON

@@ -36,7 +36,7 @@ SPENT, HELD, MORE, GROWTH, PEAK = 0, 1, 2, 3, 4
 current card, what a pick would add, and the quota usage of that; from ``PEAK`` on, the pod's peak per card."""
 NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
-OTHER_MODE = 2
+MODEL_IN_OTHER_MODE = 2
 """The model is allowed, but its mode or quality of service is not what the pod asks for."""
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
@@ -68,7 +68,7 @@ class ClaimRules(NamedTuple):
 class AllowedCards(NamedTuple):
     """The cards that the pod may get."""
 
-    models: NDArray[np.int8]  # (models,) by interned model: 0, 1, or OTHER_MODE
+    models: NDArray[np.int8]  # (models,) by interned model: 0, 1, or MODEL_IN_OTHER_MODE
     barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) if none is barred
     numa_bind: bool  # the cards of a container must be on one NUMA node
     mutex: bool  # only unused cards

@@ -1,7 +1,9 @@
 """Kubernetes objects as typed values: quantities, selectors, pods and nodes, and their decoder."""
 
 from vgpu_scheduler.kube.apiresources import API_RESOURCES, ApiResource
+from vgpu_scheduler.kube.booleans import go_bool
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
+from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, CONTAINER_FIELDS
 from vgpu_scheduler.kube.csidecoding import (
     STORAGE_DECODERS,
     decode_attachment,
@@ -63,6 +65,7 @@ from vgpu_scheduler.kube.quantities import (
     PODS,
     QuantityError,
     has_unit,
+    in_binary_units,
     is_extended_resource,
     is_pod_level,
     is_zero,
@@ -103,11 +106,14 @@ from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_vol
 from vgpu_scheduler.kube.store import Versioned, VersionedStore, with_version
 from vgpu_scheduler.kube.taints import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint, untolerated
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
+from vgpu_scheduler.kube.zones import ZONE, ZONE_DELIMITER, ZONE_LABELS
 
 __all__ = [
+    "AMOUNT_FIELDS",
     "ANY_ADDRESS",
     "API_RESOURCES",
     "BOUND_BY_CONTROLLER",
+    "CONTAINER_FIELDS",
     "CPU",
     "DEEPEST",
     "EPHEMERAL_STORAGE",
@@ -127,6 +133,9 @@ __all__ = [
     "UNSCHEDULABLE_TAINT",
     "VOLCANO_GROUP_ANNOTATIONS",
     "WAIT_FOR_FIRST_CONSUMER",
+    "ZONE",
+    "ZONE_DELIMITER",
+    "ZONE_LABELS",
     "ApiResource",
     "AttachedVolume",
     "CSIDriver",
@@ -201,7 +210,9 @@ __all__ = [
     "decode_volume_claim",
     "decode_whereabouts",
     "ended_at",
+    "go_bool",
     "has_unit",
+    "in_binary_units",
     "in_namespaces",
     "is_extended_resource",
     "is_pod_level",

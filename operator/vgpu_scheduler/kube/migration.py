@@ -16,15 +16,8 @@ import msgspec
 
 from vgpu_scheduler.kube.selectors import NodeSelector, NodeSelectorTerm, RawRequirement, compile_node_selector
 from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
+from vgpu_scheduler.kube.zones import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from vgpu_scheduler.model import quoted
-
-ZONE_DELIMITER: Final = "__"
-"""Separates the zones in the zone label of a volume."""
-
-_ZONE: Final = "topology.kubernetes.io/zone"
-_REGION: Final = "topology.kubernetes.io/region"
-_BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
-_BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 _GCE: Final = "kubernetes.io/gce-pd"
 _EBS: Final = "kubernetes.io/aws-ebs"
@@ -133,7 +126,7 @@ def _disk(plugin: str, handle: str, problem: str = "") -> InTreeDisk:
 
 
 def _gce(name: str, labels: Mapping[str, str]) -> InTreeDisk:
-    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE) or "").split(ZONE_DELIMITER)
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(ZONE_DELIMITER)
     if len(zones) == 1:
         return _disk(_GCE, f"projects/{_UNKNOWN}/zones/{zones[0] or _UNKNOWN}/disks/{name}")
     regions = set()
@@ -204,8 +197,8 @@ def _with_topology(pairs: _Terms, topology_key: str, labels: Mapping[str, str]) 
         if zones:
             inside = RawRequirement(topology_key, "In", zones)
             pairs = [([*expressions, inside], fields) for expressions, fields in pairs or [([], ())]]
-    if region_label == _BETA_REGION and _values(pairs, region_label):
-        renamed[region_label] = _REGION
+    if region_label == BETA_REGION and _values(pairs, region_label):
+        renamed[region_label] = REGION
     return [
         ([msgspec.structs.replace(e, key=renamed.get(e.key, e.key)) for e in expressions], fields)
         for expressions, fields in pairs
@@ -215,10 +208,10 @@ def _with_topology(pairs: _Terms, topology_key: str, labels: Mapping[str, str]) 
 def _topology_labels(pairs: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
     """Return the zone and region labels that a volume uses: those in its affinity, else those among its labels."""
     for keys in ({e.key for expressions, _ in pairs for e in expressions}, labels.keys()):
-        for zone, region in ((_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)):
+        for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
             if zone in keys:
                 return zone, region
-    return _ZONE, _REGION
+    return ZONE, REGION
 
 
 def _values(pairs: _Terms, key: str) -> bool:

@@ -76,7 +76,7 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     ----------
     name
         Its name in the pod.
-    kind
+    type
         When it runs.
     limits, requests
         Quantities as written, per resource.

@@ -46,6 +46,13 @@ def _remembered(read: Callable[[str | float], _Read]) -> Callable[[str | float],
     return look_up
 
 
+def in_binary_units(amount: int) -> str:
+    """Format an amount with the largest binary suffix, up to ``Ti``, that leaves no remainder."""
+    fitting = (unit for unit in ("Ti", "Gi", "Mi", "Ki") if amount and amount % (1 << _BINARY[unit]) == 0)
+    unit = next(fitting, "")
+    return f"{amount >> _BINARY.get(unit, 0)}{unit}"
+
+
 class QuantityError(ValueError):
     """A text that is not a quantity: the API server would reject it.
 

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, parse_weights, refused_as_strict
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.defaults import PolicyDefaults
 from vgpu_scheduler.policy.evictions import (
     HOUR,
     RecordedEviction,
@@ -18,6 +19,7 @@ from vgpu_scheduler.policy.models import (
     POLICY_KINDS,
     SECTIONS,
     VERSION,
+    PolicyConditionType,
     PolicyResource,
     decode_policy,
 )
@@ -29,7 +31,7 @@ from vgpu_scheduler.policy.preemption import (
     VictimScope,
 )
 from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
-from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
+from vgpu_scheduler.policy.resolve import Policies, overruled
 from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
     POD,
@@ -64,6 +66,7 @@ __all__ = [
     "LimitField",
     "PodLimits",
     "Policies",
+    "PolicyConditionType",
     "PolicyDefaults",
     "PolicyKey",
     "PolicyRefusal",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -170,6 +171,14 @@ def _deviceshare(spec: VGPUPolicySpec) -> str | None:
         (entry for entry in spec.nodes.scorers or () if entry.name == "deviceshare" and entry.weight != 0), None
     )
     return None if entry is None else (entry.scoring_strategy or ScoringStrategy()).type
+
+
+class PolicyConditionType(StrEnum):
+    """The aspects of a policy's state that have a condition."""
+
+    READY = "Ready"
+    CONFLICTED = "Conflicted"
+    WARNINGS = "Warnings"
 
 
 class PolicyCondition(Section):

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
-from vgpu_scheduler.kube import LabelSelector, Node, Pod
+from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
     BoundedCache,
     ClaimDefaults,
-    OrderKind,
     PendingEvents,
     TopologyConstraint,
     bytes_of,
@@ -27,12 +26,12 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_annotation_policy
 from vgpu_scheduler.policy.catalogue import CandidatePolicies, Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.defaults import PolicyDefaults
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
 from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.policy.resolved import (
-    DEVICE_WEIGHT,
     NO_POD_LIMITS,
     POD,
     SETTINGS,
@@ -42,43 +41,14 @@ from vgpu_scheduler.policy.resolved import (
     overruled_by,
     shown_titles,
 )
-from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, together, unread
-from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
+from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, together
+from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, WeightedScorer
 
 _MOST_BYTES = 8 * 2**20
 """The most memory for cached resolutions of all namespaces, and as much again for their numbers."""
 
 _TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
 """Sections whose values in cluster policies always hold, even if another policy ranks higher."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyDefaults:
-    """What holds unless a policy or an annotation says otherwise.
-
-    Attributes
-    ----------
-    strict_annotations
-        Refuse unknown annotation values and odd amounts, instead of a fallback with a warning.
-    managed
-        The nodes that pods may be placed on, whatever policies say; None for all.
-    device_weight
-        The weight of the scorers beside preferred affinities, preferred taints and the like; 0 or more.
-    read_arguments
-        Parses the arguments of Volcano's binpack plugin in a policy.
-    """
-
-    node_policy: str = NodePolicy.BINPACK.value
-    device_policy: str = "spread"
-    order: OrderKind = OrderKind.NUMA_FIRST
-    strict_annotations: bool = False
-    managed: LabelSelector | None = None
-    device_weight: int = DEVICE_WEIGHT
-    read_arguments: ReadBinpackArguments = unread
-
-    def manages(self, node: Node) -> bool:
-        """Tell whether pods may be placed on a node, whatever policies say."""
-        return self.managed is None or self.managed.matches(node.labels)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from vgpu_scheduler.policy.models import (
     POLICY_KINDS,
     VERSION,
     ClusterVGPUPolicySpec,
+    PolicyConditionType,
     PolicyStatus,
     VGPUPolicySpec,
 )
@@ -27,7 +28,7 @@ from vgpu_scheduler.policy.models import (
 Schema = dict[str, Any]
 
 CATEGORY: Final = "vgpu"
-READY: Final = '.status.conditions[?(@.type=="Ready")]'
+READY: Final = f'.status.conditions[?(@.type=="{PolicyConditionType.READY}")]'
 
 _PURPOSE: Final = {
     NAMESPACED_KIND: "VGPUPolicy chooses how the pods of its namespace that share GPUs are placed: which node, which"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint, untolerated
+from vgpu_scheduler.kube import ZONE, LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint, untolerated
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup
 from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCodes
@@ -174,7 +174,6 @@ POD_TOPOLOGY_SPREAD_PLUGIN: Final = ClusterPlugin("PodTopologySpread", _key, Spr
 
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class SoftConstraints(NamedTuple):

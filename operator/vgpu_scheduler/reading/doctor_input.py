@@ -12,6 +12,7 @@ from vgpu_scheduler.apiclient import (
     ApiClient,
     ApiError,
     ApiUnreachableError,
+    ReviewedUser,
     is_allowed,
     map_concurrently,
     served_version,
@@ -261,7 +262,7 @@ async def _reviewed(api: ApiClient, asked: Iterable[AccessQuestion], collected: 
 
     async def one(question: AccessQuestion) -> tuple[AccessQuestion, bool]:
         account = question.account
-        return question, await is_allowed(api, question.attributes, (account.user, account.groups))
+        return question, await is_allowed(api, question.attributes, ReviewedUser(account.user, account.groups))
 
     try:
         return AccessReviews(dict(await map_concurrently(one, asked)))

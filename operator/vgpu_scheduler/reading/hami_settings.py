@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from vgpu_scheduler.kube import go_bool
 from vgpu_scheduler.reading.hami_flags import SETTINGS, SWITCHES_WITHOUT_EFFECT, WITHOUT_EFFECT, variable
 from vgpu_scheduler.settings import parse_address
 
@@ -70,8 +71,7 @@ def _address(flags: dict[str, Any], flag: str) -> str:
 
 def _switch(text: str, flag: str) -> bool:
     """Parse a boolean as Go does."""
-    if text in {"1", "t", "T", "true", "TRUE", "True"}:
-        return True
-    if text in {"0", "f", "F", "false", "FALSE", "False"}:
-        return False
-    raise click.BadParameter(f"{text!r} is neither true nor false", param_hint=flag)
+    given = go_bool(text)
+    if given is None:
+        raise click.BadParameter(f"{text!r} is neither true nor false", param_hint=flag)
+    return given

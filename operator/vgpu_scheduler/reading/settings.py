@@ -21,14 +21,13 @@ from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.reading.run_flags import parse_run_flags
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.runtime.device_files import DEVICE_FILES, FILE
-from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
+from vgpu_scheduler.settings import VARIABLE_PREFIX, Settings, SettingsError, load, read, yaml_map
 
 _NAME = "vgpu-scheduler"
 _CONFIG_MAPS, _DEPLOYMENTS = API_RESOURCES["ConfigMap"].path, API_RESOURCES["Deployment"].path
 _ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
 """Status codes for objects that do not exist or that the user may not read."""
 _FILE = "settings.yaml"
-_PREFIX = "VGPU_"
 DEFAULTS = "assumed defaults"
 _NO_OVERRIDES: Mapping[str, Any] = {}
 _CONFIG = "--config="
@@ -232,7 +231,7 @@ def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
         variable.name: variable.value
         for container in _containers(deployment)
         for variable in container.env
-        if variable.name.startswith(_PREFIX) and variable.value
+        if variable.name.startswith(VARIABLE_PREFIX) and variable.value
     }
 
 

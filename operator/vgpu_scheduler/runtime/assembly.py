@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.dialects import Dialect
@@ -50,7 +50,12 @@ def engine_options(settings: Settings) -> EngineOptions:
         dialects=dialects,
         unlisted=tuple(made() for name, made in DIALECTS.items() if name not in settings.dialects),
         renamed=renamed_resources(dialects, (made() for made in DIALECTS.values())),
-        defaults=policy_defaults(settings),
+        defaults=replace(
+            PolicyDefaults.of(settings),
+            managed=settings.managed,
+            device_weight=settings.scoring.device_weight,
+            read_arguments=parse_binpack_arguments,
+        ),
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,
         rejected_node_wait=settings.bind.rejected_node_wait,
@@ -60,19 +65,6 @@ def engine_options(settings: Settings) -> EngineOptions:
         preemption=settings.preemption,
         protected_namespaces=(settings.lease.namespace,),
         home=settings.lease.namespace,
-    )
-
-
-def policy_defaults(settings: Settings) -> PolicyDefaults:
-    """Return the defaults where neither a policy nor an annotation sets a value."""
-    return PolicyDefaults(
-        settings.node_policy,
-        settings.device_policy,
-        settings.order,
-        settings.strict_annotations,
-        settings.managed,
-        settings.scoring.device_weight,
-        parse_binpack_arguments,
     )
 
 

@@ -21,23 +21,12 @@ from vgpu_scheduler.binding import (
 from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.runtime.recorder_files import RecorderStats
 from vgpu_scheduler.runtime.relist import Relister
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
-_PROBLEMS = (
-    ("Pod", EventReason.ALLOCATION_UNREADABLE),
-    ("Pod", EventReason.REJECTED_BY_KUBELET),
-    ("Node", EventReason.REGISTRATION_UNREADABLE),
-    ("Node", EventReason.DEVICE_REGISTERED_TWICE),
-    ("Node", EventReason.REJECTS_PODS),
-    ("ResourceQuota", EventReason.QUOTA_UNREADABLE),
-    ("ResourceQuota", EventReason.QUOTA_SUSPICIOUS),
-)
-"""Problems whose counters start at 0: Prometheus sees no increase in a series that begins with 1."""
 _Values = Iterator[tuple[dict[str, str], float]]
 
 
@@ -211,7 +200,8 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
         for kind in engine.kinds:
             yield {"kind": kind.lower()}, stats.observed[kind]
 
-    never = dict.fromkeys((*_PROBLEMS, *((kind, EventReason.NOT_TAKEN_IN) for kind in engine.kinds)), 0)
+    of_all = ((kind, catalogue.PROBLEM_OF_ALL_KINDS) for kind in engine.kinds)
+    never = dict.fromkeys((*catalogue.PROBLEMS_OF_KINDS, *of_all), 0)  # Prometheus sees no increase in a series from 1
 
     def problems() -> _Values:
         for (kind, reason), count in (never | stats.problems).items():

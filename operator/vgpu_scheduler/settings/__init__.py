@@ -10,9 +10,11 @@ from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text
 from vgpu_scheduler.settings.model import Settings
 from vgpu_scheduler.settings.reference import SettingInfo, known_variables, setting_infos, unknown_variables
 from vgpu_scheduler.settings.sections import HistorySettings, TracingSettings
+from vgpu_scheduler.settings.variables import VARIABLE_PREFIX
 from vgpu_scheduler.settings.yaml_text import with_unique_keys, yaml_problem
 
 __all__ = [
+    "VARIABLE_PREFIX",
     "HistorySettings",
     "SettingInfo",
     "Settings",

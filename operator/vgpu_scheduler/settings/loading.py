@@ -20,6 +20,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from vgpu_scheduler.model import did_you_mean, validation_message
 from vgpu_scheduler.settings.model import Settings
+from vgpu_scheduler.settings.variables import variable_of
 from vgpu_scheduler.settings.yaml_text import MapError, lines_of, read_map
 
 
@@ -180,7 +181,7 @@ def _named(path: tuple[str, ...], text: str, written: _Written, flags: Mapping[s
 
 def _variables(path: tuple[str, ...]) -> list[str]:
     """Return the environment variables that take precedence over a setting of a file."""
-    return [f"VGPU_{'__'.join(path[:length])}".upper() for length in range(1, len(path) + 1)]
+    return [variable_of(path[:length]) for length in range(1, len(path) + 1)]
 
 
 def _check_names(content: Mapping[Any, Any], place: str = "") -> None:

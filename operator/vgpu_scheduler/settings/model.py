@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
-from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
+from vgpu_scheduler.model.policy_settings import PolicySettings
 from vgpu_scheduler.settings.addresses import ANY_HOST, parse_address, share_a_port
 from vgpu_scheduler.settings.sections import (
     MOST_PORT,
@@ -25,14 +25,15 @@ from vgpu_scheduler.settings.sections import (
     TracingSettings,
     VolcanoSettings,
 )
+from vgpu_scheduler.settings.variables import BETWEEN_LEVELS, VARIABLE_PREFIX
 
 
-class Settings(BaseSettings):
+class Settings(PolicySettings, BaseSettings):
     """The settings."""
 
     model_config = SettingsConfigDict(
-        env_prefix="VGPU_",
-        env_nested_delimiter="__",
+        env_prefix=VARIABLE_PREFIX,
+        env_nested_delimiter=BETWEEN_LEVELS,
         extra="forbid",
         use_attribute_docstrings=True,
         frozen=True,
@@ -44,20 +45,6 @@ class Settings(BaseSettings):
         "hami",
     )
     """The ecosystems whose node sides are served; if two define a resource, the first listed wins."""
-    profile: Profile = Profile.DOCUMENTED
-    """The set of defaults for settings that are not set."""
-    node_policy: Literal["binpack", "spread"] = "binpack"
-    """The preferred node for pods that name no policy: the fullest or the emptiest."""
-    device_policy: str = "spread"
-    """The preferred card for pods that name no policy, in HAMi's words."""
-    device_order: OrderKind | None = None
-    """Order cards by NUMA node first or by score first; the profile decides if this is not set."""
-    strict_annotations: bool = False
-    """Refuse pods with odd values in their annotations or odd amounts of devices, such as an unknown policy word or a
-    percentage of 0, instead of placing them as HAMi does, with a warning."""
-    exclusive_when_unspecified: bool | None = None
-    """Give all compute to containers that request whole NVIDIA cards and no compute, so that no other pod shares these;
-    the profile decides if this is not set (HAMi's webhook does so)."""
     nvidia: NvidiaSettings = NvidiaSettings()
     """NVIDIA resource names and defaults; they override those of HAMi's device configuration."""
     hami_device_config: Path | None = None
@@ -172,12 +159,6 @@ class Settings(BaseSettings):
             parse_address(text)
         return text
 
-    @field_validator("device_policy")
-    @classmethod
-    def _check_device_policy(cls, policy: str) -> str:
-        check_device_policy(policy)
-        return policy
-
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
         """Host and port of every listener, by the setting of its port."""
@@ -192,15 +173,3 @@ class Settings(BaseSettings):
     def managed(self) -> LabelSelector | None:
         """The selector of the nodes that pods are placed on; None for all."""
         return parse_label_selector(self.managed_nodes)
-
-    @property
-    def whole_is_exclusive(self) -> bool:
-        """Whether a claim of a whole card also takes all of its compute (HAMi: wholeIsExclusive)."""
-        if self.exclusive_when_unspecified is not None:
-            return self.exclusive_when_unspecified
-        return self.profile is Profile.HAMI210
-
-    @property
-    def order(self) -> OrderKind:
-        """The effective card order."""
-        return self.device_order or self.profile.order

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.settings.model import Settings
+from vgpu_scheduler.settings.variables import BETWEEN_LEVELS, VARIABLE_PREFIX, variable_of
 
-_PREFIX: Final = "VGPU_"
-_BETWEEN: Final = "__"
 _OF_SERVICES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
 """Parts of the environment variables that Kubernetes sets for the Services of a pod's namespace."""
 _NOT_SETTINGS: Final = frozenset({"VGPU_SCHEDULER_COMPLETE"})
@@ -41,7 +40,7 @@ class SettingInfo:
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return _PREFIX + _BETWEEN.join(name.upper() for name in self.path)
+        return variable_of(self.path)
 
 
 def setting_infos() -> Iterator[SettingInfo]:
@@ -99,7 +98,7 @@ def _variables() -> frozenset[str]:
 
 def _sections() -> frozenset[str]:
     """Return the variables of all sections, each of which can be set as a whole."""
-    return frozenset(variable.partition(_BETWEEN)[0] for variable in _variables())
+    return frozenset(variable.partition(BETWEEN_LEVELS)[0] for variable in _variables())
 
 
 def known_variables(environment: Mapping[str, str]) -> list[str]:
@@ -114,7 +113,7 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     meant = known | _sections() | _NOT_SETTINGS
     for name in sorted(environment):
         upper = name.upper()
-        if not upper.startswith(_PREFIX) or upper in meant:
+        if not upper.startswith(VARIABLE_PREFIX) or upper in meant:
             continue
         of_service = any(part in upper for part in _OF_SERVICES) or environment[name].startswith("tcp://")
         hint = did_you_mean(upper, known, 0.9 if of_service else 0.6)

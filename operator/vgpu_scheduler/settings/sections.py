@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from vgpu_scheduler.kube import is_extended_resource
-from vgpu_scheduler.model import quoted
+from vgpu_scheduler.model import nvidia_resources, quoted
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 MOST_PORT = 65535
@@ -33,15 +33,15 @@ class SettingsSection(BaseModel):
 class NvidiaSettings(SettingsSection):
     """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
 
-    resource_count_name: ResourceName = "nvidia.com/gpu"
+    resource_count_name: ResourceName = nvidia_resources.COUNT
     """The resource for the number of cards; manifests/admission.yaml names it, too."""
-    resource_memory_name: ResourceName = "nvidia.com/gpumem"
+    resource_memory_name: ResourceName = nvidia_resources.MEMORY
     """The resource for the memory of each card, in units of memory_factor MiB."""
-    resource_memory_percentage_name: ResourceName = "nvidia.com/gpumem-percentage"
+    resource_memory_percentage_name: ResourceName = nvidia_resources.MEMORY_PERCENTAGE
     """The resource for the memory of each card, in percent."""
-    resource_core_name: ResourceName = "nvidia.com/gpucores"
+    resource_core_name: ResourceName = nvidia_resources.CORES
     """The resource for the compute of each card, in percent."""
-    resource_priority_name: ResourceName = "nvidia.com/priority"
+    resource_priority_name: ResourceName = nvidia_resources.PRIORITY
     """The resource that sets the priority between tenants of a card."""
     memory_factor: Annotated[int, Field(ge=1, le=1024 * 1024)] = 1
     """MiB per unit of the memory resource."""

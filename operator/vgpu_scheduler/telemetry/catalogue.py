@@ -14,20 +14,18 @@ from vgpu_scheduler.telemetry.metric import counter, gauge, histogram
 
 _OPEN: Final[tuple[str, ...]] = ()
 """The values of a label whose values are not a fixed set."""
-_FOUND = tuple(
-    reason.value
-    for reason in (
-        EventReason.ALLOCATION_UNREADABLE,
-        EventReason.REGISTRATION_UNREADABLE,
-        EventReason.DEVICE_REGISTERED_TWICE,
-        EventReason.QUOTA_UNREADABLE,
-        EventReason.QUOTA_SUSPICIOUS,
-        EventReason.NOT_TAKEN_IN,
-        EventReason.REJECTED_BY_KUBELET,
-        EventReason.REJECTS_PODS,
-    )
+PROBLEMS_OF_KINDS: Final = (
+    ("Pod", EventReason.ALLOCATION_UNREADABLE),
+    ("Node", EventReason.REGISTRATION_UNREADABLE),
+    ("Node", EventReason.DEVICE_REGISTERED_TWICE),
+    ("ResourceQuota", EventReason.QUOTA_UNREADABLE),
+    ("ResourceQuota", EventReason.QUOTA_SUSPICIOUS),
+    ("Pod", EventReason.REJECTED_BY_KUBELET),
+    ("Node", EventReason.REJECTS_PODS),
 )
-"""The reasons of problems that are found in observed objects."""
+"""The kinds of observed objects with the reasons of problems that are found in them."""
+PROBLEM_OF_ALL_KINDS: Final = EventReason.NOT_TAKEN_IN
+_FOUND = tuple(reason.value for reason in (*(reason for _, reason in PROBLEMS_OF_KINDS), PROBLEM_OF_ALL_KINDS))
 _PLACES = tuple(place.value for place in QueueName if place is not QueueName.IN_FLIGHT)
 _RESULTS = {"result": ("scheduled", "unschedulable", "error"), "profile": _OPEN}
 

@@ -16,14 +16,14 @@ from vgpu_scheduler.dialects.hami.codec import (
 from vgpu_scheduler.dialects.hami.dialect import hami_dialect
 from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Vendor, VendorSection, configured, vendors
-from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaRequests
 
 __all__ = [
     "HAMI_ZONE",
     "AssignedDevice",
     "CodecError",
     "ConfigError",
-    "NvidiaNames",
+    "NvidiaRequests",
     "RegisteredDevice",
     "Vendor",
     "VendorSection",

@@ -11,7 +11,7 @@ from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.names import NAME
-from vgpu_scheduler.dialects.hami.request_warnings import odd_amounts, odd_annotations
+from vgpu_scheduler.dialects.hami.request_warnings import suspicious_amounts, suspicious_annotations
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
@@ -121,9 +121,9 @@ class HamiClaims:
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect: 0, more than a whole card, conflicting ones."""
         for vendor in asked_vendors(container, self._names):
-            yield from odd_amounts(container, vendor, vendor.mode_of(annotations))
+            yield from suspicious_amounts(container, vendor, vendor.mode_of(annotations))
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
         """Yield warnings about annotations with an unexpected effect.
 
         Raises
@@ -131,7 +131,7 @@ class HamiClaims:
         ClaimError
             If one names an unknown sharing mode.
         """
-        return odd_annotations(annotations, self._asked(claims))
+        return suspicious_annotations(annotations, self._asked(claims))
 
     def _asked(self, claims: PodClaims) -> list[Vendor]:
         asked = vendors_of(claims)

@@ -18,13 +18,9 @@ from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 from vgpu_scheduler.dialects.node_side import LockValue
 from vgpu_scheduler.dialects.values import INT32, go_json
-from vgpu_scheduler.kube import rfc3339
+from vgpu_scheduler.kube import go_bool, rfc3339
 from vgpu_scheduler.model import QUOTED, cut, quoted
 
-_GO_BOOL = {
-    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
-}
 _LEGACY_FIELDS, _FIELDS = 7, 9
 _MOST_DIGITS = 19
 
@@ -55,11 +51,6 @@ class AssignedDevice:
     type: str
     memory: int
     cores: int
-
-
-def go_bool(text: str) -> bool | None:
-    """Parse a boolean like Go's ``strconv.ParseBool``; None if it is invalid."""
-    return _GO_BOOL.get(text)
 
 
 def decode_register(value: str) -> list[RegisteredDevice]:

@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.errors import CodecError, RegistrationError
 from vgpu_scheduler.dialects.hami.codec import all_healthy
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Device, DeviceResource, Dimension
@@ -70,7 +70,7 @@ class HamiInventory:
     def in_sums(self) -> frozenset[str]:
         """The vendors whose amounts are divided among the cards of a container."""
         claims = {vendor.key: vendor.claims for vendor in self.vendors}
-        return frozenset(key for key, each in claims.items() if isinstance(each, ShareNames) and each.divided)
+        return frozenset(key for key, each in claims.items() if isinstance(each, ShareRequests) and each.divided)
 
     @cached_property
     def smallest_pieces(self) -> Mapping[str, int]:

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
-from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
-from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
-from vgpu_scheduler.kube import Container
+from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, suspicious_modes
+from vgpu_scheduler.kube import Container, go_bool
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
 
 _CORES, _MEMORY = 2, 1
 
 
-def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[RequestWarning]:
+def suspicious_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[RequestWarning]:
     """Yield warnings about the annotations that these vendors read.
 
     Raises
@@ -29,15 +28,15 @@ def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -
     said: set[str] = set()
     for vendor in vendors:
         mode = annotations.get(vendor.rules.mode)
-        if mode is not None and (text := odd_modes(vendor.rules.mode, mode, vendor.rules.modes)):
+        if mode is not None and (text := suspicious_modes(vendor.rules.mode, mode, vendor.rules.modes)):
             yield text
         for name, words in vendor.options.known.items() if vendor.options else ():
             if name in annotations and name not in said:
                 said.add(name)  # several vendors may read the same annotation
-                yield from _odd_word(name, annotations[name], words, vendor)
+                yield from _suspicious_word(name, annotations[name], words, vendor)
 
 
-def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[RequestWarning]:
+def _suspicious_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[RequestWarning]:
     if not words:
         if go_bool(value) is None:
             yield no_boolean(name, value)
@@ -45,7 +44,7 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
         yield no_such_word(name, value, words)
 
 
-def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[RequestWarning]:
+def suspicious_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[RequestWarning]:
     """Yield warnings about the amounts of a vendor's cards that a container requests, for a pod's sharing mode."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
@@ -58,9 +57,9 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[Req
         beaten = [name for name in others if name in given]
         if beaten:
             yield RequestWarning(f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}")
-        yield from _odd_memory(amounts, vendor)
-        if vendor.odd is not None:
-            yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
+        yield from _suspicious_memory(amounts, vendor)
+        if vendor.suspicious is not None:
+            yield from vendor.suspicious({name: amount for name, amount in amounts.items() if amount}, mode)
     for name, dimension, percent in claims.dimensions:
         of_whole = percent or (dimension == _CORES and claims.units == WHOLE)
         most = WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else WHOLE
@@ -83,7 +82,7 @@ def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
     return True
 
 
-def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[RequestWarning]:
+def _suspicious_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[RequestWarning]:
     """Yield warnings about memory: 0, or both an amount and a percentage."""
     named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
     given = [name for name in named if amounts[name]]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.allocators import NamedCards
-from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MODE_MIG, NUMA_BIND
+from vgpu_scheduler.kube import go_bool
 from vgpu_scheduler.model import names_model
 
 _NOBODY = frozenset({""})

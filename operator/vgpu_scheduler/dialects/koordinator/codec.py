@@ -33,12 +33,11 @@ from vgpu_scheduler.dialects.koordinator.parts import (
     text_of,
 )
 from vgpu_scheduler.dialects.values import INT32, go_json
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import Node, in_binary_units
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
 _VENDOR = "nvidia"
 """The vendor whose GPUs need only the allocation annotation; the default for nodes without the vendor label."""
-_UNITS = ("", "Ki", "Mi", "Gi", "Ti")
 
 
 # Devices -----------------------------------------------------------------------------------------------------------
@@ -206,11 +205,7 @@ def encode_allocated(assignments: Iterable[Assignment]) -> str:
 
 def _quantity(dimension: int, amount: int) -> str:
     """Format a quantity: memory with the largest exact binary suffix, percentages as they are."""
-    power = 0
-    while dimension == MEMORY and amount and amount % 1024 == 0 and power + 1 < len(_UNITS):
-        amount //= 1024
-        power += 1
-    return f"{amount}{_UNITS[power]}"
+    return in_binary_units(amount) if dimension == MEMORY else str(amount)
 
 
 def fill(asked: Amounts, total: Amounts) -> Amounts:

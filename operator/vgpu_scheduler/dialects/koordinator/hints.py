@@ -106,7 +106,7 @@ def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> N
         )
 
 
-def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[RequestWarning]:
+def suspicious_hints(hints: Mapping[str, DeviceHint]) -> Iterator[RequestWarning]:
     """Yield warnings about hints without effect, as in Koordinator."""
     for kind, hint in hints.items():
         if hint.exclusive == _SWITCH_LEVEL or (hint.exclusive and hint.each is None):

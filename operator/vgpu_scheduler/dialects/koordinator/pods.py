@@ -19,11 +19,17 @@ from vgpu_scheduler.allocators import (
     Strategy,
 )
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
-from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.hints import (
+    NO_HINT,
+    DeviceHint,
+    read_hints,
+    suspicious_hints,
+    takes_gpus_whole,
+)
 from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -62,7 +68,7 @@ _ALLOCATION = ShareDimensions(
     fill=fill,
 )
 
-_STRANGE_SCORERS = frozenset({"hami", "fragmentation"})
+_UNSUPPORTED_SCORERS = frozenset({"hami", "fragmentation"})
 """Scorers that need slots of cards, which these devices do not have."""
 
 
@@ -91,12 +97,12 @@ class KoordinatorClaims:
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect."""
         del annotations
-        return odd_amounts(container)
+        return suspicious_amounts(container)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[RequestWarning, ...]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[RequestWarning, ...]:
         """Return warnings about hints without effect; unsupported hints are refused."""
         del claims
-        return tuple(odd_hints(read_hints(annotations)))
+        return tuple(suspicious_hints(read_hints(annotations)))
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes all compute or all memory of its devices."""
@@ -119,9 +125,9 @@ class KoordinatorClaims:
             If the choice is not supported for Koordinator's devices.
         """
         if choice.numa_bind:
-            raise ClaimError("devices.numa is not supported for Koordinator's devices by this version")
+            raise UnsupportedChoiceError("numa is not supported for Koordinator's devices by this version")
         if choice.limits.modes:
-            raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
+            raise UnsupportedChoiceError("modes: Koordinator's devices have no sharing modes; remove it")
         hints = read_hints(annotations)
         scopes = ScopeOrder(GPU, takes_gpus_whole, hints.get(GPU, NO_HINT).scope)
         order = choice.device_share_order
@@ -144,11 +150,13 @@ class KoordinatorClaims:
 
         If no other scorer is left, Koordinator's own score ranks the nodes.
         """
-        strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
-        known = tuple(entry for entry in scorers if entry.scorer.name not in _STRANGE_SCORERS)
-        if strange and not any(entry.weight for entry in known):
+        unsupported = [
+            entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _UNSUPPORTED_SCORERS
+        ]
+        known = tuple(entry for entry in scorers if entry.scorer.name not in _UNSUPPORTED_SCORERS)
+        if unsupported and not any(entry.weight for entry in known):
             known = (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
-        return known, tuple(strange)
+        return known, tuple(unsupported)
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Tell whether a container requests devices; it is not changed."""
@@ -189,7 +197,7 @@ def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bo
     return None if selector is None else selector.matches
 
 
-def odd_amounts(container: Container) -> Iterator[RequestWarning]:
+def suspicious_amounts(container: Container) -> Iterator[RequestWarning]:
     """Yield warnings about zeros beside other amounts, fractions, and memory that is probably meant in MiB."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.errors import CodecError
 
 # Volcano's and HAMi's plugins have a common origin: cards of containers and booleans are written alike.
-from vgpu_scheduler.dialects.hami.codec import AssignedDevice, go_bool
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.kube import go_bool
 from vgpu_scheduler.model import quoted
 
 _FIELDS = 6

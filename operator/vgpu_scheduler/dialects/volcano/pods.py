@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
-from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
-from vgpu_scheduler.dialects.volcano.request_warnings import odd_amounts, odd_annotations
+from vgpu_scheduler.dialects.volcano.request_warnings import suspicious_amounts, suspicious_annotations
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Container, Pod
@@ -78,9 +78,9 @@ class VolcanoClaims:
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect; amounts that Volcano would ignore are refused."""
         del annotations
-        return odd_amounts(container, self.names)
+        return suspicious_amounts(container, self.names)
 
-    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
+    def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
         """Yield warnings about annotations with an unexpected effect.
 
         Raises
@@ -89,7 +89,7 @@ class VolcanoClaims:
             If one names an unknown sharing mode.
         """
         del claims
-        return odd_annotations(annotations)
+        return suspicious_annotations(annotations)
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes all compute or all memory of its cards."""
@@ -109,7 +109,7 @@ class VolcanoClaims:
             If an annotation or the choice is not supported.
         """
         if choice.numa_bind:
-            raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
+            raise UnsupportedChoiceError("numa: Volcano's nodes do not register the NUMA nodes of their cards")
         policy = BEST_FIT if choice.best_fit else choice.policy
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)

@@ -12,7 +12,7 @@ from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import quoted
 
 
-def odd_annotations(annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
+def suspicious_annotations(annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
     """Yield warnings about the values of annotations.
 
     Raises
@@ -40,7 +40,7 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         yield RequestWarning(text, fix=AnnotationFix(keys.NO_USE_TYPE))
 
 
-def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[RequestWarning]:
+def suspicious_amounts(container: Container, names: VolcanoNames) -> Iterator[RequestWarning]:
     """Yield warnings about the amounts that a container requests."""
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}

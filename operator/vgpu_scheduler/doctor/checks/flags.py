@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from vgpu_scheduler.doctor.objects import ContainerSpec, Workload
+from vgpu_scheduler.kube import go_bool
 
 _REFERENCE = re.compile(r"\$\((\w+)\)")
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _ALL_ALPHA = "AllAlpha"
 
 
@@ -38,7 +38,7 @@ def flag_is_on(workload: Workload, name: str) -> bool:
         If its value comes from elsewhere.
     """
     given = [joined for container in workload.containers for joined, _ in _given(container, name)]
-    return bool(given) and (given[-1] is None or given[-1] in _TRUE)
+    return bool(given) and (given[-1] is None or go_bool(given[-1]) is True)
 
 
 def gate_is_on(workload: Workload, gate: str) -> bool:
@@ -53,7 +53,7 @@ def gate_is_on(workload: Workload, gate: str) -> bool:
     for value in flag_values(workload, "feature-gates"):
         for part in value.split(","):
             key, _, state = part.partition("=")
-            given[key.strip()] = state.strip() in _TRUE
+            given[key.strip()] = go_bool(state.strip()) is True
     return given.get(gate, given.get(_ALL_ALPHA, False))
 
 

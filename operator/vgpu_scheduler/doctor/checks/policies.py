@@ -8,9 +8,7 @@ from functools import partial
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
-
-_READY, _CONFLICTED, _WARNINGS = "Ready", "Conflicted", "Warnings"
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyConditionType, decode_policy
 
 NOT_READY = Diagnosis(
     "policy-not-ready",
@@ -47,7 +45,10 @@ def policies(kind: str, seen: DoctorInput) -> Iterator[Finding]:
     """
     for policy in seen.policies(kind):
         ref = ObjectRef(kind, policy.metadata.name, policy.metadata.namespace)
-        ready, conflicted = policy.status.condition(_READY), policy.status.condition(_CONFLICTED)
+        ready, conflicted = (
+            policy.status.condition(PolicyConditionType.READY),
+            policy.status.condition(PolicyConditionType.CONFLICTED),
+        )
         if ready is None or 0 < ready.observed_generation < policy.metadata.generation:
             metadata = {"name": policy.metadata.name, "namespace": policy.metadata.namespace}
             error = decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec}).error
@@ -56,7 +57,7 @@ def policies(kind: str, seen: DoctorInput) -> Iterator[Finding]:
         elif ready.status != "True":
             yield NOT_READY.of(ref, ready.message or "it is not Ready")
         else:
-            warned = policy.status.condition(_WARNINGS)
+            warned = policy.status.condition(PolicyConditionType.WARNINGS)
             if warned is not None and warned.status == "True":
                 yield WARNED.of(ref, warned.message or "its condition Warnings is True")
         if conflicted is not None and conflicted.status == "True":

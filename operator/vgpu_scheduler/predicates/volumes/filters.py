@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import (
     READ_WRITE_ONCE_POD,
+    ZONE_DELIMITER,
+    ZONE_LABELS,
     AttachedVolume,
     NodeSelector,
     NodeSelectorTerm,
@@ -259,14 +261,6 @@ VOLUME_RESTRICTIONS_PLUGIN: Final = ClusterPlugin(_RESTRICTIONS, _restriction_ke
 
 _ZONE: Final = "VolumeZone"
 _ZONE_REJECTIONS: Final = RejectionCodes((WRONG_ZONE,))
-_LABELS: Final = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-"""The zone and region labels of volumes, each with its current name, which nodes may have instead."""
-_DELIMITER: Final = "__"
 
 
 class _Zones(VolumeFilter):
@@ -287,7 +281,7 @@ class _Zones(VolumeFilter):
         """Filter nodes; see :class:`ClusterFilter`."""
         inside: NDArray[np.bool_] | None = None
         for volume in self._volumes(pod):
-            for key in _LABELS:
+            for key in ZONE_LABELS:
                 if (text := volume.labels.get(key)) and (selector := _in_zones(key, text)) is not None:
                     selected = self._selected(selector, rows)
                     inside = selected if inside is None else inside & selected
@@ -304,7 +298,7 @@ class _Zones(VolumeFilter):
     def _is_somewhere(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which nodes have a zone or region label; the filter ignores the others."""
         nodes, said = self._state.nodes, np.zeros(rows.shape[0], dtype=np.bool_)
-        for key in _LABELS:
+        for key in ZONE_LABELS:
             said |= nodes.labels.column(key).ids.take(rows) >= 0
         return said
 
@@ -312,14 +306,14 @@ class _Zones(VolumeFilter):
 @lru_cache(maxsize=1024)
 def _in_zones(key: str, text: str) -> NodeSelector | None:
     """Return a selector for the nodes in the zones of a volume's label; None if the label is malformed."""
-    zones = frozenset(zone.strip() for zone in text.split(_DELIMITER))
+    zones = frozenset(zone.strip() for zone in text.split(ZONE_DELIMITER))
     if "" in zones:
         return None
     inside = Requirement(key, Operator.IN, zones)
     terms = [NodeSelectorTerm((inside,), ())]
-    if _LABELS[key] != key:
+    if ZONE_LABELS[key] != key:
         absent = Requirement(key, Operator.DOES_NOT_EXIST)
-        terms.append(NodeSelectorTerm((absent, Requirement(_LABELS[key], Operator.IN, zones)), ()))
+        terms.append(NodeSelectorTerm((absent, Requirement(ZONE_LABELS[key], Operator.IN, zones)), ()))
     return NodeSelector(tuple(terms), None)
 
 

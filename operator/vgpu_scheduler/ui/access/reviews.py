@@ -7,18 +7,18 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiError, ApiUnreachableError, Requests, ReviewedUser, is_allowed
 from vgpu_scheduler.ui.access.guard import User
 from vgpu_scheduler.ui.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-_RIGHTS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _LASTS: Final = 60.0
 """Seconds for which an answer is cached."""
 _AT_ONCE: Final = 16
@@ -28,6 +28,7 @@ _MOST_RIGHTS: Final = 200_000
 _TIMEOUT: Final = 10.0
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+_Answer = TypeVar("_Answer")
 
 
 class AccessRight(NamedTuple):
@@ -37,13 +38,6 @@ class AccessRight(NamedTuple):
     resource: str
     group: str = ""
     namespace: str = ""
-
-
-class Api(Protocol):
-    """Sends requests to the API server."""
-
-    async def request(self, method: str, path: str, body: object = None, *, timeout: float = 30.0) -> ApiResponse:  # noqa: ASYNC109 - as ApiClient has it
-        """Send one request and read its whole answer."""
 
 
 class Reviews:
@@ -57,7 +51,7 @@ class Reviews:
         A monotonic clock (seconds).
     """
 
-    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: Requests, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._users: _Kept[bytes, User | None] = _Kept(_MOST_TOKENS, clock)
         self._rights: _Kept[tuple[User, AccessRight], bool] = _Kept(_MOST_RIGHTS, clock)
@@ -102,7 +96,7 @@ class Reviews:
         return frozenset(name for name, allowed in answers.items() if allowed)
 
     async def _authenticated(self, token: str) -> User | None:
-        status = await self._review(_TOKENS, {"token": token})
+        status = await self._answer("token review", lambda: self._token_status(token))
         found = status.get("user")
         if status.get("authenticated") is not True or not isinstance(found, Mapping) or not found.get("username"):
             return None
@@ -114,31 +108,36 @@ class Reviews:
             tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
         )
 
+    async def _token_status(self, token: str) -> Mapping[str, Any]:
+        """Ask for a token review and return its status."""
+        response = await self._api.request("POST", _TOKENS, {"spec": {"token": token}}, timeout=_TIMEOUT)
+        if not response.ok:
+            raise ApiError(response)
+        status = response.json()["status"]
+        if not isinstance(status, Mapping):
+            raise TypeError("the status of a token review is not a mapping")
+        return status
+
     async def _allowed(self, user: User, right: AccessRight) -> bool:
         attributes = {"verb": right.verb, "resource": right.resource, "group": right.group}
         attributes |= {"namespace": right.namespace} if right.namespace else {}
-        spec: dict[str, Any] = {"resourceAttributes": attributes, "user": user.name, "groups": list(user.groups)}
-        spec |= {"uid": user.uid} if user.uid else {}
-        spec |= {"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}
-        return (await self._review(_RIGHTS, spec)).get("allowed") is True
+        reviewed = ReviewedUser(user.name, user.groups, user.uid, dict(user.extra))
+        ask = partial(is_allowed, self._api, attributes, reviewed, timeout=_TIMEOUT)
+        return await self._answer("access review", ask)
 
-    async def _review(self, path: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Send a review and return its status; anything but a clear answer raises."""
+    async def _answer(self, review: str, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Ask for a review when it is its turn; anything but a clear answer raises."""
         try:
             async with self._gate:
-                response = await self._api.request("POST", path, {"spec": spec}, timeout=_TIMEOUT)
-            if not response.ok:
-                log.warning("%s: %s; docs/rbac.md has the rights of the page", path, response.status)
-            status = response.json()["status"] if response.ok else None
+                return await ask()
+        except ApiError as error:
+            log.warning("%s: %s; docs/rbac.md has the rights of the page", review, error.response.status)
         except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
-            log.warning("%s: %s", path, type(error).__name__)  # without the request, which has the token
-            status = None
-        if not isinstance(status, Mapping):
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "the API server does not say who you are and what you may read; the log says why",
-            )
-        return status
+            log.warning("%s: %s", review, type(error).__name__)  # without the request, which has the token
+        raise RefusedError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "the API server does not say who you are and what you may read; the log says why",
+        )
 
 
 def _digest(token: str) -> bytes:

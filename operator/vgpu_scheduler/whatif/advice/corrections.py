@@ -12,7 +12,7 @@ from typing import Final
 from vgpu_scheduler.dialects import AmountFix, AnnotationFix, AskForCard, LeaveOutResource
 from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, domain_of
 from vgpu_scheduler.engine.equivalence import RefusedClass
-from vgpu_scheduler.kube import Object, Pod, QuantityError, has_unit, to_int, to_milli
+from vgpu_scheduler.kube import AMOUNT_FIELDS, Object, Pod, QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Outcome, by_name
 from vgpu_scheduler.predicates import UnsupportedField, unsupported_fields
 from vgpu_scheduler.whatif.advice.constraints import annotation_words
@@ -22,7 +22,6 @@ from vgpu_scheduler.whatif.advice.remedy import Action, leave_out_resources
 from vgpu_scheduler.whatif.objects.amounts import AmountChange
 from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names, unit_of
 from vgpu_scheduler.whatif.objects.containers import (
-    AMOUNT_PLACES,
     amounts_asked,
     amounts_at,
     containers_of,
@@ -323,7 +322,7 @@ def _without_claims(container: Object) -> Object:
 def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
     """Convert one memory amount that exceeds any card from bytes to MiB; None if there is none."""
     for _, _, container in containers_of(written):
-        for place in AMOUNT_PLACES:
+        for place in AMOUNT_FIELDS:
             for name, quantity in amounts_at(container, place).items():
                 called = str(container.get("name", ""))
                 meant = _meant_in_bytes(world, written, called, name, str(quantity))

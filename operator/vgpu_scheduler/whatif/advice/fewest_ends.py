@@ -112,10 +112,7 @@ class _Place:
 
     def fits(self, gone: Sequence[Pod]) -> bool:
         """Tell whether the pod fits there without some pods, once pods ahead of it in the queue are placed."""
-        if self.node:
-            return self._waiting.fits_on(self.node, gone)
-        with self._waiting.world.engine.state.without(pod.uid for pod in gone):
-            return bool(self._waiting.node())
+        return self._waiting.fits_without(gone, self.node)
 
     def may_fit(self, gone: Iterable[Pod]) -> bool:
         """Tell whether the pod would fit there without some pods, if no pod were ahead of it in the queue."""

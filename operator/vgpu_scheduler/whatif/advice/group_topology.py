@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from vgpu_scheduler.engine import TOPOLOGY_FIELD, TopologySources
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupKey
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import counted
@@ -16,9 +16,6 @@ from vgpu_scheduler.whatif.world.replacing import objects_replaced
 from vgpu_scheduler.whatif.world.world import World
 
 _NEAR: Final = "schedulingConstraints"
-_FIELD: Final = "spec.schedulingConstraints.topology"
-_SAID_BY_OBJECT: Final = re.compile(rf"\((?:[^()]* and )?{re.escape(_FIELD)} of (PodGroup\S* [^\s)]+)")
-_SAID_BY_PODS: Final = re.compile(rf"\((?:[^()]* and )?annotation {re.escape(REQUIRED_TOPOLOGY)}\b")
 _ELSEWHERE: Final = "no nodes with one value of the label have room for all of the group, and others may have"
 
 
@@ -45,10 +42,11 @@ def leave_topology_out(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def topology_from_condition(message: str) -> Iterator[str]:
     """Yield the topology constraints that may be dropped, if a condition says that they keep the group waiting."""
-    if _SAID_BY_PODS.search(message):
+    sources = TopologySources.found_in(message)
+    if sources.pods:
         yield f"{_preferred('')} on all pods of the group: {_ELSEWHERE}"
-    if found := _SAID_BY_OBJECT.search(message):
-        yield f"make {found[1]} without {_FIELD}: {_ELSEWHERE}"
+    if sources.group:
+        yield f"make {sources.group} without {TOPOLOGY_FIELD}: {_ELSEWHERE}"
 
 
 def _preferred(which: str) -> str:
@@ -82,7 +80,7 @@ def _of_object(world: World, key: GroupKey) -> Iterator[Remedy]:
         spec = {name: each for name, each in written["spec"].items() if name != _NEAR}
         spec |= {_NEAR: constraints} if constraints else {}
         labels = ", ".join(described.topology)
-        text = f"make {described.kind} {described.key} without {_FIELD} ({labels})"
+        text = f"make {described.kind} {described.key} without {TOPOLOGY_FIELD} ({labels})"
         yield _way(text, [{**written, "spec": spec}])
 
 

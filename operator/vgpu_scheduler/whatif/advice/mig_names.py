@@ -8,13 +8,12 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami.vendors import nvidia_names as hami
 from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.engine.device_names import MIG_INSTANCE
-from vgpu_scheduler.kube import Object, QuantityError, to_int
+from vgpu_scheduler.kube import AMOUNT_FIELDS, Object, QuantityError, to_int
 from vgpu_scheduler.model import GIB
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod, Correction
 from vgpu_scheduler.whatif.advice.other_names import Asked
 from vgpu_scheduler.whatif.advice.remedy import Action
 from vgpu_scheduler.whatif.objects.containers import (
-    AMOUNT_PLACES,
     containers_of,
     with_amounts,
     with_containers,
@@ -71,7 +70,7 @@ def _corrected(written: Object, container: str, name: str, dialect: Dialect, mem
     def change(each: Object) -> Object:
         if each.get("name") != container:
             return each
-        places = [place for place in AMOUNT_PLACES if place in each["resources"]]
+        places = [place for place in AMOUNT_FIELDS if place in each["resources"]]
         return with_amounts(without_amounts(each, (name,)), lambda listed: {**listed, **amounts}, places)
 
     changed = with_annotation({**written, "spec": with_containers(written["spec"], change)}, mode, hami.MODE_MIG)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import Object, Taint
+from vgpu_scheduler.kube import AMOUNT_FIELDS, Object, Taint
 from vgpu_scheduler.whatif.advice.asking_less import ask_less, largest_amount, valid_steps
 from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.advice.remedy import Action, HypotheticalPod, Remedy,
 from vgpu_scheduler.whatif.advice.repairs import repairs
 from vgpu_scheduler.whatif.advice.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.objects.amounts import Amount
-from vgpu_scheduler.whatif.objects.containers import AMOUNT_PLACES, amounts_at
+from vgpu_scheduler.whatif.objects.containers import amounts_at
 from vgpu_scheduler.whatif.objects.objects import name_of
 from vgpu_scheduler.whatif.reasons.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.world.nodes import TAINTS_OF_STATE
@@ -275,7 +275,7 @@ def _with_least(waiting: HypotheticalPod, amount: Amount) -> HypotheticalPod:
 def _asked(pod: Object, amount: Amount) -> list[object]:
     """Return what a container asks of the resources of an amount."""
     container = pod["spec"][amount.field][amount.index]
-    listed = [amounts_at(container, place) for place in AMOUNT_PLACES]
+    listed = [amounts_at(container, place) for place in AMOUNT_FIELDS]
     return [each.get(part.resource) for each in listed for part in amount.parts]
 
 

@@ -359,17 +359,26 @@ class HypotheticalPod:
         with objects_replaced(self.world, (changed,)):
             return self.node()
 
-    def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
-        """Tell whether the pod fits on a node without some pods, once pods ahead in the queue are placed."""
+    def fits_without(self, without: Iterable[Pod], node: str = "") -> bool:
+        """Tell whether the pod fits without some pods, once pods ahead in the queue are placed.
+
+        Parameters
+        ----------
+        node
+            The node where it has to fit; empty for any.
+        """
         gone = list(without)
         with self.world.engine.state.without(pod.uid for pod in gone):
-            if not self.fits_now_on(node):
+            if not self._fits_now(node):
                 return False
             before = that_may_gain(self.world, self.before, gone, node)
             if not before:
                 return True
             with placing(self.world, before):
-                return self.fits_now_on(node)
+                return self._fits_now(node)
+
+    def _fits_now(self, node: str) -> bool:
+        return self.fits_now_on(node) if node else bool(self.node_now())
 
     def fits_now_on(self, node: str) -> bool:
         """Tell whether the pod fits on a node in all its forms, with all other pods where they are."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaReport, counted_at_once
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
-from vgpu_scheduler.whatif.conditions.unread_groups import AT_ONCE
 from vgpu_scheduler.whatif.world.world import World
 
 
@@ -104,11 +103,11 @@ def other_members_in(world: World, pod: Pod, event: str, reports: Iterable[Quota
     reports
         The quotas that the event names.
     """
-    found, member = AT_ONCE.search(event), membership(pod)
-    if found is None or member is None:
+    number, member = counted_at_once(event), membership(pod)
+    if number is None or member is None:
         return None
     units = {report.resource: report.unit for report in reports}
-    unknown = OtherMembers(str(member.key), int(found[1]) - 1, dict.fromkeys(units, 0), frozenset(units), units)
+    unknown = OtherMembers(str(member.key), number - 1, dict.fromkeys(units, 0), frozenset(units), units)
     return other_members_of(world, pod, reports=reports) or unknown
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vgpu_scheduler.engine import ClosureCause
+from vgpu_scheduler.dialects import UnsupportedChoiceError
+from vgpu_scheduler.engine import ClosureCause, is_about_group
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.predicates import reasons as filters
@@ -122,8 +123,6 @@ _TRIED: Final = re.compile(r"\b\d+/\d+ nodes are available: (?P<why>.*)", re.DOT
 _TO_DO: Final = re.compile(
     r"(?P<why>.+?)(?:: |; )(?P<do>(?:write|add|ask|claim|leave out|remove(?! it))\b.*)", re.DOTALL
 )
-_OF_GROUP: Final = "group "
-_OF_POLICY: Final = "devices."
 _NO_NODES: Final = "no nodes available"
 
 
@@ -175,9 +174,9 @@ def _of_refusal(why: str) -> Advice:
         return ADVICE_BY_REASON[why]
     if text := _of_policies(why):
         return do(text)
-    if why.startswith(_OF_GROUP):
+    if is_about_group(why):
         return do(f"{WAIT}, or have the group need less: {why}")
-    if why.startswith(_OF_POLICY):
+    if UnsupportedChoiceError.is_in(why):
         return do(f"have a policy changed that the dialect of the pod's cards does not follow: {why}")
     if found := _TO_DO.fullmatch(why):
         return do(f"{found['do']}: {found['why']}")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from vgpu_scheduler.engine.group_attempts import needed_pods_in, other_member_in
+from vgpu_scheduler.engine import counted_at_once
+from vgpu_scheduler.engine.group_attempts import is_placed_as_group, needed_pods_in
 from vgpu_scheduler.groups import GROUP_SOURCES, membership
 from vgpu_scheduler.kube import Pod, PodGroup
 from vgpu_scheduler.whatif.world.world import World
 
-AT_ONCE: Final = re.compile(r"\b(\d+) pods of its group count at once")
-"""Matches what an event says of the group of a pod that is kept by a quota."""
-_PROOFS: Final = (", which says how many pods the group needs, ", "waits until the pods of its group ")
-"""Parts of messages of conditions that only groups have of which the API server serves the kind of object."""
 _KINDS: Final = {source.name: source.kinds for source in GROUP_SOURCES}
 
 
@@ -31,15 +27,14 @@ def note_group(world: World, pod: Pod, message: str, event: str) -> None:
     member, groups = membership(pod), world.engine.groups
     if member is None or member.problem or member.minimum is not None or groups.key_of(pod.uid) != member.key:
         return
-    is_proven = other_member_in(message) is not None or any(each in message for each in _PROOFS)
     kinds = [kind.name for kind in _KINDS[member.key.source] if kind.name in groups.refused]
-    incomplete, at_once = needed_pods_in(message), AT_ONCE.search(event)
-    if not kinds or not (incomplete or at_once or is_proven):
+    incomplete, at_once = needed_pods_in(message), counted_at_once(event)
+    if not kinds or not (at_once or is_placed_as_group(message)):
         return
     for kind in kinds:
         groups.cannot_list(kind)
     status = groups.status(member.key)
-    minimum = incomplete[1] if incomplete else status.placed + int(at_once[1]) if at_once else 0
+    minimum = incomplete[1] if incomplete else status.placed + at_once if at_once else 0
     if minimum and groups.object_of(member.key) is None:
         namespace, name = member.key.namespace, member.key.name
         unread = PodGroup(kind=kinds[0], uid="", namespace=namespace, name=name, resource_version=0, minimum=minimum)

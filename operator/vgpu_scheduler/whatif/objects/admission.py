@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.kube import HUGE_PAGES, Object, Pod, QuantityError, is_pod_level, parse_quantity
+from vgpu_scheduler.kube import CONTAINER_FIELDS, HUGE_PAGES, Object, Pod, QuantityError, is_pod_level, parse_quantity
 
-_CONTAINERS: Final = ("initContainers", "containers")
 _NATIVE: Final = "kubernetes.io"
 """The domain of Kubernetes' own resources; all others are extended resources."""
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -32,7 +31,7 @@ def with_defaults(pod: Object, classes: Mapping[str, int]) -> Object:
     if not isinstance(spec, Mapping):
         return pod
     filled = dict(spec)
-    for field in _CONTAINERS:
+    for field in CONTAINER_FIELDS:
         if isinstance(spec.get(field), list):
             filled[field] = [_container(container) for container in spec[field]]
     if isinstance(spec.get("resources"), Mapping):
@@ -98,7 +97,7 @@ def _pod_level(resources: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping
     limits, requests = resources.get("limits"), resources.get("requests") or {}
     if not isinstance(limits, Mapping) or not isinstance(requests, Mapping):
         return resources
-    asked = {name for field in _CONTAINERS for each in spec.get(field) or () for name in _requested(each)}
+    asked = {name for field in CONTAINER_FIELDS for each in spec.get(field) or () for name in _requested(each)}
     implied = {name: amount for name, amount in limits.items() if is_pod_level(name) and name not in asked}
     return {**resources, "requests": {**implied, **requests}}
 

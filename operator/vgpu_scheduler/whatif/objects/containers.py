@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
-from vgpu_scheduler.kube import Object
-
-_FIELDS: Final = ("initContainers", "containers")
-AMOUNT_PLACES: Final = ("limits", "requests")
-"""The fields of a container's resources that list amounts."""
+from vgpu_scheduler.kube import AMOUNT_FIELDS, CONTAINER_FIELDS, Object
 
 
 def containers_of(written: Object) -> Iterator[tuple[str, int, Object]]:
     """Yield each container of a pod with the field of the spec that lists it, and its index there."""
     spec = written.get("spec") or {}
-    for field in _FIELDS:
+    for field in CONTAINER_FIELDS:
         for index, container in enumerate(spec.get(field) or ()):
             yield field, index, container
 
 
 def with_containers(spec: Object, change: Callable[[Object], Object]) -> dict[str, Any]:
     """Return a pod spec with a change applied to each container."""
-    listed = {field: [change(each) for each in spec[field]] for field in _FIELDS if spec.get(field)}
+    listed = {field: [change(each) for each in spec[field]] for field in CONTAINER_FIELDS if spec.get(field)}
     return {**spec, **listed}
 
 
@@ -47,7 +43,7 @@ def amounts_asked(container: Object) -> dict[str, Any]:
 
 
 def with_amounts(
-    container: Object, change: Callable[[Object], Object], places: Collection[str] = AMOUNT_PLACES
+    container: Object, change: Callable[[Object], Object], places: Collection[str] = AMOUNT_FIELDS
 ) -> Object:
     """Return a container with changed limits and requests."""
     resources = dict(container.get("resources") or {})
@@ -65,7 +61,7 @@ def with_amount(container: Object, resource: str, amount: str, places: Collectio
     places
         Where it does so; by default where it asks for the resource already, or else in its limits.
     """
-    asking = [place for place in AMOUNT_PLACES if resource in amounts_at(container, place)]
+    asking = [place for place in AMOUNT_FIELDS if resource in amounts_at(container, place)]
     return with_amounts(container, lambda listed: {**listed, resource: amount}, places or asking or ("limits",))
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
-from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.model.policy_settings import PolicySettings
 from vgpu_scheduler.whatif.explanation.preempting import take_up_preemptions
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
 from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
@@ -56,26 +55,10 @@ class CaseError(ValueError):
         self.case = case
 
 
-class CaseSettings(StrictForm):
+class CaseSettings(PolicySettings, StrictForm):
     """The scheduler settings that affect policies, in camelCase or by the names of the settings file."""
 
-    node_policy: Literal["binpack", "spread"] = "binpack"
-    device_policy: str = "spread"
-    device_order: OrderKind | None = None
-    profile: Profile = Profile.DOCUMENTED
-    strict_annotations: bool = False
     scheduler_names: Annotated[Sequence[str], Field(min_length=1)] = ("vgpu-scheduler",)
-
-    @field_validator("device_policy")
-    @classmethod
-    def _is_known(cls, policy: str) -> str:
-        check_device_policy(policy)
-        return policy
-
-    def defaults(self) -> PolicyDefaults:
-        """Return the settings as policy defaults."""
-        order = self.device_order or self.profile.order
-        return PolicyDefaults(self.node_policy, self.device_policy, order, self.strict_annotations)
 
 
 class CaseStep(StrictForm):
@@ -300,7 +283,7 @@ def world_of(case: Case) -> World:
         If an object in it cannot be understood.
     """
     options = replace(
-        plain_options(case.dialect, case.settings.defaults()),
+        plain_options(case.dialect, case.settings),
         preemption=True,
         scheduler_names=tuple(case.settings.scheduler_names),
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
-from vgpu_scheduler.kube import QuantityError, to_int
+from vgpu_scheduler.kube import AMOUNT_FIELDS, QuantityError, to_int
 from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, path_of, validation_message
 from vgpu_scheduler.whatif.objects.cards import Card, CardShare, card_name
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
@@ -18,7 +18,6 @@ from vgpu_scheduler.whatif.world.world import World
 _MOST_CARDS = 64
 _LONG_AGO = "2000-01-01T00:00:00Z"
 """The start time of running pods in short form."""
-_BY_KIND = ("limits", "requests")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Exists", "Equal", "Lt", "Gt")
 _MODES = ("hami-core", "mps")
@@ -108,7 +107,7 @@ def _known_toleration(toleration: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _amounts(value: object) -> object:
     """Accept ``limits`` and ``requests`` as in a container, or a flat map of limits."""
-    by_kind = not isinstance(value, Mapping) or set(value) & set(_BY_KIND)
+    by_kind = not isinstance(value, Mapping) or set(value) & set(AMOUNT_FIELDS)
     return value if by_kind else {"limits": value}
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.engine import ExceededLimit, card_verdicts, check_limits, describe_bytes, pod_sums
+from vgpu_scheduler.engine import ExceededLimit, card_verdicts, check_limits, pod_sums
 from vgpu_scheduler.engine.registrations import registered_by_several
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import Object, Pod, in_binary_units
 from vgpu_scheduler.model import MUTEX, CardReason, Device, names_model, policy_words
 from vgpu_scheduler.policy import POD, SETTINGS, LimitField, shown_titles
 from vgpu_scheduler.predicates import reasons as filters
@@ -156,7 +156,7 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
         written = f" ({spec['limits']['memoryPerPod']})" if "memoryPerPod" in (spec.get("limits") or {}) else ""
         yield (
             f"spec.limits.memoryPerPod of {limit.source}{written} denies {_models(large)}: how much memory the pod"
-            f" gets depends on the card, which may have {describe_bytes(most * inventory.memory_unit)} at most."
+            f" gets depends on the card, which may have {in_binary_units(most * inventory.memory_unit)} at most."
         )
     if len(large) < len(left) and claimed.choice.limits.exclusive:
         in_force = world.policies_in_force(answer.pod, "devices")

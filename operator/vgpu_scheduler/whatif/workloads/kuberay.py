@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.groups import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.kube import AMOUNT_FIELDS, Object
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
@@ -41,11 +41,11 @@ _NO_CLUSTER: Final = (
 )
 _AUTOSCALER: Final = {
     "name": "autoscaler",
-    "resources": {key: {"cpu": "500m", "memory": "512Mi"} for key in ("limits", "requests")},
+    "resources": {key: {"cpu": "500m", "memory": "512Mi"} for key in AMOUNT_FIELDS},
 }
 _WAITS_FOR_HEAD: Final = {
     "name": "wait-gcs-ready",
-    "resources": {key: {"cpu": "200m", "memory": "256Mi"} for key in ("limits", "requests")},
+    "resources": {key: {"cpu": "200m", "memory": "256Mi"} for key in AMOUNT_FIELDS},
 }
 _SUBMITTER: Final = {
     "name": "ray-job-submitter",

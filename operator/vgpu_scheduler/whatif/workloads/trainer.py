@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.groups import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL, VOLCANO_API_VERSION
-from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
+from vgpu_scheduler.kube import AMOUNT_FIELDS, VOLCANO_GROUP_ANNOTATIONS, Object
 from vgpu_scheduler.whatif.objects.objects import FileObject, group_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
 from vgpu_scheduler.whatif.workloads.workload_pods import Owner, pod_group, with_texts
@@ -149,7 +149,7 @@ def _with_resources(container: Any, resources: Object) -> Any:
     if not isinstance(there, Mapping):
         return container
     asked = dict(there)
-    for key in ("limits", "requests"):
+    for key in AMOUNT_FIELDS:
         if isinstance(more := resources.get(key), Mapping):
             asked = with_texts(asked, key, more)
     return {**container, "resources": asked}

@@ -134,13 +134,16 @@ def _placing(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     found: list[Pod] = []
     decisions: list[Decision] = []
     refused: set[Hashable] = set()
+    tried: set[str] = set()
     before = attempts.reserver.before()
     try:
         for pod in pods:
             ours = created(world, pod, pod.uid)
             alike = answer_key(ours)
-            if alike in refused or state.reservation(pod.uid) is not None:
+            if alike in refused or pod.uid in tried or state.reservation(pod.uid) is not None:
                 continue
+            if (gang := attempts.gang_status(ours)) is not None:
+                tried.update(each.uid for each in gang.waiting)  # one attempt for all of them, as in the queue
             together = [each for each in attempts.decide(ours, 0.0) if each.outcome is Outcome.PLACED]
             decisions += together
             found += [there for each in together if (there := state.pod(each.uid)) is not None]

@@ -20,7 +20,7 @@ from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
 from vgpu_scheduler.dialects.hami.vendors.metax_shared import metax_shared
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
 from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
-from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaRequests
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
 from vgpu_scheduler.dialects.hami.vendors.vastai import vastai
 
@@ -93,7 +93,7 @@ def _fields(config: VendorSection, text: str) -> str:
     return f"{fields}: " if fields else ""
 
 
-def vendors(nvidia_names: NvidiaNames | None = None) -> tuple[Vendor, ...]:
+def vendors(nvidia_names: NvidiaRequests | None = None) -> tuple[Vendor, ...]:
     """Return every vendor's cards, under the names that HAMi's chart configures where none are given."""
     default = configured(VendorSection())
     return default if nvidia_names is None else (nvidia_cards(nvidia_names), *default[1:])

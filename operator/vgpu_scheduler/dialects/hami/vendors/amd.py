@@ -11,10 +11,10 @@ from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Rul
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.model import WHOLE, Assignment, Compute, Device
 
-NAMES = ShareNames(
+NAMES = ShareRequests(
     "amd.com/gpu",
     "amd.com/gpumem",
     cores="amd.com/gpucores",

@@ -11,13 +11,13 @@ from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
+from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuRequests, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     AllocationAnnotations,
-    Odd,
     PodOptions,
     RuleKeys,
+    SuspiciousAmounts,
     Vendor,
     VendorPlacement,
 )
@@ -84,11 +84,11 @@ def _network(card: RegisteredDevice) -> int:
     return number if type(number) is int and 0 <= number <= INT32 else -1
 
 
-def _odd(chip: Chip) -> Odd:
+def _suspicious(chip: Chip) -> SuspiciousAmounts:
     """Return a function that warns about requests for a template chip that only soft sharing can serve."""
     names = chip.names
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         if mode == SOFT:
             return
         if names.cores in amounts:
@@ -101,7 +101,7 @@ def _odd(chip: Chip) -> Odd:
         if amounts[names.count] > 1 and names.memory in amounts and memory != chip.allocatable:
             yield _of_no_use(f"{names.memory}: several chips cannot be shared in part: leave it out", names.memory)
 
-    return odd
+    return suspicious
 
 
 def _of_no_use(text: str, resource: str) -> RequestWarning:
@@ -198,7 +198,7 @@ def _vendor(chip: Chip, *, soft: bool) -> Vendor:
             extras=_extras(chip),
             keys=(_TIME, chip.assigned),
         ),
-        odd=_odd(chip),
+        suspicious=_suspicious(chip),
         admit=npu_rule(chip),
         means={
             chip.names.cores: f"with annotation `{SOFT_POD}: {SOFT}`: compute of each, in percent; else to be left "
@@ -263,7 +263,7 @@ def npu_rule(chip: Chip) -> Admit:
     return admit
 
 
-def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuNames) -> int:
+def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuRequests) -> int:
     """Return the memory per chip that the container gets, in units of the resource, rounded up to a possible size."""
     asked = draft.limit(names.memory)
     whole = chip.allocatable // chip.memory_factor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
@@ -71,10 +71,10 @@ class Chip:
         return f"huawei.com/{self.key}"
 
     @property
-    def names(self) -> NpuNames:
+    def names(self) -> NpuRequests:
         """Its resource names."""
         count = self.count or f"huawei.com/{self.key}"
-        return NpuNames(
+        return NpuRequests(
             count,
             self.memory or f"{count}-memory",
             cores=self.cores or f"{count}-core",
@@ -98,7 +98,7 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class NpuNames(ShareNames):
+class NpuRequests(ShareRequests):
     """Resource names of a chip. Claims are rounded up to a template, unless the pod shares softly."""
 
     chip: Chip | None = None
@@ -106,11 +106,11 @@ class NpuNames(ShareNames):
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any; see :class:`ShareNames`."""
+        """Return the container's claim, if any; see :class:`ShareRequests`."""
         exclusive = defaults.exclusive
         if mode != SOFT:
             defaults = self._hard(container, defaults)
-        claim = ShareNames.read(self, vendor, container, defaults)
+        claim = ShareRequests.read(self, vendor, container, defaults)
         if claim is None or self.chip is None:
             return claim
         if self.chip.modules and claim.count > 1 and claim.count % MODULE:
@@ -128,7 +128,7 @@ class NpuNames(ShareNames):
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes its chips whole, also by an amount of memory."""
         whole = self.chip is not None and 0 < self.chip.allocatable <= claim.amounts[1]
-        return whole or ShareNames.takes_whole(self, claim)
+        return whole or ShareRequests.takes_whole(self, claim)
 
     def _hard(self, container: Container, defaults: ClaimDefaults) -> ClaimDefaults:
         """Return the defaults that apply to chips that are cut by templates.

@@ -253,7 +253,7 @@ class AllocationAnnotations:
         return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
-Odd = Callable[[Mapping[str, int], str], Iterable[RequestWarning]]
+SuspiciousAmounts = Callable[[Mapping[str, int], str], Iterable[RequestWarning]]
 """Returns warnings about the non-zero amounts of a container, by resource, for a pod with a sharing mode."""
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
@@ -322,7 +322,7 @@ class Vendor:
         Further annotations of pods; ``fit`` applies without any.
     lock
         The lock by which the plugin finds its pod; None if it has another way.
-    odd
+    suspicious
         Returns warnings about requests with an unexpected effect, in addition to those for all vendors.
     admit
         The admission rules for a container; None if they only check for the count.
@@ -353,7 +353,7 @@ class Vendor:
     held: Held = plain_held
     options: PodOptions | None = None
     lock: NodeLock | None = HAMI_LOCK
-    odd: Odd | None = None
+    suspicious: SuspiciousAmounts | None = None
     admit: Admit | None = None
     sums_cores: bool = False
     smallest_piece: int = 0

@@ -8,7 +8,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.model import WHOLE
 
@@ -16,7 +16,7 @@ UNIT = 256
 """MiB of a unit of the memory resource."""
 _ASSIGNED, _PROFILE = "CAMBRICON_DSMLU_ASSIGNED", "CAMBRICON_DSMLU_PROFILE"
 
-NAMES = ShareNames(
+NAMES = ShareRequests(
     "cambricon.com/vmlu",
     "cambricon.com/mlu.smlu.vmemory",
     cores="cambricon.com/mlu.smlu.vcore",

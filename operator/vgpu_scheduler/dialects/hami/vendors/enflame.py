@@ -8,10 +8,10 @@ from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.model import WHOLE
 
-NAMES = ShareNames("enflame.com/gcu", default_cores=WHOLE)
+NAMES = ShareRequests("enflame.com/gcu", default_cores=WHOLE)
 
 
 def _kind(cards: int) -> CardKind:

@@ -151,7 +151,7 @@ def _amounts(slices: int, memory: int, cores: int) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class DrsNames(CountedResources):
+class DrsRequests(CountedResources):
     """Resource names: a number of slices, or the memory and the cores that the slices must have.
 
     A claim has either slices (as slots) and nothing else, or memory and cores.
@@ -282,8 +282,8 @@ def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
 
 def drs(section: VendorSection) -> tuple[Vendor, ...]:
     """Return slices of GCUs, as section ``enflame`` of HAMi's configuration names their resources."""
-    known = DrsNames()
-    names = DrsNames(
+    known = DrsRequests()
+    names = DrsRequests(
         section.text("resourceNameDRSGCU", known.slices),
         section.text("resourceNameGCUMemory", known.memory),
         section.text("resourceNameGCUCore", known.cores),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 
-NAMES = ShareNames("hygon.com/dcunum", "hygon.com/dcumem", cores="hygon.com/dcucores", default_cores=100)
+NAMES = ShareRequests("hygon.com/dcunum", "hygon.com/dcumem", cores="hygon.com/dcucores", default_cores=100)
 
 
 def hygon(section: VendorSection) -> tuple[Vendor, ...]:

@@ -6,7 +6,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Rul
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import WHOLE
 
@@ -27,7 +27,7 @@ def _chip(section: VendorSection) -> Vendor:
     section.ignore("chipName")
     chip = section.required("commonWord")
     name = f"iluvatar.ai/{chip}"
-    names = ShareNames(f"{name}-vgpu", f"{name}.vMem", cores=f"{name}.vCore", memory_factor=UNIT).configured(section)
+    names = ShareRequests(f"{name}-vgpu", f"{name}.vMem", cores=f"{name}.vCore", memory_factor=UNIT).configured(section)
     return Vendor(
         key=chip,
         title=f"Iluvatar {chip}",

@@ -10,12 +10,18 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
-from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    RuleKeys,
+    SuspiciousAmounts,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container, to_int
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
@@ -35,10 +41,10 @@ _RULES = RuleKeys(
     )
 )
 
-NAMES = ShareNames("kunlunxin.com/xpu", default_cores=WHOLE)
+NAMES = ShareRequests("kunlunxin.com/xpu", default_cores=WHOLE)
 
 
-class SliceNames(ShareNames):
+class SliceNames(ShareRequests):
     """Resource names of slices: memory determines the size and the compute."""
 
     __slots__ = ()
@@ -51,8 +57,8 @@ class SliceNames(ShareNames):
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any; see :class:`ShareNames`."""
-        claim = ShareNames.read(self, vendor, container, defaults, mode)
+        """Return the container's claim, if any; see :class:`ShareRequests`."""
+        claim = ShareRequests.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         given = whole_amount(container, self.memory)  # 0 stands for the smallest slice
@@ -120,16 +126,16 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
             ),
             record=AllocationAnnotations("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
-            odd=_odd(names.memory),
+            suspicious=_suspicious(names.memory),
             slice_sizes=SIZES,
         ),
     )
 
 
-def _odd(memory: str) -> Odd:
+def _suspicious(memory: str) -> SuspiciousAmounts:
     """Return a function that warns about more memory than a card has: it counts as a whole card."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         del mode
         asked = amounts.get(memory, 0)
         if asked > MEMORY:
@@ -137,7 +143,7 @@ def _odd(memory: str) -> Odd:
             fix = AmountFix("", memory, str(asked), MEMORY)
             yield RequestWarning(f"{what}, and counts as {MEMORY}", f"{what}: write {MEMORY}", fix)
 
-    return odd
+    return suspicious
 
 
 def vxpu_rule(count: str, memory: str) -> Admit:

@@ -11,12 +11,12 @@ from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Device
 
 _MEMORY = 65536
-NAMES = ShareNames("metax-tech.com/gpu", default_cores=WHOLE)
+NAMES = ShareRequests("metax-tech.com/gpu", default_cores=WHOLE)
 
 LOSSES = "metax-tech.com/gpu.topology.losses"
 SCORES = "metax-tech.com/gpu.topology.scores"

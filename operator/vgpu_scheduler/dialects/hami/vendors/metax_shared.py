@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
 from vgpu_scheduler.dialects.errors import ClaimError, Refusal
 from vgpu_scheduler.dialects.fixes import RequestWarning
-from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
     AllocationAnnotations,
-    Odd,
     PodOptions,
     RuleKeys,
+    SuspiciousAmounts,
     Vendor,
     VendorPlacement,
 )
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.values import INT32, amount_text, beyond_any_card, whole_amount
-from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
+from vgpu_scheduler.kube import Container, Node, Pod, go_bool, has_unit, to_int
 from vgpu_scheduler.model import (
     MIB,
     NO_DEFAULTS,
@@ -125,7 +125,7 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     )
 
 
-class SharedNames(ShareNames):
+class SharedNames(ShareRequests):
     """Resource names: memory without a suffix is in GiB, with a suffix in bytes."""
 
     __slots__ = ()
@@ -133,11 +133,11 @@ class SharedNames(ShareNames):
     def read(
         self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
-        """Return the container's claim, if any, for a pod's class and quality (``mode``); see :class:`ShareNames`.
+        """Return the container's claim, if any, for a pod's class and quality (``mode``); see :class:`ShareRequests`.
 
         Online pods claim no cores: they use the cores of other pods when needed.
         """
-        claim = ShareNames.read(self, vendor, container, defaults, mode)
+        claim = ShareRequests.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         online = mode.startswith(ONLINE)
@@ -232,15 +232,15 @@ def _entry(assignment: Assignment) -> Mapping[str, str | int]:
     return {"uuid": assignment.uuid, **{name: amount for name, amount in amounts.items() if amount}}
 
 
-def _odd(count: str) -> Odd:
+def _suspicious(count: str) -> SuspiciousAmounts:
     """Return a function that warns about pods of an application class with several cards."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         if mode.startswith((ONLINE, OFFLINE)) and amounts[count] != 1:
             said = f"{count}: {amounts[count]} cards of a pod of an application class, which is meant for one"
             yield RequestWarning(said)
 
-    return odd
+    return suspicious
 
 
 def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
@@ -281,7 +281,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
                 TOPOLOGY: "whether whole cards are chosen by their links (default: `sgpuTopologyAware`)",
             },
             notes="Memory without a unit is in GiB, with one in bytes (`8Gi`).",
-            odd=_odd(names.count),
+            suspicious=_suspicious(names.count),
             admit=sgpu_rule(names.count),
         ),
     )

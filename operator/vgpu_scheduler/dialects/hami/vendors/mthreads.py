@@ -7,11 +7,17 @@ from collections.abc import Iterator, Mapping
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import RequestWarning
-from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, Odd, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    RuleKeys,
+    SuspiciousAmounts,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import Compute
 
@@ -25,7 +31,7 @@ COUNT_ANNOTATION = "mthreads.com/request-gpu-num"
 _SHARES = 100
 _INDEX, _NODE, _TIME = "mthreads.com/gpu-index", "mthreads.com/predicate-node", "mthreads.com/predicate-time"
 
-NAMES = ShareNames(
+NAMES = ShareRequests(
     "mthreads.com/vgpu",
     "mthreads.com/sgpu-memory",
     cores="mthreads.com/sgpu-core",
@@ -49,10 +55,10 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
     }
 
 
-def _odd(names: ShareNames) -> Odd:
+def _suspicious(names: ShareRequests) -> SuspiciousAmounts:
     """Return a function that warns about invalid sizes, and amounts that cannot be divided evenly over the cards."""
 
-    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
+    def suspicious(amounts: Mapping[str, int], mode: str) -> Iterator[RequestWarning]:
         del mode
         count, memory = amounts[names.count], amounts.get(names.memory)
         if count == 1 and memory is not None and memory not in SIZES:
@@ -63,7 +69,7 @@ def _odd(names: ShareNames) -> Odd:
                 what, each = f"{name}: {amounts[name]} for {count} cards together", amounts[name] // count
                 yield RequestWarning(f"{what} is cut to {each} of each", f"{what}: write a multiple of {count}")
 
-    return odd
+    return suspicious
 
 
 def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
@@ -82,7 +88,7 @@ def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
                 "hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)
             ),
             lock=None,
-            odd=_odd(names),
+            suspicious=_suspicious(names),
             admit=mthreads_rule(names.count, names.memory, names.cores),
             found="It takes the pod of its node that was decided first (`mthreads.com/predicate-time`)",
         ),

@@ -48,7 +48,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     USE_UUID,
     VENDOR,
     MigAllowance,
-    NvidiaNames,
+    NvidiaRequests,
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
@@ -82,7 +82,7 @@ class NvidiaCards:
     NodeResourcesFit rejects the node.
     """
 
-    names: NvidiaNames
+    names: NvidiaRequests
     source = f"annotation {REGISTER_ANNOTATION}"
     cordon = CORDON_ANNOTATION
     health = "health"
@@ -174,7 +174,7 @@ def nvidia(section: VendorSection) -> tuple[Vendor, ...]:
         "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "preConfiguredDeviceMemory", "libCudaLogLevel",
         "enableNumaTopology", "disableCoreLimit",  # the device plugin's
     )  # fmt: skip
-    known, webhook = NvidiaNames(), NvidiaAdmission()
+    known, webhook = NvidiaRequests(), NvidiaAdmission()
     geometries = tuple(map(_geometry, section.sections("knownMigGeometries")))
     return (
         nvidia_cards(
@@ -218,7 +218,7 @@ def _geometry(section: VendorSection) -> MigGeometry:
         raise ConfigError(f"{section.path}: {error}") from None
 
 
-def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:
+def nvidia_cards(names: NvidiaRequests, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:
     """Return the NVIDIA vendor for these names."""
     return Vendor(
         key=VENDOR,
@@ -311,7 +311,7 @@ def _held_placements(annotations: Mapping[str, str]) -> dict[str, list[MigAlloca
     return found
 
 
-def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
+def nvidia_rule(names: NvidiaRequests, options: NvidiaAdmission) -> Admit:
     """Return NVIDIA's admission rules."""
 
     def admit(draft: ContainerDraft) -> bool:
@@ -345,7 +345,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
     return admit
 
 
-def _whole(draft: ContainerDraft, percent: int | None, names: NvidiaNames) -> bool:
+def _whole(draft: ContainerDraft, percent: int | None, names: NvidiaRequests) -> bool:
     """Tell whether whole cards are requested without compute, except compute that an earlier admission added."""
     if draft.either(names.count) is None or draft.request(names.cores) is not None:
         return False

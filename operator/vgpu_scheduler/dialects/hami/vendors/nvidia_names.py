@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template, templates_of
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
+from vgpu_scheduler.model import nvidia_resources
 
 VENDOR = "NVIDIA"
 REGISTER_ANNOTATION = "hami.io/node-nvidia-register"
@@ -72,7 +73,7 @@ KNOWN_GEOMETRIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class NvidiaNames(ShareNames):
+class NvidiaRequests(ShareRequests):
     """Resource names and defaults, as HAMi's ``device-config.yaml`` configures them (section ``nvidia``).
 
     Attributes
@@ -87,11 +88,11 @@ class NvidiaNames(ShareNames):
         matching entry counts.
     """
 
-    count: str = "nvidia.com/gpu"
-    memory: str = "nvidia.com/gpumem"
-    memory_percent: str = "nvidia.com/gpumem-percentage"
-    cores: str = "nvidia.com/gpucores"
-    priority: str = "nvidia.com/priority"
+    count: str = nvidia_resources.COUNT
+    memory: str = nvidia_resources.MEMORY
+    memory_percent: str = nvidia_resources.MEMORY_PERCENTAGE
+    cores: str = nvidia_resources.CORES
+    priority: str = nvidia_resources.PRIORITY
     mig_allowances: tuple[MigAllowance, ...] = ()
     mig_geometries: tuple[MigGeometry, ...] = KNOWN_GEOMETRIES
 

@@ -24,7 +24,7 @@ from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, 
 
 
 @dataclass(frozen=True, slots=True)
-class ShareNames:
+class ShareRequests:
     """Resource names and defaults of a vendor's cards; an empty name stands for no such resource.
 
     The documented defaults apply. Requests that HAMi would silently ignore are refused here with the field's name and
@@ -218,7 +218,7 @@ class ShareNames:
 
 
 @dataclass(frozen=True, slots=True)
-class CountNames(CountedResources):
+class CountRequests(CountedResources):
     """The resource name of cards that are requested by number only.
 
     Attributes

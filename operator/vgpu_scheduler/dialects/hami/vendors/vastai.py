@@ -9,10 +9,10 @@ from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
-from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
+from vgpu_scheduler.dialects.hami.vendors.shares import CountRequests
 from vgpu_scheduler.model import WHOLE, Device
 
-NAMES = CountNames("vastaitech.com/va")
+NAMES = CountRequests("vastaitech.com/va")
 _NO_GROUP = -1
 
 
