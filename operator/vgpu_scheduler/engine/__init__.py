@@ -42,6 +42,7 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, qu
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
+from vgpu_scheduler.engine.waiting_holds import WaitingHold
 
 __all__ = [
     "BY_PREEMPTION",
@@ -88,6 +89,7 @@ __all__ = [
     "StandingClosure",
     "TakenLock",
     "UsageMeter",
+    "WaitingHold",
     "breaches",
     "card_verdicts",
     "cards_held",
