@@ -153,6 +153,18 @@ class WaitingHolds:
             self._held_since[uid] = self._begun[uid] = each.since
             self._together[uid] = each.together
 
+    def end(self, uids: Iterable[str], now: float) -> None:
+        """End the holds of pods as after `HELD_FOR`: they wait as long as before until room is kept again."""
+        for uid in uids:
+            self._begun.pop(uid, None)
+            self._ended[uid] = now
+            if uid in self._held_since:
+                self._preemptions.withdraw(uid)
+
+    def has_ended(self, uid: str) -> bool:
+        """Tell whether the hold of a pod has expired, so that equal pods may have room kept before it."""
+        return uid in self._ended
+
     def forget(self, uid: str) -> None:
         """Note that a pod is gone."""
         for known in self._by_uid:
@@ -193,11 +205,7 @@ class WaitingHolds:
 
     def _end_overdue(self, now: float) -> None:
         """Give up all holds that have lasted for `HELD_FOR`, so that other pods get a hold."""
-        for uid in [uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR]:
-            del self._begun[uid]
-            self._ended[uid] = now
-            if uid in self._held_since:
-                self._preemptions.withdraw(uid)
+        self.end([uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR], now)
 
     def _due(self, pods: Sequence[Pod], needed: int, after: float) -> float:
         """Return when as many of the pods as are needed will have waited for ``after`` seconds."""

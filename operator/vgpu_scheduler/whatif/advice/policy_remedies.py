@@ -166,10 +166,10 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
         done = f"set {field} of {title} to {_format_value(other)} (it is {_format_value(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
     inside = mapping_of(value).get("matchLabelKeys") if path[-1] == "apartFrom" else None
-    yield _removal(title, policy, path, _format_value(inside or value))
+    yield removal(title, policy, path, _format_value(inside or value))
 
 
-def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
+def removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
     """Return the description of a field's removal, including sections that become empty, and the resulting policy.
 
     A policy without any other section is to be deleted, since the API server would refuse it.
