@@ -6,8 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.cli.simulated import pod, policy, run, write
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
+
+from vgpu_scheduler.cli import main
 
 pytestmark = pytest.mark.usefixtures("folder")
 CARD = 16384
@@ -126,3 +129,14 @@ def test_a_file_with_the_pod_that_waits_may_use_its_room() -> None:
     cluster(train())
     write("new.yaml", train())
     assert nodes_of("-f", "new.yaml", "--without", "pod/default/run-a") == {"default/train": "a"}
+
+
+def test_defrag_says_that_room_is_kept() -> None:
+    small = waits("small", {GPU: 1, MEMORY: 14000})
+    small["metadata"] |= {"creationTimestamp": NOW, "labels": {}}
+    there = [running("run-a", "a", "GPU-a-0", 4096)]
+    patience = policy({"selector": {"matchLabels": {"workload": "training"}}, "groups": {"holdAfter": "15m"}})
+    write("cluster.yaml", node("a", 2, CARD), *there, patience, train(), small)
+    result = CliRunner().invoke(main, ["defrag", "--for", "default/small", "--cluster", "cluster.yaml"])
+    assert result.exit_code == 1
+    assert "Room on a is kept for pod default/train, which is served first; no moves take it." in result.stdout

@@ -19,6 +19,7 @@ from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_status import GroupStatus
+from vgpu_scheduler.engine.keeping_out import holds_for_others
 from vgpu_scheduler.engine.lock_owners import owner_of, review_locks, taker_of
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, TakenLock, find_lock
 from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_in_vain, offered_without_cards
@@ -98,6 +99,7 @@ __all__ = [
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "holds_for_others",
     "nodes_of_unlisted_dialects",
     "offered_in_vain",
     "offered_without_cards",

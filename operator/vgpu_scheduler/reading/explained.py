@@ -63,7 +63,7 @@ class ExplainedPod:
         """The namespaces of other pods that are named, as victims, preemptors or holders of reservations."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
         preempting = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
-        advised = [key for remedy in self.found.remedies for key in remedy.named]
+        advised = [*(key for remedy in self.found.remedies for key in remedy.named), *self.found.kept_for]
         keys = [*(each.pod for each in going), *(each.pod for each in self.found.holds), *preempting, *advised]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
@@ -93,9 +93,8 @@ class ExplainedPod:
             remedies=remedies,
             preemption_outlook=found.preemption_outlook and found.preemption_outlook.without_names(allowed),
             preempted_by=found.preempted_by and found.preempted_by.without_names(allowed),
-            holds=[each.without_names(allowed) for each in found.holds],
         )
-        return replace(self, found=told)
+        return replace(self, found=told.without_kept_names(allowed))
 
     def _named_in(self, remedy: Remedy) -> Iterator[str | None]:
         """Yield the namespaces of the pods that a remedy names."""
