@@ -4,6 +4,7 @@ from vgpu_scheduler.policy.annotations import OVERRIDES, parse_weights, refused_
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.evictions import (
     HOUR,
+    MOST_EVICTIONS,
     RecordedEviction,
     read_evictions,
     recent_evictions,
@@ -47,6 +48,7 @@ __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "HOUR",
+    "MOST_EVICTIONS",
     "NAMESPACED_KIND",
     "NO_GROUP_RULES",
     "NO_POD_LIMITS",
