@@ -309,3 +309,36 @@ def test_a_quota_with_a_fraction_is_raised_to_the_least_whole_number(written: st
 def test_a_policy_that_is_not_understood_keeps_nobody_from_an_answer(spec: Object) -> None:
     made, waiting = world_of(node("a", cards=1), policy("odd", spec), pod("asked", {GPU: 3}))
     assert "ClusterVGPUPolicy odd" in explain_pod(made, waiting).text()
+
+
+# Models whose names are part of others' ------------------------------------------------------------------------------
+
+
+def of_model(name: str, model: str, memory: int = 24576) -> Object:
+    """Return a node with a card of a model."""
+    made = node(name, 1, memory)
+    listed = made["metadata"]["annotations"]["hami.io/node-nvidia-register"]
+    made["metadata"]["annotations"]["hami.io/node-nvidia-register"] = listed.replace("NVIDIA-A100", model)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "named"),
+    [
+        ({"a": ("NVIDIA A10", 24576), "b": ("NVIDIA A100-SXM4-80GB", 81920)}, 40000, "NVIDIA A100-SXM4-80GB"),
+        ({"b": ("NVIDIA A10", 24576), "a": ("NVIDIA A100-SXM4-80GB", 81920)}, 1000, "NVIDIA A100-SXM4-80GB"),
+        ({"a": ("NVIDIA A10", 81920), "b": ("NVIDIA A100-SXM4-80GB", 24576)}, 40000, "NVIDIA A10"),
+        ({"a": ("nvidia l4", 24576), "b": ("NVIDIA L40", 49152), "c": ("NVIDIA L40S", 81920)}, 60000, "NVIDIA L40S"),
+        ({"a": ("nvidia l4", 24576), "b": ("NVIDIA L40", 49152), "c": ("NVIDIA L40S", 24576)}, 40000, "NVIDIA L40"),
+    ],
+)
+def test_the_model_of_the_card_that_the_pod_gets_is_named(
+    models: dict[str, tuple[str, int]], asked: int, named: str
+) -> None:
+    strict = policy("p", {"devices": {"types": {"allow": ["T4"]}}})
+    nodes = [of_model(name, model, memory) for name, (model, memory) in models.items()]
+    made, _ = world_of(*nodes, strict, pod("p", {GPU: 1, MEMORY: asked}))
+    (waiting,) = made.pending.values()
+    (found,) = (each for each in remedies(made, waiting) if each.type is RemedyType.CHANGE_POLICY)
+    assert at(found.objects[0], ["spec", "devices", "types", "allow"]) == ["T4", named]
+    assert models[found.node][0] == named

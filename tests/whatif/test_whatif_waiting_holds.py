@@ -71,3 +71,98 @@ def test_pods_that_are_made_anew_have_not_waited_yet() -> None:
     (running,) = (each for each in made.bound.values() if each.name == "a0")
     with made_anew(made, [running]) as (again,):
         assert made.engine.preemptions.evaluator.waiting_since(again) == 0.0
+
+
+# What helps a pod that is kept out -----------------------------------------------------------------------------------
+
+
+def of_one_node(*waiting_pods: Obj, after: str = "15m") -> World:
+    """Return a world with a card of which a quarter is used, which pods that need it whole wait for."""
+    there = tenant("a0", "a", "GPU-a-0", CARD // 4)
+    small = waiting("small", CARD // 2, second=2)
+    return world(node("a", 1), there, patience(after), *waiting_pods, small, preemption=False)
+
+
+WAIT = "wait until pod default/{}, for which room is kept, goes elsewhere, is gone, or has had it kept for an hour"
+ABOVE = "give it a priority above {} (it has 0): it may then use the room kept for pod default/{}"
+ADMINISTRATOR = "have an administrator of the cluster"
+POLICY = f"{ADMINISTRATOR} delete ClusterVGPUPolicy patience, which sets only spec.groups.holdAfter (15m)"
+
+
+@pytest.mark.parametrize(
+    ("waiting_pods", "helps"),
+    [
+        (
+            [whole("big")],
+            [
+                (RemedyType.WAIT, WAIT.format("big")),
+                (RemedyType.RAISE_PRIORITY, ABOVE.format(0, "big")),
+                (RemedyType.CHANGE_POLICY, POLICY),
+                (RemedyType.ADD_NODE, "add a node like a"),
+            ],
+        ),
+        (
+            [waiting("big", CARD, 7, metadata={"labels": {"size": "whole"}})],
+            [
+                (RemedyType.WAIT, WAIT.format("big")),
+                (RemedyType.RAISE_PRIORITY, ABOVE.format(7, "big")),
+                (RemedyType.CHANGE_POLICY, POLICY),
+                (RemedyType.ADD_NODE, "add a node like a"),
+            ],
+        ),
+        (  # the next pod then has its turn, and waiting helps nobody
+            [whole("big"), whole("next")],
+            [
+                (RemedyType.RAISE_PRIORITY, ABOVE.format(0, "big")),
+                (RemedyType.CHANGE_POLICY, POLICY),
+                (RemedyType.ADD_NODE, "add 2 nodes like a"),
+            ],
+        ),
+    ],
+)
+def test_a_pod_that_is_kept_out_is_told_what_helps(
+    waiting_pods: list[Obj], helps: list[tuple[RemedyType, str]]
+) -> None:
+    made = of_one_node(*waiting_pods)
+    found = explained(made, "small")
+    assert [(each.type, each.text) for each in found.remedies] == helps
+    assert {each.node for each in found.remedies} == {"a"}
+    assert not list(made.engine.state.holds)
+    again = explained(made, "small").remedies
+    assert [(each.type, each.text) for each in again] == helps, "a question leaves nothing behind"
+
+
+def test_what_is_advised_helps() -> None:
+    objects = [node("a", 1), tenant("a0", "a", "GPU-a-0", CARD // 4), whole("big")]
+    small = waiting("small", CARD // 2, second=2)
+    for remedy in explained(of_one_node(whole("big")), "small").remedies:
+        asked = {**small, "spec": dict(remedy.pod["spec"])} if remedy.pod else small
+        policies = [each for each in remedy.objects if each["kind"] == "ClusterVGPUPolicy"] or [patience()]
+        kept = [each for each in policies if each["spec"]]
+        nodes = [each for each in remedy.objects if each["kind"] != "ClusterVGPUPolicy"]
+        again = world(*objects, *nodes, *kept, asked, preemption=False)
+        decided = simulate(again, queue_of(again), as_they_are=True)
+        goes = {answer.pod.name: answer.node for answer in decided}
+        assert bool(goes["small"]) is (remedy.type is not RemedyType.WAIT), remedy.text
+
+
+def test_a_group_that_is_kept_out_is_told_what_helps() -> None:
+    labels = {f"{GROUP}/name": "late", f"{GROUP}/min-available": "2"}
+    late = [waiting(f"late-{number}", 4096, second=3, metadata={"labels": labels}) for number in range(2)]
+    there = tenant("a0", "a", "GPU-a-0", CARD // 4)
+    made = world(node("a", 1), there, patience(), whole("big"), *late, preemption=False)
+    texts = [(each.type, each.text) for each in explained(made, "late-0").remedies]
+    assert (RemedyType.WAIT, WAIT.format("big")) in texts
+    assert (RemedyType.CHANGE_POLICY, POLICY) in texts
+    assert not any(kind is RemedyType.RAISE_PRIORITY for kind, _ in texts)
+
+
+def test_a_pod_that_has_no_room_anyway_is_not_told_to_wait() -> None:
+    there = tenant("a0", "a", "GPU-a-0", CARD // 4)
+    made = world(node("a", 1), there, patience(), whole("big"), waiting("large", CARD, second=2), preemption=False)
+    assert not {each.type for each in explained(made, "large").remedies} & {RemedyType.WAIT, RemedyType.RAISE_PRIORITY}
+
+
+def test_the_pod_is_not_named_to_those_who_may_not_see_it() -> None:
+    for remedy in explained(of_one_node(whole("big")), "small").remedies:
+        assert "big" not in remedy.without_names().text

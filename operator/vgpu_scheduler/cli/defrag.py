@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -31,6 +32,9 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.usage import CardUsage, cards
+
+_MOST_KEPT: Final = 3
+"""The most nodes that are named on which room is kept for others."""
 
 
 def run(
@@ -232,6 +236,8 @@ def _why_no_moves(room: RoomPlan) -> str:
         f"\n{counted(number, 'pod')} cannot be moved: {'it' if number == 1 else 'each'} {why}."
         for why, number in room.stay.items()
     )
+    for node, pod in room.kept[:_MOST_KEPT]:
+        stay += f"\nRoom on {node} is kept for pod {pod}, which is served first; no moves take it."
     if not room.leaves:
         return _without_moves(room) + stay
     waits, fits, their = ("waits", "fits", "its place") if len(room.leaves) == 1 else ("wait", "fit", "their places")

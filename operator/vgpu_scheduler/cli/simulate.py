@@ -40,6 +40,7 @@ from vgpu_scheduler.reading import (
     change_nodes,
     creation_warnings,
     is_ours,
+    keep_room_for_others,
     namespaces_of,
     namespaces_to_delete_pods_in,
     new_pods,
@@ -188,6 +189,7 @@ def _answer_how_many(
         pods = new_pods(world, view, _written(scenario), warn, once=True)
         if not pods:
             raise nothing_to_place(world, _where(scenario))
+        keep_room_for_others(world, pods, warn)
         capacities = _capacities(world, pods, scenario.count)
     progress("")
     print_view_warnings(world, view)

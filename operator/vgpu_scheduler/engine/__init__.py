@@ -20,6 +20,7 @@ from vgpu_scheduler.engine.group_conditions import GroupCondition
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_status import GroupStatus
+from vgpu_scheduler.engine.keeping_out import holds_for_others
 from vgpu_scheduler.engine.lock_owners import owner_of, review_locks, taker_of
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, TakenLock, find_lock
 from vgpu_scheduler.engine.nodes_without_cards import nodes_of_unlisted_dialects, offered_in_vain, offered_without_cards
@@ -43,6 +44,7 @@ from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_e
 from vgpu_scheduler.engine.topology_sources import TOPOLOGY_FIELD, TopologySources
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
+from vgpu_scheduler.engine.waiting_holds import WaitingHold
 
 __all__ = [
     "BY_PREEMPTION",
@@ -91,6 +93,7 @@ __all__ = [
     "TakenLock",
     "TopologySources",
     "UsageMeter",
+    "WaitingHold",
     "breaches",
     "card_verdicts",
     "cards_held",
@@ -99,6 +102,7 @@ __all__ = [
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "holds_for_others",
     "is_about_group",
     "nodes_of_unlisted_dialects",
     "offered_in_vain",

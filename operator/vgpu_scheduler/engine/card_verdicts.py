@@ -11,6 +11,7 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.equivalence import RefusedClass, ResolvedClaims
+from vgpu_scheduler.engine.keeping_out import holding, holds_for_others
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels import MOST_MEMBERS
@@ -26,7 +27,7 @@ from vgpu_scheduler.model import (
     PartitionTable,
     Shortage,
 )
-from vgpu_scheduler.state import DeviceMatrix
+from vgpu_scheduler.state import DeviceMatrix, Hold
 
 _FITS = -1
 """The code for no reason."""
@@ -48,6 +49,8 @@ class CardVerdict:
         Why it cannot serve the claim; None if it can.
     lack
         The amount that is short, if that is the reason; else None.
+    kept_for
+        The pods for which room is kept on the card, and not for this one, if an amount is short.
     """
 
     container: str
@@ -55,6 +58,7 @@ class CardVerdict:
     used: Amounts
     reason: CardReason | None
     lack: Shortage | None
+    kept_for: tuple[str, ...] = ()
 
 
 def card_verdicts(algorithm: SchedulingAlgorithm, pod: Pod, node: str) -> list[CardVerdict]:
@@ -81,10 +85,20 @@ def card_verdicts(algorithm: SchedulingAlgorithm, pod: Pod, node: str) -> list[C
             found += _about(claimed, dialect, container, claim, listed)
     apart = (algorithm.state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod))
     held = frozenset[str]().union(*(cards.on(devices, row, besides=pod.uid) for cards in apart))
+    others = holds_for_others(algorithm, pod, node)
+    found = [_with_holds(algorithm, each, others) for each in found] if others else found
     return [
         replace(each, reason=CardReason.CardHeldByPeer) if each.reason is None and each.device.uuid in held else each
         for each in found
     ]
+
+
+def _with_holds(algorithm: SchedulingAlgorithm, verdict: CardVerdict, others: Sequence[Hold]) -> CardVerdict:
+    """Return a verdict with the pods for which room is kept on its card."""
+    if verdict.reason not in ABOUT_AMOUNTS:
+        return verdict
+    holds = holding(algorithm, others, verdict.device.uuid)
+    return replace(verdict, kept_for=tuple(hold.reservation.pod for hold in holds))
 
 
 def _about(

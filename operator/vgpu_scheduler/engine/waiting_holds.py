@@ -6,9 +6,9 @@ No pod is evicted for a hold: it is made where the fewest pods have to end, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -39,6 +39,23 @@ HELD_FOR: Final = 3600.0
 _FRUITLESS_FOR: Final = 60.0
 """Seconds before a search for room that found none is repeated."""
 _Plan = Callable[[], GroupPlan | PreemptionResult]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingHold:
+    """The hold for a pod that has waited for long.
+
+    Attributes
+    ----------
+    since
+        When room was first kept for it.
+    together
+        The UIDs of the pods whose room is kept together with its own, itself among them.
+    """
+
+    hold: Hold
+    since: float
+    together: frozenset[str]
 
 
 class WaitingHolds:
@@ -107,6 +124,47 @@ class WaitingHolds:
             if pod.uid in self._held_since:
                 self._preemptions.withdraw(pod.uid)
 
+    def current(self) -> list[WaitingHold]:
+        """Return the holds for pods that have waited for long."""
+        found = [(self._state.holds.get(uid), uid, since) for uid, since in self._held_since.items()]
+        return [WaitingHold(hold, since, self._together[uid]) for hold, uid, since in found if hold is not None]
+
+    def of_placed(self, pods: Sequence[Pod], now: float) -> list[WaitingHold]:
+        """Return holds that keep the places of pods that were placed together; none unless they have waited for long.
+
+        Such holds are for questions in which the pods are not placed: in their turn they take this room first.
+        """
+        after = self._algorithm.classes.policy(pods[0]).groups.hold_after
+        if after is None or now < self._due(pods, len(pods), after):
+            return []
+        together, found = frozenset(pod.uid for pod in pods), list[WaitingHold]()
+        for pod in pods:
+            reservation = self._state.reservation(pod.uid)
+            if reservation is not None and reservation.placement is not None:
+                hold = self._preemptions.hold_for(pod, reservation.placement, (), self._priority(pod))
+                found.append(WaitingHold(hold, now, together))
+        return found
+
+    def keep(self, holds: Iterable[WaitingHold]) -> None:
+        """Keep room for pods that wait, as :meth:`current` returned it earlier."""
+        for each in holds:
+            uid = each.hold.uid
+            self._state.add_hold(each.hold)
+            self._held_since[uid] = self._begun[uid] = each.since
+            self._together[uid] = each.together
+
+    def end(self, uids: Iterable[str], now: float) -> None:
+        """End the holds of pods as after `HELD_FOR`: they wait as long as before until room is kept again."""
+        for uid in uids:
+            self._begun.pop(uid, None)
+            self._ended[uid] = now
+            if uid in self._held_since:
+                self._preemptions.withdraw(uid)
+
+    def has_ended(self, uid: str) -> bool:
+        """Tell whether the hold of a pod has expired, so that equal pods may have room kept before it."""
+        return uid in self._ended
+
     def forget(self, uid: str) -> None:
         """Note that a pod is gone."""
         for known in self._by_uid:
@@ -147,11 +205,7 @@ class WaitingHolds:
 
     def _end_overdue(self, now: float) -> None:
         """Give up all holds that have lasted for `HELD_FOR`, so that other pods get a hold."""
-        for uid in [uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR]:
-            del self._begun[uid]
-            self._ended[uid] = now
-            if uid in self._held_since:
-                self._preemptions.withdraw(uid)
+        self.end([uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR], now)
 
     def _due(self, pods: Sequence[Pod], needed: int, after: float) -> float:
         """Return when as many of the pods as are needed will have waited for ``after`` seconds."""

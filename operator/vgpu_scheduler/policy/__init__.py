@@ -5,6 +5,7 @@ from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.defaults import PolicyDefaults
 from vgpu_scheduler.policy.evictions import (
     HOUR,
+    MOST_EVICTIONS,
     RecordedEviction,
     read_evictions,
     recent_evictions,
@@ -49,6 +50,7 @@ __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "HOUR",
+    "MOST_EVICTIONS",
     "NAMESPACED_KIND",
     "NO_GROUP_RULES",
     "NO_POD_LIMITS",

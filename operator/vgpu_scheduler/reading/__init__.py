@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.policies import policies_among, read_policies
     from vgpu_scheduler.reading.prometheus import hours_in_prometheus
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
-    from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
+    from vgpu_scheduler.reading.scenario import (
+        SimulatedPods,
+        add_copies,
+        answers_to,
+        change_nodes,
+        keep_room_for_others,
+        number_of_copies,
+    )
     from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom, named_anew
     from vgpu_scheduler.reading.settings import SchedulerSettings, SettingsObjects, settings_from_file
     from vgpu_scheduler.reading.view import (
@@ -116,6 +123,7 @@ __all__ = [
     "is_optional",
     "is_ours",
     "keep_room",
+    "keep_room_for_others",
     "left_to_whom",
     "list_objects",
     "listed_resources",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from vgpu_scheduler.model import DECISION, MESSAGE, EventReason, counted, cut
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
-from vgpu_scheduler.whatif import Explanation, World, awaited_volumes, explain_bound, explain_pod
+from vgpu_scheduler.whatif import Explanation, Remedy, World, awaited_volumes, explain_bound, explain_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class ExplainedPod:
         """The namespaces of other pods that are named, as victims, preemptors or holders of reservations."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
         preempting = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
-        keys = [*(each.pod for each in going), *(each.pod for each in self.found.holds), *preempting]
+        advised = [*(key for remedy in self.found.remedies for key in remedy.named), *self.found.kept_for]
+        keys = [*(each.pod for each in going), *(each.pod for each in self.found.holds), *preempting, *advised]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
     @property
@@ -85,17 +86,20 @@ class ExplainedPod:
         """Hide the names of pods outside the namespaces in which the user may delete pods."""
         found, allowed = self.found, frozenset(mine)
         remedies = [
-            each if allowed.issuperset(map(self.ended.get, each.ended)) else each.without_names()
-            for each in found.remedies
+            each if allowed.issuperset(self._named_in(each)) else each.without_names() for each in found.remedies
         ]
         told = replace(
             found,
             remedies=remedies,
             preemption_outlook=found.preemption_outlook and found.preemption_outlook.without_names(allowed),
             preempted_by=found.preempted_by and found.preempted_by.without_names(allowed),
-            holds=[each.without_names(allowed) for each in found.holds],
         )
-        return replace(self, found=told)
+        return replace(self, found=told.without_kept_names(allowed))
+
+    def _named_in(self, remedy: Remedy) -> Iterator[str | None]:
+        """Yield the namespaces of the pods that a remedy names."""
+        yield from map(self.ended.get, remedy.ended)
+        yield from (key.partition("/")[0] for key in remedy.named)
 
     def lines(self, *, wide: bool = False) -> list[str]:
         """Format the explanation for people, as lines."""

@@ -21,6 +21,7 @@ from vgpu_scheduler.whatif import (
     PodResult,
     World,
     copy_of,
+    keep_waiting_room,
     simulate,
     with_preempted,
 )
@@ -28,6 +29,10 @@ from vgpu_scheduler.whatif.objects.controllers import controller_of
 
 _AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
+_MOST_NAMED: Final = 3
+_KEPT: Final = (
+    "which waits for longer than groups.holdAfter of its policy: only pods of higher priority are given this room"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,8 @@ class SimulatedPods:
         Whether to place the pending pods of all namespaces.
     selector
         The label selector of the pending pods; None for all.
+    sees
+        Tells whether the names of a namespace's pods may be told.
     """
 
     written: Sequence[FileObject] = ()
@@ -56,6 +63,7 @@ class SimulatedPods:
     home: str = "default"
     every: bool = False
     selector: LabelSelector | None = None
+    sees: Callable[[str], bool] = lambda _: True
 
     def waiting(self, world: World) -> list[Pod]:
         """Return the pending pods to place."""
@@ -77,6 +85,8 @@ def answers_to(
 ) -> list[PodResult]:
     """Place pods, which stay in the world, and return the results.
 
+    Room that is kept for other waiting pods stays kept.
+
     Parameters
     ----------
     explained, preempt, on_answer
@@ -90,11 +100,35 @@ def answers_to(
     waiting = asked.waiting(world)
     _warn_of_other_schedulers(waiting, view.scheduler.settings, warn)
     how: dict[str, Any] = {"explained": explained, "preempt": preempt, "on_answer": on_answer}
+    if waiting:
+        keep_room_for_others(world, waiting, warn, asked.sees)
     answers = simulate(world, waiting, as_they_are=True, **how)
-    answers = with_preempted([*answers, *simulate(world, new_pods(world, view, asked.written, warn), **how)])
+    new = new_pods(world, view, asked.written, warn)
+    if new and not waiting:
+        keep_room_for_others(world, new, warn, asked.sees)
+    answers = with_preempted([*answers, *simulate(world, new, **how)])
     if not answers and asked.where:
         raise nothing_to_place(world, asked.where)
     return answers
+
+
+def keep_room_for_others(
+    world: World, asked: Sequence[Pod], warn: Warn, sees: Callable[[str], bool] = lambda _: True
+) -> None:
+    """Keep the room of pods that wait for longer than ``groups.holdAfter``, and say so.
+
+    Parameters
+    ----------
+    asked
+        The pods that the question places: no room is kept beforehand for these, and for waiting pods of their names.
+    sees
+        Tells whether the names of a namespace's pods may be told.
+    """
+    keys = {pod.key for pod in asked}
+    for room in keep_waiting_room(world, {uid for uid, pod in world.pending.items() if pod.key in keys}):
+        for_whom = f"pod {first_of(room.pods, 1)}" if sees(room.namespace) else "another pod"
+        where = f"node {room.nodes[0]}" if len(room.nodes) == 1 else f"nodes {first_of(room.nodes, _MOST_NAMED)}"
+        warn(f"room on {where} is kept for {for_whom}, {_KEPT}")
 
 
 def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: Warn) -> None:

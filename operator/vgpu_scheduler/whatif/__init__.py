@@ -66,6 +66,7 @@ from vgpu_scheduler.whatif.world.simulation import PodResult, ask, simulate, wit
 from vgpu_scheduler.whatif.world.tables import aligned, explain, number
 from vgpu_scheduler.whatif.world.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.world.victims import nameless, victim_row
+from vgpu_scheduler.whatif.world.waiting_room import KeptRoom, keep_waiting_room
 from vgpu_scheduler.whatif.world.world import World
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "FileObject",
     "HeldHours",
     "InvalidObjectsError",
+    "KeptRoom",
     "NamespaceObjects",
     "Plan",
     "PodResult",
@@ -115,6 +117,7 @@ __all__ = [
     "held_cards",
     "hours_of_running_pods",
     "is_workload",
+    "keep_waiting_room",
     "kinds_read",
     "known_problems",
     "left_to_cards",

@@ -165,6 +165,10 @@ class EvictionLimits:
         """Return when the oldest eviction that counts for a policy stops counting."""
         return min(self._counting(key, moment).values(), default=moment) + _HOUR
 
+    def used(self, key: PolicyKey, moment: float) -> int:
+        """Return how many evictions of the last hour count for a policy."""
+        return len(self._counting(key, moment))
+
     def reserve(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
         """Count pods that are to be evicted; pods that count already are not counted twice."""
         for key, _ in rules.eviction_limits:

@@ -21,6 +21,7 @@ from vgpu_scheduler.reading import (
     at_home,
     change_nodes,
     is_at_home,
+    keep_room_for_others,
     new_pods,
     nothing_to_place,
     objects_of_text,
@@ -255,6 +256,7 @@ def _asked(world: World, supposed: WhatIfQuery, visibility: Visibility) -> Simul
         pending=bool(supposed.waiting),
         home=supposed.namespace,
         every=supposed.waiting == "all",
+        sees=visibility.sees,
     )
 
 
@@ -273,6 +275,7 @@ def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: What
     pods = new_pods(world, view, asked.written, said.append, once=True)
     if not pods:
         raise nothing_to_place(world, _MANIFEST)
+    keep_room_for_others(world, pods, said.append, asked.sees)
     alone = "which is ignored: copies are counted one by one"
     said += (f"Pod {pod.key}: {named}, {alone}" for pod in pods if (named := group_named_by(pod)))
     check = until_too_long(_LONG)

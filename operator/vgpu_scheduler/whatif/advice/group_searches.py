@@ -14,6 +14,7 @@ from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.advice.ending import end_one_pod
 from vgpu_scheduler.whatif.advice.group_corrections import members_corrected
 from vgpu_scheduler.whatif.advice.group_topology import leave_topology_out
+from vgpu_scheduler.whatif.advice.kept_room import give_up_holds
 from vgpu_scheduler.whatif.advice.limits import raise_limits
 from vgpu_scheduler.whatif.advice.managing import manage_nodes
 from vgpu_scheduler.whatif.advice.new_nodes import add_nodes
@@ -145,6 +146,7 @@ _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     uncordon_cards,
     manage_nodes,
     repair_nodes,
+    give_up_holds,
     raise_quotas,
     raise_limits,
     lift_restrictions,

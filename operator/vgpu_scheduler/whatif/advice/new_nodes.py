@@ -115,9 +115,9 @@ def _added(waiting: HypotheticalPod, name: str) -> Remedy | None:
             objects += more
             if not waiting.together and not waiting.node_now():
                 return None  # it does not fit a copy, so more copies do not help
-            if as_old and not fewest and (node := waiting.node_before(as_old)):
-                fewest = count if node in copies or waiting.together else 0
-            if (node := waiting.node()) and (node in copies or waiting.together):
+            if as_old and not fewest and waiting.node_before(as_old):
+                fewest = count
+            if node := waiting.node():  # maybe another one, where room was kept for a pod that takes the new one
                 text = _node_count_message(name, count, fewest, len(as_old))
                 return Remedy(RemedyType.ADD_NODE, do(text), node, objects=tuple(objects))
         return None

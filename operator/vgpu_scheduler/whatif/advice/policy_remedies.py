@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final
 
 from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import MUTEX, policy_words
+from vgpu_scheduler.model import MUTEX, names_model, policy_words
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import SECTIONS, PolicyRefusalType, decode_policy
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyType, do
@@ -166,10 +166,10 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
         done = f"set {field} of {title} to {_format_value(other)} (it is {_format_value(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
     inside = mapping_of(value).get("matchLabelKeys") if path[-1] == "apartFrom" else None
-    yield _removal(title, policy, path, _format_value(inside or value))
+    yield removal(title, policy, path, _format_value(inside or value))
 
 
-def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
+def removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
     """Return the description of a field's removal, including sections that become empty, and the resulting policy.
 
     A policy without any other section is to be deleted, since the API server would refuse it.
@@ -207,13 +207,22 @@ def _without(policy: Object, path: tuple[str, ...]) -> Object:
 
 
 def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:
-    """Yield the lists with one entry fewer, if they deny, or with one more, if they allow."""
+    """Yield the lists with one entry fewer, if they deny, or with one more, if they allow.
+
+    Models whose names are part of no other one's come first: an entry for another one admits more models than it names,
+    so that the pod might get a card that the advice does not name.
+    """
     if name == "deny":
         yield from ([each for each in listed if each != entry] for entry in (listed if len(listed) > 1 else ()))
         return
     known = {device.mode if name == "modes" else device.type for _, _, device in world.listed_devices()}
-    there = sorted(known - {"", *map(str, listed)})
+    there = sorted(known - {"", *map(str, listed)}, key=lambda each: (_admitted_by(each, known, name), each))
     yield from ([*listed, entry] for entry in there[:_MOST_ENTRIES])
+
+
+def _admitted_by(entry: str, known: Collection[str], name: str) -> int:
+    """Return how many of the known models, or modes, an entry of a list admits."""
+    return 1 if name == "modes" else sum(names_model(entry, model) for model in known)
 
 
 def _format_value(value: Any) -> str:

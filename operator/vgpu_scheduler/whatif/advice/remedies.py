@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.advice.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.advice.dialect_order import list_other_dialect_first
 from vgpu_scheduler.whatif.advice.dropping import leave_out_constraints
 from vgpu_scheduler.whatif.advice.ending import end_pods
+from vgpu_scheduler.whatif.advice.kept_room import give_up_holds
 from vgpu_scheduler.whatif.advice.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.advice.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.advice.managing import manage_nodes
@@ -167,6 +168,7 @@ _SEARCHES: Final[tuple[Callable[[HypotheticalPod], Iterator[Remedy]], ...]] = (
     uncordon_cards,
     manage_nodes,
     repair_nodes,
+    give_up_holds,
     end_pods,
     raise_quotas,
     raise_limits,

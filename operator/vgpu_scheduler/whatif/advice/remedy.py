@@ -49,6 +49,7 @@ class RemedyType(StrEnum):
     REPAIR_NODE = "repair a node"
     WAIT = "wait"
     END_PODS = "end pods"
+    RAISE_PRIORITY = "raise the priority"
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
     CHANGE_POLICY = "change a policy"
@@ -149,6 +150,8 @@ class Remedy:
         Other changed objects.
     ended
         UIDs of the pods that would have to end.
+    named
+        The other pods that the text names, as namespace/name, and that need not end.
     """
 
     type: RemedyType
@@ -157,6 +160,7 @@ class Remedy:
     pod: Object | None = None
     objects: tuple[Object, ...] = ()
     ended: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

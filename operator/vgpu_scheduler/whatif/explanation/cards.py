@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Device, Dimension, NodeVerdict, counted
+from vgpu_scheduler.model import Device, Dimension, NodeVerdict, counted, first_of
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
@@ -150,7 +151,18 @@ def _verdict_text(verdict: CardVerdict, fits: str) -> str:
     if verdict.reason is None:
         return fits
     lack = f": {verdict.lack}" if verdict.lack is not None else ""
-    return f"{verdict.reason.text}{lack}"
+    kept = f"; room is kept for {first_of(_whom(verdict), 1)}" if verdict.kept_for else ""
+    return f"{verdict.reason.text}{lack}{kept}"
+
+
+def _whom(verdict: CardVerdict) -> list[str]:
+    return [f"pod {key}" if key else "another pod" for key in verdict.kept_for]
+
+
+def without_kept_names(verdict: CardVerdict, namespaces: Collection[str]) -> CardVerdict:
+    """Hide the names of the pods for which room is kept unless their namespace is one of these."""
+    kept = (key if key.partition("/")[0] in namespaces else "" for key in verdict.kept_for)
+    return replace(verdict, kept_for=tuple(kept)) if verdict.kept_for else verdict
 
 
 def verdict_as_json(verdict: CardVerdict) -> dict[str, Any]:
@@ -164,4 +176,5 @@ def verdict_as_json(verdict: CardVerdict) -> dict[str, Any]:
         "lacks": {"dimension": lack.dimension, "unit": lack.unit, "asked": lack.asked, "free": lack.free}
         if lack
         else None,
+        **({"keptFor": _whom(verdict)} if verdict.kept_for else {}),
     }

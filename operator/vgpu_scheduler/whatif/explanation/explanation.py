@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.explanation.cards import (
     nodes_with_cards,
     verdict_as_json,
     verdicts_of_cards,
+    without_kept_names,
 )
 from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
 from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
@@ -156,6 +157,18 @@ class Explanation:
             )
         parts += [self.preemption_outlook.text(wide=wide)] if self.preemption_outlook else []
         return "\n\n".join(parts)
+
+    @property
+    def kept_for(self) -> list[str]:
+        """The pods for which room is kept on the shown cards, as namespace and name."""
+        return [key for listed in self.cards.values() for verdict in listed for key in verdict.kept_for]
+
+    def without_kept_names(self, namespaces: Collection[str]) -> Explanation:
+        """Hide the names of pods for which room is kept unless their namespace is one of these."""
+        cards = {
+            node: [without_kept_names(verdict, namespaces) for verdict in listed] for node, listed in self.cards.items()
+        }
+        return replace(self, cards=cards, holds=[each.without_names(namespaces) for each in self.holds])
 
     @property
     def _causes(self) -> list[str]:

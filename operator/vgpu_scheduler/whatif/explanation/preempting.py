@@ -13,6 +13,7 @@ from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, by_name, counted
 from vgpu_scheduler.policy import title
+from vgpu_scheduler.whatif.advice.eviction_limits import eviction_limits_to_raise
 from vgpu_scheduler.whatif.advice.letting_preempt import what_to_set, what_to_set_for_group
 from vgpu_scheduler.whatif.advice.victim_protection import Search, fields_sparing_victims, would_go
 from vgpu_scheduler.whatif.objects.objects import metadata_of
@@ -190,7 +191,11 @@ def preemption_outlook(world: World, answer: PodResult) -> PreemptionOutlook | N
 def _nobody(world: World, pods: Sequence[Pod], reason: str, search: Search) -> PreemptionOutlook:
     """Return the outlook of a pod, or of the waiting pods of a group, without victims: what protects possible ones."""
     protected = protected_victims(world, search)
-    spared = () if protected else tuple(fields_sparing_victims(world, pods, search))
+    spared = (
+        ()
+        if protected
+        else (*eviction_limits_to_raise(world, pods, search), *fields_sparing_victims(world, pods, search))
+    )
     return PreemptionOutlook(reason=reason, protected=protected and with_card_names(world, protected), why=spared)
 
 

@@ -23,7 +23,7 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.moves.moves import Move, NodeCard, PodMover
 from vgpu_scheduler.whatif.moves.room_search import RoomSearch, TargetPlacement
-from vgpu_scheduler.whatif.moves.unmovable_causes import held_by
+from vgpu_scheduler.whatif.moves.unmovable_causes import held_by, kept_for_others
 from vgpu_scheduler.whatif.world.queue_order import pods_as_old, pods_before_and_after
 from vgpu_scheduler.whatif.world.simulation import ask, simulate
 from vgpu_scheduler.whatif.world.world import World
@@ -91,6 +91,8 @@ class RoomPlan:
     as_old
         Those pods ahead of it whose order in the queue is not known: they have its priority, and were created in the
         same second.
+    kept
+        The nodes on which room is kept for other pods, each with the pod, if no moves were found that help.
     """
 
     pod: str
@@ -104,6 +106,7 @@ class RoomPlan:
     leaves: tuple[str, ...] = ()
     stay: Mapping[str, int] = field(default_factory=dict)
     as_old: tuple[str, ...] = ()
+    kept: tuple[tuple[str, str], ...] = ()
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -129,6 +132,7 @@ class RoomPlan:
             **({"leaves": list(self.leaves)} if self.leaves else {}),
             **({"stay": dict(self.stay)} if self.stay else {}),
             **({"asOld": list(self.as_old)} if self.as_old else {}),
+            **({"kept": [{"node": node, "pod": pod} for node, pod in self.kept]} if self.kept else {}),
         }
 
 
@@ -189,8 +193,8 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         with world.engine.state.without(there):
             matter = bool(there) and search.may_help()
         leaves = tuple(there.values()) if matter else ()
-        hopeless = now.decision.message
-        return RoomPlan(pod.key, fewest=search.certain, hopeless=hopeless, leaves=leaves, stay=_staying(world, moves))
+        stay, kept, hopeless = _staying(world, moves), kept_for_others(world, pod), now.decision.message
+        return RoomPlan(pod.key, fewest=search.certain, hopeless=hopeless, leaves=leaves, stay=stay, kept=kept)
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
@@ -201,7 +205,8 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
             return _room_plan(world, pod, steps, fewest=fewest)
-    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=_staying(world, moves))
+    stay, kept = _staying(world, moves), kept_for_others(world, pod)
+    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=stay, kept=kept)
 
 
 def _staying(world: World, moves: PodMover) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaReport, holds_for_others
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, Decision, Outcome, PodClaims, QuotaResource
 from vgpu_scheduler.predicates import gated
@@ -36,6 +36,13 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
     if not decision.another_node_helps:
         return decision.message
     return ""
+
+
+def kept_for_others(world: World, pod: Pod) -> tuple[tuple[str, str], ...]:
+    """Return the nodes with room that is kept for other pods, and that the pod must not use, each with that pod."""
+    algorithm = world.engine.algorithm
+    held = (hold for node in world.engine.state.holds.nodes() for hold in holds_for_others(algorithm, pod, node))
+    return tuple((hold.node, hold.reservation.pod) for hold in held)
 
 
 def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:

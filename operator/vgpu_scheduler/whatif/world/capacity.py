@@ -51,9 +51,10 @@ def capacity_of(
     on_placed
         Called with the number of copies placed so far.
     """
-    found, placed = place_copies(world, pod, most, on_placed)
-    for answer in placed:
-        world.engine.remove_pod(answer.pod.uid, 0.0)
+    with world.engine.attempts.rolled_back():  # copies of a high priority may take room that is kept for others
+        found, placed = place_copies(world, pod, most, on_placed)
+        for answer in placed:
+            world.engine.remove_pod(answer.pod.uid, 0.0)
     return found
 
 

@@ -159,7 +159,7 @@ def _is_refused_for_good(world: World, pod: Pod) -> bool:
     state, engine = world.engine.state, world.engine
     if state.nominations or state.holds.get(pod.uid) is not None or engine.attempts.gang_status(pod) is not None:
         return False
-    return engine.algorithm.classes.cluster_part(pod) is None
+    return engine.algorithm.classes.cluster_part(pod) is None and not engine.attempts.waiting_holds.has_ended(pod.uid)
 
 
 def that_may_gain(world: World, waiting: Sequence[Pod], gone: Sequence[Pod], node: str) -> list[Pod]:
