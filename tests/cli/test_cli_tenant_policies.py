@@ -17,8 +17,8 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, ask, make_dialect
 from vgpu_scheduler.whatif.advice.remedy import say
-from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.tenant_advice.tenant_policies import policy_remedies
 
 SHARE = f"{MEMORY}-percentage"
 ASK = re.compile(r"ask (\d+) of nvidia\.com/gpumem ")

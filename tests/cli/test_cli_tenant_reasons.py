@@ -17,7 +17,7 @@ from tests.whatif.test_whatif_remedies import node, pod, world_of
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import remedies_from_condition
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotaStatus
 
 Object = dict[str, Any]
 TAINT = filters.TAINT.text

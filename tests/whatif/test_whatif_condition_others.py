@@ -28,7 +28,7 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import World, make_dialect, remedies_from_condition
-from vgpu_scheduler.whatif.conditions.others import ADVICE_BY_REASON
+from vgpu_scheduler.whatif.tenant_advice.others import ADVICE_BY_REASON
 
 Object = dict[str, Any]
 

@@ -27,7 +27,7 @@ from vgpu_scheduler.model import CardReason, NearMiss, Shortage
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
-from vgpu_scheduler.whatif.conditions.quotas import ON_PIECES
+from vgpu_scheduler.whatif.tenant_advice.quotas import ON_PIECES
 
 Object = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies import pod
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note
 from vgpu_scheduler.whatif import World, ask, make_dialect, remedies_from_condition
 from vgpu_scheduler.whatif.advice.corrections import refusal_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotaStatus
 
 Object = dict[str, Any]
 NUMBER, MEMORY, COMPUTE = "mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.seeds import seeds
 
-from vgpu_scheduler.whatif.conditions.earlier_pods import EarlierPods
+from vgpu_scheduler.whatif.tenant_advice.earlier_pods import EarlierPods
 
 Amounts = Mapping[str, int]
 

@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_turns import waits
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Explanation, RemedyType, World, explain_pod, make_dialect, simulate
 from vgpu_scheduler.whatif.advice.remedy import say
-from vgpu_scheduler.whatif.conditions.others import remedies_of_other_reasons
+from vgpu_scheduler.whatif.tenant_advice.others import remedies_of_other_reasons
 
 Object = dict[str, Any]
 

@@ -18,7 +18,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import World, ask, make_dialect, remedies, remedies_from_condition
 from vgpu_scheduler.whatif.advice.remedy import Advice, say
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotaStatus
 
 Object = dict[str, Any]
 

@@ -15,9 +15,9 @@ from vgpu_scheduler.whatif import RemedyType, World, ask, make_dialect, quotas_o
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod, Correction
 from vgpu_scheduler.whatif.advice.paired_changes import both
 from vgpu_scheduler.whatif.advice.remedy import Action, Remedy, ask_for, do, each_once, say
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
-from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
 from vgpu_scheduler.whatif.objects.amounts import Amount, AmountChange, ResourceStep
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.remedies import OtherRemedies
 
 Object = dict[str, Any]
 

@@ -51,17 +51,17 @@ from vgpu_scheduler.whatif import (
     remedies_from_condition,
 )
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
-from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, earlier_pods_of
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_of
-from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
-from vgpu_scheduler.whatif.conditions.quotas import QuotaStatus
-from vgpu_scheduler.whatif.conditions.remedies import OtherRemedies
-from vgpu_scheduler.whatif.conditions.unread_groups import note_group
 from vgpu_scheduler.whatif.reasons.groups import (
     group_remedies,
     group_remedies_from_condition,
     whom_requests_concern,
 )
+from vgpu_scheduler.whatif.tenant_advice.earlier_pods import NOBODY_EARLIER, earlier_pods_of
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import OtherMembers, other_members_of
+from vgpu_scheduler.whatif.tenant_advice.quota_statuses import limiting
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.remedies import OtherRemedies
+from vgpu_scheduler.whatif.tenant_advice.unread_groups import note_group
 
 _ENDED: Final = ("Succeeded", "Failed")
 _WAIT: Final = "wait: its turn comes, or another node is looked for"

@@ -31,8 +31,8 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
-from vgpu_scheduler.whatif.conditions.group_quotas import other_members_of
 from vgpu_scheduler.whatif.reasons.groups import group_remedies
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import other_members_of
 from vgpu_scheduler.whatif.world.queue_order import rank_in_queue
 from vgpu_scheduler.whatif.world.simulation import created
 from vgpu_scheduler.whatif.world.tables import few

@@ -9,23 +9,13 @@ Each subpackage needs only those above it:
 - ``reasons``: causes that keep a pod from nodes and cards
 - ``moves``: moves of pods that make room for others
 - ``advice``: remedies for a waiting pod, one module per kind of change
-- ``conditions``: remedies derived from a pod's condition, for readers who may not see nodes
+- ``tenant_advice``: remedies derived from a pod's condition, for readers who may not see nodes
 - ``explanation``: why a pod waits, or is where it is
 - ``policy_checks``: unit tests of policies, and policy fields that match nothing
 """
 
 from vgpu_scheduler.whatif.advice.remedies import remedies
 from vgpu_scheduler.whatif.advice.remedy import Remedy, RemedyType
-from vgpu_scheduler.whatif.conditions.remedies import ConditionRemedies, remedies_from_condition
-from vgpu_scheduler.whatif.conditions.tenant import (
-    as_meant,
-    counted_for_quotas,
-    known_problems,
-    left_to_cards,
-    quotas_in_the_way,
-    quotas_of,
-)
-from vgpu_scheduler.whatif.conditions.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.explanation.cards import held_cards
 from vgpu_scheduler.whatif.explanation.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.explanation.preempting import PreemptionOutlook, take_up_preemptions
@@ -48,6 +38,16 @@ from vgpu_scheduler.whatif.policy_checks.cases import (
 from vgpu_scheduler.whatif.policy_checks.reach import fields_matching_nothing, matches_nothing
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.reasons.volume_causes import awaited_volumes
+from vgpu_scheduler.whatif.tenant_advice.remedies import ConditionRemedies, remedies_from_condition
+from vgpu_scheduler.whatif.tenant_advice.tenant import (
+    as_meant,
+    counted_for_quotas,
+    known_problems,
+    left_to_cards,
+    quotas_in_the_way,
+    quotas_of,
+)
+from vgpu_scheduler.whatif.tenant_advice.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.workloads import (
     WORKLOADS,
     PodSet,

@@ -10,13 +10,13 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerType, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do, leave_out_resources
-from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, claims_of
-from vgpu_scheduler.whatif.conditions.nodes import is_of, may_be_part
-from vgpu_scheduler.whatif.conditions.others import NO_SHARES_LEFT, WAIT
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
-from vgpu_scheduler.whatif.conditions.room import CardRoom, amount_of
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
+from vgpu_scheduler.whatif.tenant_advice.needs import ClaimConstraint, PodRequest, claims_of
+from vgpu_scheduler.whatif.tenant_advice.nodes import is_of, may_be_part
+from vgpu_scheduler.whatif.tenant_advice.others import NO_SHARES_LEFT, WAIT
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.tenant_advice.room import CardRoom, amount_of
 
 _SHARES: Final = "shares"
 _OF_NEAREST: Final = "at most: the other cards may have less left"
@@ -150,7 +150,7 @@ def _has_to_wait(shortage: Shortage) -> str:
     return f"{WAIT}: {lacks} that the pod takes{together}, and its request cannot be reduced"
 
 
-def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator[ClaimCondition]:
+def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator[ClaimConstraint]:
     """Yield the conditions under which the nearest card has enough of a dimension, for each container and for all."""
     for dialect in asked.owners:
         numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortages[0].dimension]
@@ -176,9 +176,9 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
                     return card.has_room_for(claims_of(name, claims))
 
                 if any(map(concerns, asked.amounts)):
-                    yield ClaimCondition(fits, concerns, describe(shortages[0]), _most(each.claims))
+                    yield ClaimConstraint(fits, concerns, describe(shortages[0]), _most(each.claims))
             running = [claim for each in asked.claims for claim in each.claims]
-            yield ClaimCondition(card.has_room, of_any, describe(shortages[-1]), _most(running), shared_by=of_any)
+            yield ClaimConstraint(card.has_room, of_any, describe(shortages[-1]), _most(running), shared_by=of_any)
 
 
 def _most(claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
         yield from quotas.met_with(needs) if needs else ()
 
 
-def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
+def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimConstraint]:
     """Yield a condition for each container that asks for all compute of its cards: to leave some of it."""
     cores, units = dialect.inventory.cores, dialect.inventory.compute_units
     for each in asked.claims if dialect.name in _EXCLUSIVE_WHEN_WHOLE else ():
@@ -270,7 +270,7 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
             return all(amount_of(claim.amounts, cores) < WHOLE for claim in own)
 
         if not fits(asked.claims):
-            yield ClaimCondition(fits, concerns, why="a card must be idle if all of its compute is requested")
+            yield ClaimConstraint(fits, concerns, why="a card must be idle if all of its compute is requested")
 
 
 def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -279,7 +279,7 @@ def compute_for_all(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:
     yield from quotas.met_with(needs) if needs else ()
 
 
-def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
+def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimConstraint]:
     """Yield a condition if containers take all compute of a card before one that asks for none and needs some left."""
     cores, units = dialect.inventory.cores, dialect.inventory.compute_units
 
@@ -299,7 +299,7 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
 
     if not fits(asked.claims):
         why = "a container that asks for no compute needs a card with compute left"
-        yield ClaimCondition(fits, is_specified, why=why, shared_by=is_specified)
+        yield ClaimConstraint(fits, is_specified, why=why, shared_by=is_specified)
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:

@@ -14,13 +14,13 @@ from vgpu_scheduler.model import CardReason, PodClaims, vendors_of
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
-from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
-from vgpu_scheduler.whatif.conditions.pieces import is_more_than_a_piece
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
 from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest, claims_of
+from vgpu_scheduler.whatif.tenant_advice.pieces import is_more_than_a_piece
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
 _BEFORE_RESOURCES: Final = frozenset(

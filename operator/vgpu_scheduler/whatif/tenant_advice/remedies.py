@@ -22,19 +22,20 @@ from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
-from vgpu_scheduler.whatif.conditions.cards import (
+from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
+from vgpu_scheduler.whatif.tenant_advice.cards import (
     cards_in_one_container,
     compute_for_all,
     fewer_cards,
     shared_cards,
     smaller_card_requests,
 )
-from vgpu_scheduler.whatif.conditions.dropped_constraints import OF_CONSTRAINTS, dropped_constraints
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, other_members_in
-from vgpu_scheduler.whatif.conditions.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.nodes import NodeRejections, less_of_nodes
-from vgpu_scheduler.whatif.conditions.others import (
+from vgpu_scheduler.whatif.tenant_advice.dropped_constraints import OF_CONSTRAINTS, dropped_constraints
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import OtherMembers, other_members_in
+from vgpu_scheduler.whatif.tenant_advice.less_than_quotas import beyond_quota, less_of_pieces, less_than_quota
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
+from vgpu_scheduler.whatif.tenant_advice.nodes import NodeRejections, less_of_nodes
+from vgpu_scheduler.whatif.tenant_advice.others import (
     OF_CLAIMS,
     TAINTS,
     UNKNOWN,
@@ -43,18 +44,17 @@ from vgpu_scheduler.whatif.conditions.others import (
     managed_nodes,
     remedies_of_other_reasons,
 )
-from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
-from vgpu_scheduler.whatif.conditions.policy_limits import (
+from vgpu_scheduler.whatif.tenant_advice.pieces import takes_pieces_alone
+from vgpu_scheduler.whatif.tenant_advice.policy_limits import (
     amounts_for_any_card,
     amounts_within_limits,
     denies_larger_cards,
     memory_limit_of,
 )
-from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
-from vgpu_scheduler.whatif.conditions.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
-from vgpu_scheduler.whatif.conditions.refusals import corrected_requests
-from vgpu_scheduler.whatif.conditions.slices import other_slices
-from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
+from vgpu_scheduler.whatif.tenant_advice.quota_statuses import limiting
+from vgpu_scheduler.whatif.tenant_advice.quotas import UNKNOWN_QUOTA_STATUS, QuotasOfPod, QuotaStatus
+from vgpu_scheduler.whatif.tenant_advice.refusals import corrected_requests
+from vgpu_scheduler.whatif.tenant_advice.slices import other_slices
 from vgpu_scheduler.whatif.world.world import World
 
 _TOO_FEW_CARDS: Final = (

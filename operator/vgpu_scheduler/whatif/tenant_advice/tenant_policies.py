@@ -11,13 +11,13 @@ from vgpu_scheduler.policy import OVERRIDES, UpperBound
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less, do
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.conditions.policy_limits import denies_larger_cards, memory_limit_of
 from vgpu_scheduler.whatif.objects.amounts import is_claim
 from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
+from vgpu_scheduler.whatif.tenant_advice.nodes import is_of
+from vgpu_scheduler.whatif.tenant_advice.policy_limits import denies_larger_cards, memory_limit_of
 from vgpu_scheduler.whatif.world.world import World
 
 _CHANGED: Final = "have it changed, or wait until cards are idle"

@@ -13,11 +13,11 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.constraints import HOST_PORT, Constraint
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.remedy import Advice
-from vgpu_scheduler.whatif.conditions.less_than_quotas import unknown_on_other_cards
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.policy_limits import denies_larger_cards, memory_limit_of
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
+from vgpu_scheduler.whatif.tenant_advice.less_than_quotas import unknown_on_other_cards
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
+from vgpu_scheduler.whatif.tenant_advice.policy_limits import denies_larger_cards, memory_limit_of
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotasOfPod
 
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for_less, do
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.pieces import has_pieces, is_more_than_a_piece, may_take_pieces
-from vgpu_scheduler.whatif.conditions.quotas import ON_PIECES, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
+from vgpu_scheduler.whatif.tenant_advice.pieces import has_pieces, is_more_than_a_piece, may_take_pieces
+from vgpu_scheduler.whatif.tenant_advice.quotas import ON_PIECES, QuotasOfPod
 
 _BY_THE_PIECE: Final = ": on a card that is split into pieces a whole piece counts, which may be more than is requested"
 

@@ -13,7 +13,7 @@ from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.group_topology import topology_from_condition
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
-from vgpu_scheduler.whatif.conditions.nodes import NodeRejections
+from vgpu_scheduler.whatif.tenant_advice.nodes import NodeRejections
 
 TAINTS: Final = do(
     "tolerate a taint of the nodes",

@@ -10,10 +10,10 @@ from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.remedy import say
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers, with_some_memory
-from vgpu_scheduler.whatif.conditions.quota_statuses import limiting
-from vgpu_scheduler.whatif.conditions.remedies import gate_remedies
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import OtherMembers, with_some_memory
+from vgpu_scheduler.whatif.tenant_advice.quota_statuses import limiting
+from vgpu_scheduler.whatif.tenant_advice.remedies import gate_remedies
 from vgpu_scheduler.whatif.world.world import World
 
 _NOTHING: Final[Mapping[str, int]] = {}

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, PodClaims
-from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.objects import annotations_in
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest, claims_of
 from vgpu_scheduler.whatif.world.world import World
 
 _MODE: Final = "/vgpu-mode"

@@ -12,12 +12,12 @@ from vgpu_scheduler.model import MIB, PodClaims
 from vgpu_scheduler.policy import LimitField, UpperBound
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, leave_out_resources
-from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent
-from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.conditions.quotas import ON_A_NODE, QuotasOfPod
 from vgpu_scheduler.whatif.objects.amounts import Amount
 from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
 from vgpu_scheduler.whatif.reasons.namespace_objects import hidden_policy
+from vgpu_scheduler.whatif.tenant_advice.needs import ClaimConstraint, PodRequest, amounts_instead_of_percent
+from vgpu_scheduler.whatif.tenant_advice.nodes import is_of
+from vgpu_scheduler.whatif.tenant_advice.quotas import ON_A_NODE, QuotasOfPod
 
 
 def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
@@ -134,7 +134,7 @@ def _limit_text(field: str, source: str, most: str) -> str:
     return f"ask for no more than limits.{field} of {source} allows ({most})"
 
 
-def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
+def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimConstraint:
     sums_of = LIMITED_SUMS.get(field)
     claimed = asked.world.engine.algorithm.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
@@ -164,7 +164,7 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
         return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
 
     instead = _instead_of_percent(asked, most // MIB) if field == LimitField.MEMORY else ()
-    return ClaimCondition(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
+    return ClaimConstraint(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
 
 
 def _instead_of_percent(asked: PodRequest, most: int) -> list[Amount]:

@@ -9,9 +9,9 @@ from typing import Final
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.policy import POLICY_KINDS
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
-from vgpu_scheduler.whatif.conditions.needs import PodRequest
-from vgpu_scheduler.whatif.conditions.pieces import takes_pieces_alone
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
+from vgpu_scheduler.whatif.tenant_advice.pieces import takes_pieces_alone
 from vgpu_scheduler.whatif.world.world import World
 
 _NOTHING: Final[Mapping[str, int]] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_scheduler.whatif.advice.remedy import Advice, ask_for, do
-from vgpu_scheduler.whatif.conditions.needs import PodRequest, claims_of
-from vgpu_scheduler.whatif.conditions.nodes import is_of
-from vgpu_scheduler.whatif.conditions.others import WAIT
-from vgpu_scheduler.whatif.conditions.quotas import QuotasOfPod
+from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest, claims_of
+from vgpu_scheduler.whatif.tenant_advice.nodes import is_of
+from vgpu_scheduler.whatif.tenant_advice.others import WAIT
+from vgpu_scheduler.whatif.tenant_advice.quotas import QuotasOfPod
 
 
 def other_slices(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:

@@ -166,7 +166,7 @@ def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> l
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimCondition:
+class ClaimConstraint:
     """A condition on a pod's claims.
 
     Attributes
@@ -204,7 +204,7 @@ def _is_specified(amount: Amount) -> bool:
     return not amount.unsaid and amount.instead is None
 
 
-def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
+def met_together(asked: PodRequest, needs: Sequence[ClaimConstraint]) -> Iterator[Advice]:
     """Yield ways to meet all conditions, the most obvious first.
 
     If several amounts could meet a condition, there is a way for each of them.
@@ -226,7 +226,7 @@ def _largest_up_to(most: int, valid: Sequence[int]) -> int:
     return valid[max(bisect_right(valid, most), 1) - 1] if valid else most
 
 
-def _action(amount: Amount, steps: int, need: ClaimCondition | None, claims: PodClaims) -> Action:
+def _action(amount: Amount, steps: int, need: ClaimConstraint | None, claims: PodClaims) -> Action:
     """Return the action that sets an amount to a number of steps, explained by the condition that it meets."""
     if need is None:
         return ask_for(amount, steps)
@@ -236,7 +236,7 @@ def _action(amount: Amount, steps: int, need: ClaimCondition | None, claims: Pod
 class _Choices:
     """Meets conditions one after the other, each by reducing one of the amounts that can meet it."""
 
-    def __init__(self, asked: PodRequest, needs: Sequence[ClaimCondition]) -> None:
+    def __init__(self, asked: PodRequest, needs: Sequence[ClaimConstraint]) -> None:
         self._asked = asked
         self._needs = needs
         self._amounts = [*asked.amounts, *dict.fromkeys(amount for need in needs for amount in need.instead)]
@@ -253,7 +253,7 @@ class _Choices:
         """
         asked, written = self._asked, self._asked.written
         steps: dict[int, int] = {}  # by index of the amount
-        said: dict[int, ClaimCondition | None] = {}
+        said: dict[int, ClaimConstraint | None] = {}
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
@@ -285,7 +285,7 @@ class _Choices:
             written = self._amounts[which].applied(written, most)
         return written
 
-    def _of_several(self, need: ClaimCondition, written: Object, steps: Mapping[int, int]) -> Mapping[int, int]:
+    def _of_several(self, need: ClaimConstraint, written: Object, steps: Mapping[int, int]) -> Mapping[int, int]:
         """Return the largest amounts that meet a condition together, in proportion to the present ones, or nothing.
 
         Unspecified and alternative amounts start from the largest specified amount of the same resource.

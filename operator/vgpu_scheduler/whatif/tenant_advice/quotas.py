@@ -11,19 +11,24 @@ from vgpu_scheduler.engine import QuotaLimits, QuotaReport
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import WHOLE, PodClaims, counted, number_of_cards
 from vgpu_scheduler.whatif.advice.remedy import Advice, do
-from vgpu_scheduler.whatif.conditions.earlier_pods import NOBODY_EARLIER, EarlierPods
-from vgpu_scheduler.whatif.conditions.ending_pods import wait_for_ending_pods
-from vgpu_scheduler.whatif.conditions.group_quotas import OtherMembers
-from vgpu_scheduler.whatif.conditions.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
-from vgpu_scheduler.whatif.conditions.pieces import (
+from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.tenant_advice.earlier_pods import NOBODY_EARLIER, EarlierPods
+from vgpu_scheduler.whatif.tenant_advice.ending_pods import wait_for_ending_pods
+from vgpu_scheduler.whatif.tenant_advice.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.tenant_advice.needs import (
+    ClaimConstraint,
+    PodRequest,
+    amounts_instead_of_percent,
+    met_together,
+)
+from vgpu_scheduler.whatif.tenant_advice.pieces import (
     LEAST_COMPUTE,
     has_pieces,
     may_take_pieces,
     smallest_pieces_of,
     takes_pieces_alone,
 )
-from vgpu_scheduler.whatif.conditions.quota_statuses import ResourceStatus, is_compute, statuses_of
-from vgpu_scheduler.whatif.objects.amounts import Amount
+from vgpu_scheduler.whatif.tenant_advice.quota_statuses import ResourceStatus, is_compute, statuses_of
 
 
 class QuotaStatus(NamedTuple):
@@ -207,7 +212,7 @@ class QuotasOfPod:
         """Yield advice about amounts or limits, each combined with the quotas to raise."""
         yield from ((*way, *self._raised) for way in ways)
 
-    def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[Advice]:
+    def met_with(self, needs: Sequence[ClaimConstraint]) -> Iterator[Advice]:
         """Yield ways to meet conditions and quotas: by smaller amounts or, if quotas leave nothing, by raising them."""
         ways = met_together(self._asked, [*needs, *self._needs, *self._kept])
         yield from ways if self._needs else self.raised_beside(ways)
@@ -332,7 +337,7 @@ def _is_given(amount: Amount, resources: Container[str]) -> Amount:
     return replace(amount, unsaid="it asks for none, and is given some", is_given=True) if is_given else amount
 
 
-def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
+def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint:
     """Return the condition to keep a quota that the pod keeps now, but might exceed with other requests."""
     quotas, report, need = asked.world.engine.quota_limits, status.report, _need_of_quota(asked, status)
 
@@ -355,7 +360,7 @@ def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
     return 0 < status.remaining >= quotas.asked(resource, asked.claims_if(least))
 
 
-def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
+def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint:
     quotas, resource, unit = asked.world.engine.quota_limits, status.report.resource, status.report.unit
     now, remaining = status.asked, status.remaining
 
@@ -395,4 +400,4 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimCondition:
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card is depends on the card"
     instead = amounts_instead_of_percent(asked, resource, remaining)
-    return ClaimCondition(fits, concerns, otherwise, most, why, is_of_it, instead, of_pieces)
+    return ClaimConstraint(fits, concerns, otherwise, most, why, is_of_it, instead, of_pieces)
