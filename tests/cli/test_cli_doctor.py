@@ -16,7 +16,7 @@ from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.doctor import EXAMINED_KINDS, ROLE_KINDS, DoctorInput, ListedKind, Report, examine
+from vgpu_scheduler.doctor import EXAMINED_KINDS, OF_A_NAMESPACE, ROLE_KINDS, DoctorInput, ListedKind, Report, examine
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -199,6 +199,18 @@ async def test_a_kind_that_may_not_be_seen_is_named(fact: ListedKind) -> None:
     _, report = await look(Server(objects, config_map(), refused=frozenset({fact.kind})))
     assert report.skipped
     assert all(fact.right in skipped.reason for skipped in report.skipped)
+
+
+async def test_policies_and_quotas_of_one_namespace_are_listed_there() -> None:
+    server = Server({})
+    await read_doctor_input(server, ClusterOptions(None, None, "vgpu-system", None), "team")  # type: ignore[arg-type]
+    asked = {path for _, path in server.asked}
+    for kind, fact in BY_KIND.items():
+        if not fact.names:
+            group, _, plural = fact.resource.path.rpartition("/")
+            listed = f"{group}/namespaces/team/{plural}" if kind in OF_A_NAMESPACE else fact.resource.path
+            assert listed in asked, kind
+            assert kind not in OF_A_NAMESPACE or fact.resource.path not in asked
 
 
 @pytest.mark.parametrize(
@@ -431,6 +443,5 @@ def test_a_list_that_is_refused_says_in_which_namespaces_it_was_asked_for(kind: 
     expected = "" if kind in IN_NO_NAMESPACE else " in all namespaces"
     resource = ALL_LISTED[kind]
     assert str(MissingList.of(resource, REFUSED)) == f"list {resource.plural}{expected}"
-    assert str(MissingList.of(resource, ListResult(refusal=ApiResponse(502, b"")))) == (
-        f"list {resource.plural}{expected}: {ListResult(refusal=ApiResponse(502, b'')).error}"
-    )
+    failed = ListResult(refusal=ApiResponse(502, b'{"message": "no backend"}'))
+    assert str(MissingList.of(resource, failed)) == f"list {resource.plural}{expected}: no backend"

@@ -289,7 +289,7 @@ def test_the_engine_gives_no_card_twice_and_rejects_nobody_who_fits(name: str, l
     found = measure(run, locations, typical_pods(pods))
     assert found.withheld == 0
     assert 0 < found.points[0].rejected < found.arrived
-    assert any(node_card is not None and len(node_card.cards) > 1 for node_card in locations)
+    assert any(location is not None and len(location.cards) > 1 for location in locations)
 
 
 def test_models_are_whole_names() -> None:

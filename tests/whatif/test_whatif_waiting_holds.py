@@ -8,7 +8,7 @@ from tests.whatif.preempting_worlds import Obj, explained, tenant, waiting, worl
 from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.whatif import RemedyType, World, simulate
-from vgpu_scheduler.whatif.world.queue_order import made_anew, queue_of
+from vgpu_scheduler.whatif.world.queue_order import made_anew, placing, queue_of, that_may_gain
 
 CARD = 16384
 END = RemedyType.END_PODS
@@ -73,6 +73,26 @@ def test_pods_that_are_made_anew_have_not_waited_yet() -> None:
         assert made.engine.preemptions.evaluator.waiting_since(again) == 0.0
 
 
+@pytest.mark.parametrize("after", ["15m", "48h"])
+def test_whoever_waits_for_kept_room_may_gain_when_the_pod_that_has_it_goes_elsewhere(after: str) -> None:
+    """Without the pods on a, ``big`` goes there, and ``next`` to the room on b that was kept for ``big``."""
+    nodes = [node(name, 1) for name in "ab"]
+    for each in nodes:
+        each["metadata"]["labels"] = {"name": each["metadata"]["name"]}
+    there = [tenant(f"a{number}", "a", "GPU-a-0", CARD // 2) for number in range(2)]
+    there.append(tenant("b0", "b", "GPU-b-0", CARD // 4))
+    following = waiting("next", CARD // 2 if after == "15m" else CARD - 100, priority=-1)
+    following["spec"]["nodeSelector"] = {"name": "b"}
+    made = world(*nodes, *there, patience(after), whole("big"), following, preemption=False)
+    ahead = queue_of(made)
+    gone = [each for each in made.bound.values() if each.node_name == "a"]
+    with placing(made, ahead) as placed:
+        assert not placed
+        assert {each.node for each in made.engine.state.holds} == ({"b"} if after == "15m" else set())
+        found = that_may_gain(made, ahead, gone, "a")
+    assert [each.name for each in found] == (["big", "next"] if after == "15m" else ["big"])
+
+
 # What helps a pod that is kept out -----------------------------------------------------------------------------------
 
 
@@ -130,6 +150,14 @@ def test_a_pod_that_is_kept_out_is_told_what_helps(
     assert not list(made.engine.state.holds)
     again = explained(made, "small").remedies
     assert [(each.type, each.text) for each in again] == helps, "a question leaves nothing behind"
+
+
+def test_the_removal_of_one_policy_is_not_advised_where_another_keeps_the_room() -> None:
+    there = tenant("a0", "a", "GPU-a-0", CARD // 4)
+    small = waiting("small", CARD // 2, second=2)
+    second = policy_object("second", {"priority": -1, **patience("20m")["spec"]})
+    made = world(node("a", 1), there, patience(), second, whole("big"), small, preemption=False)
+    assert RemedyType.CHANGE_POLICY not in {each.type for each in explained(made, "small").remedies}
 
 
 def test_what_is_advised_helps() -> None:

@@ -56,7 +56,7 @@ class AllocationSampler:
 
     def series(self) -> Series:
         """Return the recorded samples."""
-        rows = np.array([(at, *stand) for at, stand in self._noted], dtype=np.float64).reshape(-1, 5)
+        rows = np.array([(at, *sample) for at, sample in self._noted], dtype=np.float64).reshape(-1, 5)
         rows[:, 1:] /= PARTS
         return Series(*(np.ascontiguousarray(column) for column in rows.T))
 

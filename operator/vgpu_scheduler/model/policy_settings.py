@@ -23,8 +23,8 @@ class PolicySettings(BaseModel):
     device_order: OrderKind | None = None
     """Order cards by NUMA node first or by score first; the profile decides if this is not set."""
     strict_annotations: bool = False
-    """Refuse pods with odd values in their annotations or odd amounts of devices, such as an unknown policy word or a
-    percentage of 0, instead of placing them as HAMi does, with a warning."""
+    """Refuse pods with suspicious values in their annotations or suspicious amounts of devices, such as an unknown
+    policy word or a percentage of 0, instead of placing them as HAMi does, with a warning."""
     exclusive_when_unspecified: bool | None = None
     """Give all compute to containers that request whole NVIDIA cards and no compute, so that no other pod shares these;
     the profile decides if this is not set (HAMi's webhook does so)."""

@@ -75,9 +75,9 @@ def pod_annotation_policy(annotations: Mapping[str, str], *, strict: bool = Fals
     return PodAnnotationPolicy(node_policy, device_policy, weights, tuple(warnings))
 
 
-def refused_as_strict(odd: Iterable[str]) -> str:
+def refused_as_strict(problems: Iterable[str]) -> str:
     """Return the refusal of a pod for what would only cause a warning without ``strict_annotations``."""
-    return f"{'; '.join(odd)} (the pod is refused, because strict_annotations is on)"
+    return f"{'; '.join(problems)} (the pod is refused, because strict_annotations is on)"
 
 
 def _instead(used: str, known: Iterable[str], *, strict: bool) -> str:

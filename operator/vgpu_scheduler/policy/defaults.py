@@ -19,7 +19,7 @@ class PolicyDefaults:
     Attributes
     ----------
     strict_annotations
-        Refuse unknown annotation values and odd amounts, instead of a fallback with a warning.
+        Refuse unknown annotation values and suspicious amounts, instead of a fallback with a warning.
     managed
         The nodes that pods may be placed on, whatever policies say; None for all.
     device_weight

@@ -120,7 +120,7 @@ class EffectivePolicy:
     refusal
         Why the pod has to wait, in which case only ``preemption`` matters; None if it need not.
     strict
-        Whether odd annotations or amounts are refused, instead of a warning.
+        Whether suspicious annotations or amounts are refused, instead of a warning.
     number
         Equal for equal resolutions, as long as the process runs.
     """

@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient import (
     ApiError,
     ApiUnreachableError,
     ReviewedUser,
+    collection_path,
     is_allowed,
     map_concurrently,
     served_version,
@@ -227,7 +228,7 @@ async def _list_all(api: ApiClient, kinds: Iterable[ListedKind], collected: _Col
 
 async def _list(api: ApiClient, listed: ListedKind, collected: _Collected) -> str | None:
     """List a kind; return the reason if it cannot be listed."""
-    found = await list_objects(api, *listed.resource.paths)
+    found = await list_objects(api, *(collection_path(path, listed.namespace) for path in listed.resource.paths))
     if found.refusal is not None:
         return found.message(listed.right)
     collected.take(listed, found.items)

@@ -78,8 +78,10 @@ def _by_policy(waiting: HypotheticalPod, holds: Sequence[WaitingHold]) -> Iterat
         if policy is None or not after:
             continue
         done, changed = removal(title, policy, _HOLD_AFTER, str(after))
-        with objects_replaced(world, (changed,)):
-            node = _node_once_ended(waiting, holds)
+        attempts = world.engine.attempts
+        with objects_replaced(world, (changed,)), attempts.rolled_back():
+            attempts.waiting_holds.give_up([pod for each in holds if (pod := world.engine.state.pod(each.hold.uid))])
+            node = waiting.node()  # unless another policy has the room kept again
         if node:
             advice = do(f"have {writer_of(policy)} {done}")
             yield Remedy(RemedyType.CHANGE_POLICY, advice, node, objects=(changed,))

@@ -166,6 +166,7 @@ def that_may_gain(world: World, waiting: Sequence[Pod], gone: Sequence[Pod], nod
     """Return those of waiting pods, which fit nowhere now, that may fit once some pods are gone, or use a node.
 
     The others fit nowhere then, either. Asking about fewer saves searches for the victims of groups, which take long.
+    All are returned if one for which room is kept may gain: placed elsewhere, it leaves that room to the others.
 
     Parameters
     ----------
@@ -188,12 +189,23 @@ def that_may_gain(world: World, waiting: Sequence[Pod], gone: Sequence[Pod], nod
         across_nodes = pod_class.cluster is not None or pod_class.claimed.peer_keys or pod.spec.volume_claims
         if across_nodes or pod.namespace in limited:
             return True
-        if pod_class.node not in known:
+        key = pod_class.node, pod.priority
+        if key not in known:
             possible = engine.algorithm.filter(pod, pod_class).possible_rows()
-            known[pod_class.node] = bool(np.isin(possible, rows).any())
-        return known[pod_class.node]
+            known[key] = bool(np.isin(possible, rows).any())
+        return known[key]
 
-    return [pod for pod in waiting if any(map(may_gain, _members(world, pod).values()))]
+    def keeps_room(pod: Pod) -> bool:
+        return bool(pod.nominated_node_name) or engine.state.holds.get(pod.uid) is not None
+
+    found: list[Pod] = []
+    for pod in waiting:
+        tried = _members(world, pod).values()
+        if any(map(may_gain, tried)):
+            if any(map(keeps_room, tried)):
+                return list(waiting)
+            found.append(pod)
+    return found
 
 
 def answer_key(pod: Pod) -> Hashable:
