@@ -100,8 +100,8 @@ def _in_pieces(device: Device) -> Device:
 
 
 @dataclass(frozen=True, slots=True)
-class NeuronNames(CountedResources):
-    """Resource names: a number of devices, or a number of cores."""
+class NeuronRequests(CountedResources):
+    """Requests: a number of devices, or a number of cores."""
 
     devices: str = "aws.amazon.com/neuron"
     cores: str = "aws.amazon.com/neuroncore"
@@ -168,7 +168,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
 class _Extras:
     """Writes the annotations for the plugin: the numbers of devices, or of cores over all devices, and their kind."""
 
-    names: NeuronNames
+    names: NeuronRequests
 
     def __call__(self, placement: VendorPlacement) -> Mapping[str, str]:
         numbers: list[int] = []
@@ -198,8 +198,10 @@ class _Extras:
 
 def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Neuron devices, as section ``awsneuron`` of HAMi's configuration names their resources."""
-    known = NeuronNames()
-    names = NeuronNames(section.text("resourceCountName", known.devices), section.text("resourceCoreName", known.cores))
+    known = NeuronRequests()
+    names = NeuronRequests(
+        section.text("resourceCountName", known.devices), section.text("resourceCoreName", known.cores)
+    )
     return (
         Vendor(
             key="AWSNeuron",

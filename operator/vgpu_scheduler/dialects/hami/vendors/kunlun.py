@@ -44,8 +44,8 @@ _RULES = RuleKeys(
 NAMES = ShareRequests("kunlunxin.com/xpu", default_cores=WHOLE)
 
 
-class SliceNames(ShareRequests):
-    """Resource names of slices: memory determines the size and the compute."""
+class SliceRequests(ShareRequests):
+    """Requests for slices: memory determines the size and the compute."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class SliceNames(ShareRequests):
         return Claim(vendor, claim.count, (1, size, size * WHOLE // MEMORY), (0, 0, 0))
 
 
-SLICE_NAMES = SliceNames("kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory")
+SLICE_NAMES = SliceRequests("kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory")
 
 
 def _kind(cards: int) -> CardKind:

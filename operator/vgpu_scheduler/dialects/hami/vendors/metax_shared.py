@@ -125,8 +125,8 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     )
 
 
-class SharedNames(ShareRequests):
-    """Resource names: memory without a suffix is in GiB, with a suffix in bytes."""
+class SharedRequests(ShareRequests):
+    """Requests: memory without a suffix is in GiB, with a suffix in bytes."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class SharedNames(ShareRequests):
         return memory
 
 
-NAMES = SharedNames(
+NAMES = SharedRequests(
     "metax-tech.com/sgpu",
     "metax-tech.com/vmemory",
     cores="metax-tech.com/vcore",
