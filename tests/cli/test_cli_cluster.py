@@ -11,6 +11,10 @@ import yaml
 from tests.cli.live_cluster import Api, Object, run
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.cli.cluster.world import exit_on_error
+from vgpu_scheduler.reading import ClusterView, MissingRightsError, settings_from_file
+from vgpu_scheduler.reading.lists import MissingList
+
 
 def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
     assert "settings: assumed" in run("top").stderr
@@ -237,3 +241,13 @@ def test_explain_warns_where_a_policy_asks_for_labels_of_a_namespace_that_is_not
     file.write_text(yaml.safe_dump_all([node("a"), waiting, {**limit, "spec": spec}]))
     told = run("explain", "default/asked", "--cluster", str(file)).stderr
     assert "warning: Namespace default does not exist: it is assumed to have no labels" in told
+
+
+@pytest.mark.parametrize("error", [None, "502: no backend"])
+def test_the_role_is_named_only_where_a_right_is_missing(error: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    view = ClusterView([], {"Node": MissingList("nodes", error)}, settings_from_file(None), live=True)
+    with pytest.raises(SystemExit), exit_on_error():
+        raise MissingRightsError(view)
+    told = capsys.readouterr().err
+    assert "you may not list nodes" in told
+    assert ("ClusterRole vgpu-scheduler-doctor" in told) is (error is None)

@@ -67,7 +67,7 @@ def answer_without_nodes(
     if not found and not unread and output in FOR_PEOPLE:
         click.echo(scenario.nobody_waits(world, cluster))
     meant = did_you_mean_namespace(scenario.namespaces.name, cluster)
-    fail(f"{error}: placements cannot be computed{meant or '.'} {ROLE_WITH_RIGHTS}")
+    fail(f"{error}: placements cannot be computed{meant or '.'}{f' {ROLE_WITH_RIGHTS}' if error.is_forbidden else ''}")
 
 
 def _warn_of_unused_options(scenario: Scenario, *, explained: bool) -> None:

@@ -22,12 +22,15 @@ class MissingRightsError(Exception):
     ----------
     scheduler
         The settings, as far as they could be read.
+    is_forbidden
+        Whether a right is missing; otherwise the lists failed for other reasons.
     """
 
     def __init__(self, view: ClusterView) -> None:
         self.scheduler = view.scheduler
-        rights = [str(view.missing[kind]) for kind in sorted(view.missing) if kind in REQUIRED_KINDS]
-        super().__init__(f"you may not {', '.join(rights)}")
+        missing = [view.missing[kind] for kind in sorted(view.missing) if kind in REQUIRED_KINDS]
+        self.is_forbidden = any(each.is_forbidden for each in missing)
+        super().__init__(f"you may not {', '.join(map(str, missing))}")
 
 
 _OFTEN_LEFT_OUT: Final = ("PersistentVolumeClaim",)

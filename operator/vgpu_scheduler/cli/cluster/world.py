@@ -49,7 +49,7 @@ def exit_on_error() -> Iterator[None]:
     except _EXPECTED_ERRORS as error:
         if is_unwritable(error):
             raise  # main ends every command alike
-        role = f". {ROLE_WITH_RIGHTS}" if isinstance(error, MissingRightsError) else ""
+        role = f". {ROLE_WITH_RIGHTS}" if isinstance(error, MissingRightsError) and error.is_forbidden else ""
         fail(f"{describe_error(error)}{role}")
     except RecursionError:
         fail(TOO_DEEP)
