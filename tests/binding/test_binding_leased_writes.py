@@ -23,7 +23,7 @@ from vgpu_scheduler.binding.reports import ConditionText
 from vgpu_scheduler.binding.sender import Sender
 from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError, _Write
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import API_RESOURCES, Pod
 from vgpu_scheduler.model import ConditionReason
 from vgpu_scheduler.policy import CLUSTER_KIND, PreemptionRules
 from vgpu_scheduler.runtime.replica import binder_options
@@ -123,7 +123,7 @@ async def lock(b: LeaseBench) -> object:
 
 async def keep_volume(b: LeaseBench) -> object:
     options = replace(binder_options(Settings(), label_first=False), timeout=TIMEOUT)
-    write = _Write("PersistentVolume", "persistentvolumes", VOLUME, {})
+    write = _Write(API_RESOURCES["PersistentVolume"], "", VOLUME.rpartition("/")[2], {})
     return await VolumeBinder(b.context, options)._send(write)
 
 

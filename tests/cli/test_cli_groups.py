@@ -101,22 +101,26 @@ def test_tenants_are_told_why_others_of_a_group_do_not_count(api: Api, kept: int
             assert f"q{number} ({('example.com/later', 'names scheduler another')[number % 2]}" in line
 
 
+WAITS_FOR_OTHERS = "waits for other pods of its group team/g: 4 are needed before any is placed."
+
+
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "unseen", "told"),
     [
         (
             "PodGroup.scheduling.x-k8s.io team/g, which says how many pods the group needs, does not exist.",
+            (),
             "create PodGroup.scheduling.x-k8s.io team/g, or correct the name",
         ),
-        (
-            "waits for other pods of its group team/g: 4 are needed before any is placed.",
-            "have 4 pods of group team/g wait for this scheduler, or run",
-        ),
+        (WAITS_FOR_OTHERS, ("Pod",), "have 4 pods of group team/g wait for this scheduler, or run"),
+        (WAITS_FOR_OTHERS, (), "create 3 more pods of group team/g"),
     ],
 )
-def test_tenants_are_told_what_the_condition_says_of_a_group(api: Api, message: str, told: str) -> None:
+def test_tenants_are_told_what_the_condition_says_of_a_group(
+    api: Api, message: str, unseen: tuple[str, ...], told: str
+) -> None:
     api.refused = frozenset(KINDS.values())
-    api.refused_everywhere = frozenset(kind for kind in KINDS.values() if kind.startswith("PodGroup"))
+    api.refused_everywhere = frozenset(kind for kind in KINDS.values() if kind.startswith(("PodGroup", *unseen)))
     api.objects.append(member("p", NAMED["label scheduling.x-k8s.io/pod-group"], message))
     assert f"  {told}" in run("explain", "p", "-n", "team").stdout
 
