@@ -180,6 +180,7 @@ async def test_who_has_lost_the_lease_writes_nothing(
 
         b.eviction_api.on_write = lose
         b.preempts()
+        await b.until(lambda: len(b.eviction_api.wrote) >= len(wrote))
         await some_looks()
         assert b.eviction_api.wrote == wrote
         assert json.dumps(b.api.pods["low"]).count("deletionTimestamp") == 0
