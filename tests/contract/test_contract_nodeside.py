@@ -263,7 +263,7 @@ async def test_a_pod_that_is_gone_before_it_was_served_gets_nothing(api: Api) ->
         await _gpu_pod(api, "a")
         await _take_lock(api, "a")
         await _bind(api, "a", _entry(side, api) + ";")
-        await side.until(lambda: side.busy)
+        await _until(lambda: side.held)  # its plugin has found the lock
         await api.merge(f"/api/v1/nodes/{_node(api)}", {"metadata": {"annotations": {LOCK: None}}})
         await side.delete(api.namespace, "a")
         await side.until(lambda: not side.busy)
