@@ -10,7 +10,7 @@ from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kernels import SLOTS
-from vgpu_scheduler.model import CardReason, PodClaims, vendors_of
+from vgpu_scheduler.model import WHOLE, CardReason, PodClaims, vendors_of
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
@@ -223,7 +223,8 @@ def may_be_part(asked: PodRequest, amount: Amount) -> bool:
         return claims if {claim.count for claim in claims_of(amount.container, claims)} == {1} else ()
 
     least, more = of_one_card(1), of_one_card(2)
-    return bool(least) and bool(more) and least != more
+    takes_whole = all(WHOLE in claim.percent for claim in claims_of(amount.container, more))
+    return bool(least) and bool(more) and least != more and takes_whole
 
 
 def _may_be_of_size(asked: PodRequest, amount: Amount) -> bool:
