@@ -58,6 +58,14 @@ class WaitingHold:
     together: frozenset[str]
 
 
+def by_group(holds: Iterable[WaitingHold]) -> list[list[WaitingHold]]:
+    """Return holds by the pods whose room is kept together."""
+    found: dict[frozenset[str], list[WaitingHold]] = {}
+    for each in holds:
+        found.setdefault(each.together, []).append(each)
+    return list(found.values())
+
+
 class WaitingHolds:
     """Keeps room for pods and groups that have waited for as long as their policy says.
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.engine import WaitingHold
+from vgpu_scheduler.engine.waiting_holds import by_group
 from vgpu_scheduler.model import first_of
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.whatif.advice.policy_remedies import removal, writer_of
@@ -24,12 +25,10 @@ def give_up_holds(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
     Each hold is tried alone; others may follow it, as the policies say.
     """
-    found: dict[frozenset[str], list[WaitingHold]] = {}
     own = {pod.uid for pod in waiting.at_once}
-    for each in waiting.world.engine.attempts.waiting_holds.current():
-        if own.isdisjoint(each.together):
-            found.setdefault(each.together, []).append(each)
-    yield from islice((remedy for holds in found.values() for remedy in _without(waiting, holds)), 2 * MOST_OF_A_KIND)
+    current = waiting.world.engine.attempts.waiting_holds.current()
+    others = by_group(each for each in current if own.isdisjoint(each.together))
+    yield from islice((remedy for holds in others for remedy in _without(waiting, holds)), 2 * MOST_OF_A_KIND)
 
 
 def _without(waiting: HypotheticalPod, holds: Sequence[WaitingHold]) -> Iterator[Remedy]:

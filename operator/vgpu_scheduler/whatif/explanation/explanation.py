@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.explanation.cards import (
     without_kept_names,
 )
 from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
-from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, holds_for_others
+from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, room_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
 from vgpu_scheduler.whatif.explanation.other_waiting_pods import describe_other_waiting_pods
 from vgpu_scheduler.whatif.explanation.preempting import (
@@ -217,7 +217,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
             found,
             models=describe_mismatch(world, answer),
             causes=why,
-            holds=holds_for_others(world, answer),
+            holds=room_for_others(world, answer),
             group=describe_group(world, own) if own is not None and own.minimum > 1 else "",
         )
 

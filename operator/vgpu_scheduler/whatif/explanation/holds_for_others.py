@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from vgpu_scheduler.engine import holds_for_others
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.world.simulation import PodResult
 from vgpu_scheduler.whatif.world.tables import few
@@ -47,17 +48,14 @@ class HoldForOther:
         return replace(self, is_named=self.pod.partition("/")[0] in namespaces)
 
 
-def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]:
+def room_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]:
     """Return the room reserved for other pods on the infeasible nodes of an answer; none if the pod is placed."""
     if answer.node:
         return ()
-    ours, holds = answer.pod, world.engine.state.holds
     nodes: dict[str, list[str]] = {}
-    for node in holds.nodes():
-        usable = holds.usable_by(node, ours.uid, world.engine.groups.priority(ours))
-        for hold in holds.on(node) if node in answer.decision.verdicts else ():
-            if hold.uid not in usable:
-                nodes.setdefault(hold.reservation.pod, []).append(node)
+    for node in filter(answer.decision.verdicts.__contains__, world.engine.state.holds.nodes()):
+        for hold in holds_for_others(world.engine.algorithm, answer.pod, node):
+            nodes.setdefault(hold.reservation.pod, []).append(node)
     return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.engine import WaitingHold
+from vgpu_scheduler.engine.waiting_holds import by_group
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.world.queue_order import placing, queue_of
 from vgpu_scheduler.whatif.world.world import World
@@ -68,13 +69,10 @@ def _together(world: World, pods: Collection[Pod]) -> list[list[Pod]]:
 
 
 def _described(holds: Collection[WaitingHold]) -> list[KeptRoom]:
-    found: dict[frozenset[str], list[WaitingHold]] = {}
-    for each in holds:
-        found.setdefault(each.together, []).append(each)
     return [
         KeptRoom(
             tuple(sorted(each.hold.reservation.pod for each in together)),
             tuple(sorted({each.hold.node for each in together})),
         )
-        for together in found.values()
+        for together in by_group(holds)
     ]
