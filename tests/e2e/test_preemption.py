@@ -158,7 +158,7 @@ async def test_no_more_are_evicted_than_a_policy_allows_whoever_leads(
     await preempting.until_leading()
     await cluster.create(with_priority("high-2", "high", gpu=1, gpumem=7500))
     limited = "0/1 nodes are available: 1 CardInsufficientMemory. preemption: "
-    limited += "ClusterVGPUPolicy preempts allows 0 more evictions within the hour, and 1 are needed."
+    limited += "ClusterVGPUPolicy preempts allows 0 more evictions within the hour, and 1 is needed."
     await cluster.until(lambda: says(cluster, "high-2", limited), "a condition that names the limit")
     assert len(await left(cluster)) == 3
     policy = cluster.plane.kubectl("get", "clustervgpupolicies", "preempts", "-o", "json").stdout

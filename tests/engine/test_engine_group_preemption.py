@@ -279,7 +279,7 @@ def test_evictions_of_an_hour_count_the_victims_of_all_pods() -> None:
     fleet = full("a", "b", perHour=1)
     fleet.gang(2)
     assert not fleet.kept()
-    assert "allows 1 more evictions within the hour, and 2 are needed." in fleet.last["gang-0"].message
+    assert "allows 1 more eviction within the hour, and 2 are needed." in fleet.last["gang-0"].message
 
 
 def test_a_group_one_pod_of_which_may_not_preempt_has_nobody_end() -> None:

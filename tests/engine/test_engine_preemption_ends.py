@@ -194,7 +194,7 @@ def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
     assert [victim.uid for victim in found.victims] == ["uid-low1"]
     fleet.come("other", 5, asks(gpumem=8000))
     fleet.decide()
-    assert "allows 0 more evictions within the hour, and 1 are needed" in fleet.last["other"].message
+    assert "allows 0 more evictions within the hour, and 1 is needed" in fleet.last["other"].message
 
 
 def test_a_policy_that_is_created_anew_starts_anew() -> None:

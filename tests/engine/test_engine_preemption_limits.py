@@ -110,7 +110,7 @@ def test_who_needs_more_evictions_than_are_allowed_is_tried_again_once_a_budget_
     kind.observe(budget("kept", 2), fleet.now)
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
-    assert fleet.last["high"].message.endswith("allows 1 more evictions within the hour, and 2 are needed.")
+    assert fleet.last["high"].message.endswith("allows 1 more eviction within the hour, and 2 are needed.")
     fleet.now += 20.0
     kind.observe(msgspec.structs.replace(budget("kept", 0), resource_version=2), fleet.now)
     fleet.decide()
@@ -134,7 +134,7 @@ def test_who_needs_more_evictions_than_are_allowed_is_tried_again_once_another_p
     fleet.decide()
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
-    assert fleet.last["high"].message.endswith("allows 1 more evictions within the hour, and 2 are needed.")
+    assert fleet.last["high"].message.endswith("allows 1 more eviction within the hour, and 2 are needed.")
     fleet.now = 51.0
     fleet.decide()
     found = fleet.last["high"].preemption

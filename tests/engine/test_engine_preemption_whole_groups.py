@@ -155,7 +155,7 @@ def test_evictions_of_an_hour_count_all_pods_of_the_group() -> None:
     runs(fleet, "job-0", 0, "a", "job")
     runs(fleet, "job-1", 0, "b", "job")
     assert preempts(fleet) == []
-    assert "allows 1 more evictions within the hour, and 2 are needed." in fleet.last["high"].message
+    assert "allows 1 more eviction within the hour, and 2 are needed." in fleet.last["high"].message
 
 
 def test_the_budgets_of_all_pods_of_a_group_count() -> None:

@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, i
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, namespaced_name
+from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, counted, namespaced_name
 from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase
@@ -341,7 +341,8 @@ class Evaluator:
             return None
         kind, namespace, name = over.key
         policy = f"{kind} {namespaced_name(namespace, name)}"
-        reason = f"{policy} allows {over.remaining} more evictions within the hour, and {over.needed} are needed."
+        allowed, verb = counted(over.remaining, "more eviction"), "is" if over.needed == 1 else "are"
+        reason = f"{policy} allows {allowed} within the hour, and {over.needed} {verb} needed."
         retry_at = self.limits.retry_at(over.key, moment) - self.unix_ahead
         return PreemptionResult(
             reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, retry_at=retry_at
