@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_scheduler.apiclient import watch_backoff
+from vgpu_scheduler.apiclient.reflector import watch_backoff
 
 
 async def test_pauses_double_until_something_comes(monkeypatch: pytest.MonkeyPatch) -> None:

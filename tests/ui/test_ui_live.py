@@ -7,6 +7,7 @@ import json
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -65,7 +66,6 @@ async def next_generation(events: Any) -> int:
 
 def look_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
-    monkeypatch.setattr("vgpu_scheduler.ui.watching._LIST_AFTER", {410: 0.0, 403: 0.1})
 
 
 async def test_a_pod_that_waits_appears_with_what_its_condition_says(tmp_path: Path) -> None:
@@ -394,8 +394,8 @@ async def test_of_objects_is_kept_what_matters_and_texts_that_are_the_same_once(
     items = [{"metadata": {"name": name, "managedFields": owned}, "spec": {"x": "a text"}} for name in "abc"]
     items[1]["status"] = {"nominatedNodeName": "n"}
     items[2]["status"] = "none"
-    watch = KindWatch(cast("ApiClient", Listing(*items)), "Pod", API_RESOURCES["Pod"])
-    await watch.list()
+    watch = KindWatch(cast("ApiClient", Listing(*items)), "Pod", API_RESOURCES["Pod"], Mock())
+    await watch.list_all()
     kept = {name: obj for (_, name), obj in watch.objects.items()}
     assert [name for name, obj in kept.items() if "managedFields" in obj["metadata"]] == ["b"]
     assert kept["b"]["metadata"]["managedFields"] == owned

@@ -22,8 +22,8 @@ from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, unix_ahe
 from vgpu_scheduler.apiclient.guarding import errors_logged, guarded, guarded_async
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import collection_path, node_path, object_path, pod_path
+from vgpu_scheduler.apiclient.reflector import Reflector
 from vgpu_scheduler.apiclient.tasks import TaskSet, end_tasks, map_concurrently
-from vgpu_scheduler.apiclient.watching import watch, watch_backoff
 
 __all__ = [
     "JSON_PATCH",
@@ -39,6 +39,7 @@ __all__ = [
     "Clock",
     "ConfigException",
     "Credentials",
+    "Reflector",
     "Requests",
     "ReviewedUser",
     "SystemClock",
@@ -59,6 +60,4 @@ __all__ = [
     "served_version",
     "unix_ahead",
     "wait_for_event",
-    "watch",
-    "watch_backoff",
 ]

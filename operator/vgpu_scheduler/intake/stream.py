@@ -1,8 +1,4 @@
-"""A light, read-only stream of all objects of a kind, which decodes only the fields that are used.
-
-An API server ends the watches of clients that fall behind; the stream then resumes from its last resource version. It
-lists again only if that version is too old.
-"""
+"""A light, read-only stream of all objects of a kind, which decodes only the fields that are used."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Generic, TypeVar
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, Reflector
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
 from vgpu_scheduler.intake.listing import decode_as, list_all
 from vgpu_scheduler.intake.observer import Observer
@@ -71,7 +67,6 @@ class ObjectStream(Generic[_Value]):
         self._observer = observer
         self._left = None if selection is None or selection.bound else observer.left_selection
         self._lost_track = lost_track
-        self._events = 0
         self._since = since
         self._served = bool(since)
         self.listed = asyncio.Event()
@@ -81,36 +76,16 @@ class ObjectStream(Generic[_Value]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        version = str(self._since or "")
-        backoff = watch_backoff()
-        while True:
-            try:
-                if not version:
-                    version = await self._list()
-                if not version and self.kind.absence.may_be_undefined:
-                    await asyncio.sleep(_LOOK_AGAIN)  # no CRD defines the kind yet: there is nothing to watch
-                    continue
-                seen = self._events
-                version = await self._watch(version)
-                if self._events != seen:
-                    backoff.reset()
-                    continue
-                await backoff.sleep()  # do not reconnect in a tight loop to a server that ends each watch at once
-            except ApiError as error:
-                if not version or error.response.status == HTTPStatus.FORBIDDEN:
-                    self.refusal = str(error)
-                undefined = error.response.status == HTTPStatus.NOT_FOUND and self.kind.absence.may_be_undefined
-                if error.response.status == HTTPStatus.GONE or undefined:
-                    version = ""
-                log.warning("stream of %s: %s", self.kind.path, error)
-                await backoff.sleep(error.response.retry_after)
-            except ApiUnreachableError as error:
-                log.warning("stream of %s: %s", self.kind.path, error)
-                await backoff.sleep()
-            except Exception:  # whatever fails, these objects must keep being observed
-                log.exception("stream of %s failed and is restarted", self.kind.path)
-                version = ""
-                await backoff.sleep()
+        version, fields = str(self._since or ""), "" if self._selection is None else self._selection.fields
+        await Reflector(self._api, self.kind.path, self, look_again=_LOOK_AGAIN, version=version, fields=fields).run()
+
+    async def list_all(self) -> str:
+        """List all objects; return the list's version, empty if no CRD defines the kind."""
+        try:
+            return await self._list()
+        except ApiError as error:
+            self.refusal = str(error)
+            raise
 
     async def _list(self) -> str:
         selection = self._selection
@@ -131,40 +106,38 @@ class ObjectStream(Generic[_Value]):
         self.listed.set()
         return version
 
-    async def _watch(self, version: str) -> str:
-        """Follow the watch to its end; return the version to resume from, or an empty text if that is too old."""
-        fields = "" if self._selection is None else self._selection.fields
+    def opened(self) -> bool:
+        """Tell whether nothing was missed: after a refusal, what was missed has to be listed."""
+        return not self.refusal
+
+    def take(self, line: bytes) -> str:
+        """Observe what an event shows."""
+        deleted = line.startswith(_DELETED)
         try:
-            async with watch(self._api, self.kind.path, version, fields) as lines:
-                if self.refusal:
-                    return ""  # the watch is allowed again: list what was missed
-                async for line in lines:
-                    try:
-                        event = decode_event(line, self._read if line.startswith(_DELETED) else self._read_news)
-                    except DecodeError as error:
-                        self._observer.undecodable(error)
-                        if line.startswith(_DELETED):
-                            self._unreadable.discard(error.key)
-                            self._lost_track()
-                        else:
-                            self._unreadable.add(error.key)
-                        continue
-                    if event.status is not None:
-                        if event.status.code == HTTPStatus.GONE:
-                            return ""
-                        log.warning("stream of %s: %s", self.kind.path, event.status.message)
-                        break
-                    version = event.resource_version or version
-                    self._events += 1
-                    if event.object is not None and not isinstance(event.object, ObjectIdentity):
-                        if self._unreadable and isinstance(event.object, Pod):
-                            self._unreadable.discard(event.object.key)
-                        self._observer.take_event(self.kind, event.type, event.object, self._left)
-                    self._show_up_to(version)
-        except ApiUnreachableError as error:
-            log.info("stream of %s: %s", self.kind.path, error)
-            await asyncio.sleep(0.2)
-        return version
+            event = decode_event(line, self._read if deleted else self._read_news)
+        except DecodeError as error:
+            self._observer.undecodable(error)
+            if deleted:
+                self._unreadable.discard(error.key)
+                self._lost_track()
+            else:
+                self._unreadable.add(error.key)
+            return ""
+        if event.object is not None and not isinstance(event.object, ObjectIdentity):
+            if self._unreadable and isinstance(event.object, Pod):
+                self._unreadable.discard(event.object.key)
+            self._observer.take_event(self.kind, event.type, event.object, self._left)
+        if event.resource_version:
+            self._show_up_to(event.resource_version)
+        return event.resource_version
+
+    def failed(self, error: Exception) -> bool:
+        """Log the error; a watch that is refused goes on where it was, once it is allowed."""
+        if isinstance(error, ApiError | ApiUnreachableError):
+            log.warning("stream of %s: %s", self.kind.path, error)
+        if isinstance(error, ApiError) and error.response.status == HTTPStatus.FORBIDDEN:
+            self.refusal = str(error)
+        return False
 
     def _read(self, obj: Encoded) -> _Value:
         return decode_as(self.kind, obj)

@@ -122,7 +122,7 @@ class LiveCluster:
     async def _follow(self) -> None:
         """Watch all kinds, and begin anew whenever the scheduler's settings have changed."""
         while True:
-            following = [asyncio.create_task(watch.run(self)) for watch in self._watches.values()]
+            following = [asyncio.create_task(watch.run()) for watch in self._watches.values()]
             try:
                 await self._settings_change()
             finally:
@@ -273,9 +273,10 @@ class LiveCluster:
         settings, self._installed = await read_scheduler(self._api, self._options)
         self._scheduler = self._adapt(settings)
         watches = {
-            kind: KindWatch(self._api, kind, resource) for kind, resource in listed_resources(self._scheduler).items()
+            kind: KindWatch(self._api, kind, resource, self)
+            for kind, resource in listed_resources(self._scheduler).items()
         }
-        await map_concurrently(KindWatch.list, watches.values())
+        await map_concurrently(KindWatch.list_all, watches.values())
         self._watches = watches
         self._note(*watches.values())
 
